@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -29,6 +30,7 @@ from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
 from structsvm.estimators.fitted import all_or_nothing, ranks, warn_of_uninformative
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
+from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.metrics.evaluation import EvaluationResult, evaluate_part, warn_of_nothing_relevant
@@ -46,6 +48,7 @@ _USABLE = 0.9
 """Share of the memory limits that rows may fill before they are read; Dask stops workers beyond."""
 
 
+@parameters
 class DaskStructuralRanker(BaseEstimator):
     """:class:`~structsvm.StructuralRanker` over the partitions of a Dask collection, or of files on the workers.
 
@@ -124,38 +127,21 @@ class DaskStructuralRanker(BaseEstimator):
     (True, StructuralRanker(C=10.0))
     """
 
-    def __init__(
-        self,
-        loss: str | Oracle = "map",
-        C: float = 1.0,
-        *,
-        tol: float = 1e-3,
-        solver: PartitionedSolver = "auto",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        positive: bool = False,
-        max_passes: int = 1000,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        groups: Groups = "refuse",
-        client: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
-        timeout: float = 600.0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.tol = tol
-        self.solver = solver
-        self.relevance = relevance
-        self.scale = scale
-        self.positive = positive
-        self.max_passes = max_passes
-        self.qp = qp
-        self.groups = groups
-        self.client = client
-        self.checkpoint = checkpoint
-        self.timeout = timeout
-        self.callback = callback
+    loss: str | Oracle = "map"
+    C: float = 1.0
+    _: KW_ONLY
+    tol: float = 1e-3
+    solver: PartitionedSolver = "auto"
+    relevance: float = 1.0
+    scale: Scale = "none"
+    positive: bool = False
+    max_passes: int = 1000
+    qp: Literal["active_set", "cvxpy"] = "active_set"
+    groups: Groups = "refuse"
+    client: Any = None
+    checkpoint: str | PathLike[str] | None = None
+    timeout: float = 600.0
+    callback: Callback | None = None
 
     @all_or_nothing
     def fit(
@@ -186,9 +172,6 @@ class DaskStructuralRanker(BaseEstimator):
 
         Raises
         ------
-        ValueError
-            For bad parameters, before anything is read; with the partition or the file, for what
-            :meth:`structsvm.StructuralRanker.fit` refuses; for a query that is cut (``groups``).
         ClusterError
             If the cluster cannot go on, or rows do not fit in its memory.
         """

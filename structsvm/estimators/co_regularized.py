@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from structsvm.checks import BadInput, check_number
 from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.input_rows import naming, validate_rows
-from structsvm.estimators.linear import Scale
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
+from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query
@@ -24,6 +25,7 @@ __all__ = ["CoRegularizedSGD"]
 _log = logging.getLogger("structsvm")
 
 
+@parameters
 class CoRegularizedSGD(PairwiseSGD):
     """LCRA-k-l: one linear ranker per view, trained on labelled pairs to agree on unlabelled ones.
 
@@ -47,23 +49,14 @@ class CoRegularizedSGD(PairwiseSGD):
         Factor of the agreement, >= 0; search it on a log grid. Steps are shortened to
         ``eta 4 mu M sum max_v ||p^v||^2 <= 1`` over the unlabelled batch, beyond which they would diverge; a
         larger ``mu`` therefore slows the labelled part down.
-    loss : {"hinge", "squared"}, default="hinge"
-    lam : float, default=1e-4
     eta_0 : float or "auto", default="auto"
         As in :class:`PairwiseSGD`; "auto" is computed for each view.
-    n_steps : int, default=200000
-    average : bool, default=True
     normalize : {"pairs", "query"}, default="pairs"
         As in :class:`PairwiseSGD`, for unlabelled pairs too.
-    scale : str, default="none"
     early_stopping : bool, default=False
         As in :class:`PairwiseSGD`; only labelled queries are held out.
-    validation_fraction : float, default=0.1
-    n_iter_no_change : int, default=5
-    measure : str, default="map"
-    relevance : float, default=1.0
     random_state : int, RandomState or None, default=None
-        Chooses the views too. Parameters without explanation are those of :class:`PairwiseSGD`.
+        Chooses the pairs, the held-out queries and the views.
 
     Attributes
     ----------
@@ -96,50 +89,17 @@ class CoRegularizedSGD(PairwiseSGD):
     """
 
     __metadata_request__fit: ClassVar = {
-        "qid": True,
-        "unlabeled": True,
-        "X_unlabeled": True,
-        "qid_unlabeled": True,
-    }
-    __metadata_request__partial_fit: ClassVar = {
-        "qid": True,
-        "unlabeled": True,
-        "X_unlabeled": True,
-        "qid_unlabeled": True,
-    }
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
+        "qid": True, "unlabeled": True, "X_unlabeled": True, "qid_unlabeled": True,
+    }  # fmt: skip
+    __metadata_request__partial_fit: ClassVar = __metadata_request__fit
 
-    def __init__(
-        self,
-        views: Any = 2,
-        *,
-        k: int = 1,
-        l: int = 5,  # noqa: E741 (the paper's name)
-        mu: float = 0.1,
-        loss: Literal["hinge", "squared"] = "hinge",
-        lam: float = 1e-4,
-        eta_0: float | Literal["auto"] = "auto",
-        n_steps: int = 200_000,
-        average: bool = True,
-        normalize: Literal["pairs", "query"] = "pairs",
-        scale: Scale = "none",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        measure: str = "map",
-        relevance: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            loss, lam, eta_0=eta_0, n_steps=n_steps, average=average, normalize=normalize, scale=scale,
-            early_stopping=early_stopping, validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change, measure=measure, relevance=relevance, random_state=random_state,
-        )  # fmt: skip
-        self.views = views
-        self.k = k
-        self.l = l
-        self.mu = mu
+    views: Any = 2
+    _: KW_ONLY
+    loss: Literal["hinge", "squared"] = "hinge"
+    lam: float = 1e-4
+    k: int = 1
+    l: int = 5  # noqa: E741 (the paper's name)
+    mu: float = 0.1
 
     @all_or_nothing
     def fit(

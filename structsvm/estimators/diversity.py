@@ -8,6 +8,7 @@ import numbers
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from structsvm.candidates import CandidateSet, Coverage, check_labels, check_set
 from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
+from structsvm.estimators.parameters import parameters
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import THRESHOLDS, Level, WordFeatures
 from structsvm.metrics.diversity import weighted_subtopic_loss
@@ -71,6 +73,7 @@ class _Prepared(NamedTuple):
     n_uninformative: int
 
 
+@parameters
 class SVMDiv(BaseEstimator):
     """SVM-div: a model that chooses ``k`` documents which together cover the subtopics of a set (thesis chapter 4).
 
@@ -115,8 +118,6 @@ class SVMDiv(BaseEstimator):
     qp : {"active_set", "cvxpy"}, default="active_set"
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
-    random_state : int, default=None
-        Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops training.
 
@@ -161,44 +162,23 @@ class SVMDiv(BaseEstimator):
     ([array([2, 0])], 1.0)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        k: int = 5,
-        *,
-        levels: Sequence[Level] | None = None,
-        thresholds: Sequence[float] = THRESHOLDS,
-        document_features: Sequence[str] = (),
-        vectorizer: Any = None,
-        loss: str | UserLoss = "weighted",
-        positive: Literal[False, "benefits"] = False,
-        prediction: Literal["greedy", "exact", "swap"] = "greedy",
-        separation: Literal["auto", "greedy", "swap", "exact"] = "auto",
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        max_passes: int = 1000,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.C = C
-        self.k = k
-        self.levels = levels
-        self.thresholds = thresholds
-        self.document_features = document_features
-        self.vectorizer = vectorizer
-        self.loss = loss
-        self.positive = positive
-        self.prediction = prediction
-        self.separation = separation
-        self.tol = tol
-        self.solver = solver
-        self.max_passes = max_passes
-        self.qp = qp
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    C: float = 1.0
+    k: int = 5
+    _: KW_ONLY
+    levels: Sequence[Level] | None = None
+    thresholds: Sequence[float] = THRESHOLDS
+    document_features: Sequence[str] = ()
+    vectorizer: Any = None
+    loss: str | UserLoss = "weighted"
+    positive: Literal[False, "benefits"] = False
+    prediction: Literal["greedy", "exact", "swap"] = "greedy"
+    separation: Literal["auto", "greedy", "swap", "exact"] = "auto"
+    tol: float = 1e-3
+    solver: Solver = "auto"
+    max_passes: int = 1000
+    qp: Literal["active_set", "cvxpy"] = "active_set"
+    n_jobs: int | None = None
+    callback: Callback | None = None
 
     def fit(self, sets: Sequence[CandidateSet], labels: Any) -> SVMDiv:
         """Train.

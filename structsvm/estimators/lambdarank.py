@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from structsvm.estimators.fitted import (
 from structsvm.estimators.held_out import choose_held_out, read_validation
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.estimators.linear import SCALES, Scale
+from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
@@ -38,6 +40,7 @@ _ENOUGH_QUERIES = 20
 """Fewest queries for which "auto" stops early, as a tenth of fewer is no estimate for the others."""
 
 
+@parameters
 class LambdaRank(FittedRanker, BaseEstimator):
     """Linear or neural ranker trained to increase a ranking measure directly (Burges, Ragno and Le 2006).
 
@@ -115,40 +118,22 @@ class LambdaRank(FittedRanker, BaseEstimator):
     __metadata_request__score: ClassVar = {"qid": True}
     __metadata_request__predict: ClassVar = {"qid": True}
 
-    def __init__(
-        self,
-        utility: str = "ndcg@10",
-        *,
-        hidden: tuple[int, ...] = (),
-        learning_rate: float = 0.003,
-        lam: float = 1e-4,
-        batch_size: int = 4,
-        max_epochs: int = 100,
-        gain: Literal["exponential", "linear"] = "exponential",
-        scale: Scale = "zscore",
-        early_stopping: bool | Literal["auto"] = "auto",
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        warm_start: bool = False,
-        relevance: float = 1.0,
-        random_state: Any = None,
-        callback: Callable[[Epoch], object] | None = None,
-    ) -> None:
-        self.utility = utility
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.lam = lam
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.gain = gain
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.relevance = relevance
-        self.random_state = random_state
-        self.callback = callback
+    utility: str = "ndcg@10"
+    _: KW_ONLY
+    hidden: tuple[int, ...] = ()
+    learning_rate: float = 0.003
+    lam: float = 1e-4
+    batch_size: int = 4
+    max_epochs: int = 100
+    gain: Literal["exponential", "linear"] = "exponential"
+    scale: Scale = "zscore"
+    early_stopping: bool | Literal["auto"] = "auto"
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    warm_start: bool = False
+    relevance: float = 1.0
+    random_state: Any = None
+    callback: Callable[[Epoch], object] | None = None
 
     @all_or_nothing
     def fit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from structsvm.estimators.fitted import (
 from structsvm.estimators.held_out import choose_held_out, read_validation
 from structsvm.estimators.input_rows import check_width, validate_rows
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
+from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.metrics.evaluation import evaluate_part
@@ -59,6 +61,7 @@ class ScaledRows(NamedTuple):
     weights: Float
 
 
+@parameters
 class PairwiseSGD(LinearRanker):
     """Linear ranker trained by stochastic pairwise descent (SPD; Sculley 2009).
 
@@ -135,41 +138,22 @@ class PairwiseSGD(LinearRanker):
     True
     """
 
-    __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__partial_fit: ClassVar = {"qid": True}
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
 
-    def __init__(
-        self,
-        loss: Literal["hinge", "squared"] = "hinge",
-        lam: float = 1e-4,
-        *,
-        eta_0: float | Literal["auto"] = "auto",
-        n_steps: int = 200_000,
-        average: bool = True,
-        normalize: Literal["pairs", "query"] = "pairs",
-        scale: Scale = "none",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        measure: str = "map",
-        relevance: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.eta_0 = eta_0
-        self.n_steps = n_steps
-        self.average = average
-        self.normalize = normalize
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.measure = measure
-        self.relevance = relevance
-        self.random_state = random_state
+    loss: Literal["hinge", "squared"] = "hinge"
+    lam: float = 1e-4
+    _: KW_ONLY
+    eta_0: float | Literal["auto"] = "auto"
+    n_steps: int = 200_000
+    average: bool = True
+    normalize: Literal["pairs", "query"] = "pairs"
+    scale: Scale = "none"
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    measure: str = "map"
+    relevance: float = 1.0
+    random_state: Any = None
 
     @all_or_nothing
     def fit(
