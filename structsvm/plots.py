@@ -336,10 +336,6 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
 
     Raises
     ------
-    NotFittedError
-        Before ``fit``.
-    ValueError
-        If the model scales within queries.
     ImportError
         If matplotlib is missing.
 

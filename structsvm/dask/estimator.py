@@ -389,11 +389,6 @@ class DaskStructuralRanker(BaseEstimator):
         Returns
         -------
         dask Series or Array of int64
-
-        Raises
-        ------
-        ValueError
-            For a query that is cut, whatever ``groups`` says.
         """
         scores = self.predict(X, qid=qid if self._within_queries() else None)
         if isinstance(qid, str):
@@ -489,12 +484,7 @@ class DaskStructuralRanker(BaseEstimator):
         return model
 
     def check_options(self) -> None:
-        """Raise for parameters that :meth:`fit` would refuse, without any data.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Raise for parameters that :meth:`fit` would refuse, without any data."""
         check_C(self.C)
         check_fraction("tol", self.tol)
         check_number("relevance", self.relevance, 0.0, open_end=True)

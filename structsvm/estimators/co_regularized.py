@@ -140,11 +140,6 @@ class CoRegularizedSGD(PairwiseSGD):
         -------
         self
 
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, and when no query has documents of different labels.
-
         Notes
         -----
         Without unlabelled rows the views agree on any two documents of the queries of ``X``: labels are not needed

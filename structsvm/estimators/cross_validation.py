@@ -21,7 +21,7 @@ from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.metrics.evaluation import evaluate_part
-from structsvm.protocols import Float, Int, Oracle
+from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class CrossValidated:
         Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
     """
 
-    loss: str | Oracle = "map"
+    loss: Any = "map"
     Cs: Sequence[float] | None = None
     _: KW_ONLY
     cv: Any = 5

@@ -193,12 +193,6 @@ class SVMDiv(BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters, labels of another shape, sets with different document features, and when no set
-            carries a constraint.
         """
         check_C(self.C)
         prepared = self._prepare(sets, labels)
@@ -302,13 +296,7 @@ class SVMDiv(BaseEstimator):
         return self._each(search, check_sets(sets), stop)
 
     def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
-        """Return 1 - the mean weighted subtopic loss of the predictions; sets without subtopics are left out.
-
-        Raises
-        ------
-        ValueError
-            If no set has a subtopic.
-        """
+        """Return 1 - the mean weighted subtopic loss of the predictions; sets without subtopics are left out."""
         found = check_sets(sets)
         matrices = check_labels(labels, [len(s) for s in found])
         losses = weighted_subtopic_loss(matrices, self.predict(found))
@@ -385,11 +373,6 @@ class SVMDiv(BaseEstimator):
 
         It uses ``n_sets`` sets drawn with ``random_state``; exact search is fast for ``k`` up to 5 and about 100
         documents. The estimated primal is too low by ``C * (exact - estimated)``, if the sample is typical.
-
-        Raises
-        ------
-        ValueError
-            For a loss that has no exact search (alpha-NDCG, a callable), and as :meth:`fit`.
         """
         check_is_fitted(self, "coef_")
         if callable(self.loss) or self.loss == "alpha_ndcg":

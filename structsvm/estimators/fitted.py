@@ -120,11 +120,6 @@ class FittedRanker:
         Returns
         -------
         ndarray of int64, shape (n_rows,)
-
-        Raises
-        ------
-        ValueError
-            Without ``qid`` though the model was trained with it.
         """
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
@@ -152,13 +147,6 @@ class FittedRanker:
         Returns
         -------
         float
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        ValueError
-            Without ``qid`` though the model was trained with it.
 
         Warns
         -----
@@ -265,13 +253,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
 
 
 def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
-    """Return rows to be scored by a fitted model: validated, and scaled like its training rows.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~structsvm.estimators.input_rows.validate_rows`, and without ``qid`` if scaling needs it.
-    """
+    """Return rows to be scored by a fitted model: validated, and scaled like its training rows."""
     X, qid = split_qid(X, qid)
     X = validate_rows(model, X, qid=qid, reset=False)
     return X if model.scaler_ is None else scale_rows(model.scaler_, X, qid)

@@ -159,12 +159,6 @@ class LambdaRank(FittedRanker, BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, grades whose gains overflow, and when no query, in training or in
-            ``validation``, has a utility that depends on its ranking.
         """
         utility, rng = self._check_parameters()
         X, qid = split_qid(X, qid)

@@ -179,11 +179,6 @@ class PairwiseSGD(LinearRanker):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, and when no query has documents of different labels.
         """
         check = self._check_parameters()
         rows = self._rows(X, y, qid, sample_weight, first=True)

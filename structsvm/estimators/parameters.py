@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from inspect import cleandoc, signature
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 __all__ = ["parameters"]
 
@@ -22,10 +22,10 @@ def parameters(cls: _Class) -> _Class:
     say of a parameter, or of all attributes, is taken from the bases.
     """
     described = cls.__doc__ is not None  # not with python -OO
-    made: _Class = dataclass(eq=False, repr=False)(cls)
+    made: Any = dataclass(eq=False, repr=False)(cls)
     if described:
         made.__doc__ = _completed(made)
-    return made
+    return cast(_Class, made)
 
 
 def _completed(cls: type) -> str:

@@ -239,11 +239,6 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows,)
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
         """
         check_is_fitted(self, "coef_")
         X, qid = split_qid(X, qid)
@@ -602,26 +597,7 @@ def tree_path(
 ) -> Iterator[TreeRanker]:
     """Yield fitted copies of a ranker for several values of C, smallest first; the trees are grown once.
 
-    Parameters
-    ----------
-    model : TreeRanker
-        Left as it is; its own ``C`` is not used, nor is ``batch``.
-    X, y, qid, sample_weight
-        As in ``fit``.
-    Cs : sequence of float
-        Values of the trade-off, each > 0.
-
-    Yields
-    ------
-    TreeRanker
-        A new one for each C, as soon as it is trained.
-
-    Examples
-    --------
-    >>> model = TreeRanker(n_trees=2, n_bins=4)
-    >>> X, y = [[float(i)] for i in range(60)], [i % 2 for i in range(60)]
-    >>> [fitted.C for fitted in tree_path(model, X, y, [1.0, 0.1], qid=[i // 10 for i in range(60)])]
-    [0.1, 1.0]
+    ``C`` and ``batch`` of ``model`` are not used.
     """
     grid = [check_C(C) for C in Cs]
     first = clone(model)  # it takes what describes the input

@@ -163,12 +163,6 @@ def evaluate(
     -------
     EvaluationResult
 
-    Raises
-    ------
-    ValueError
-        For an unknown name or option, no rows, lengths that differ, values that are not numbers, scores that are NaN or
-        plus infinity, and NaN or infinite grades; the message names the first row.
-
     Warns
     -----
     SingleQueryWarning

@@ -247,7 +247,7 @@ def _separate(name: str, C: float, options: Training) -> Any:
             f"method {name!r}: expected features as they are, got scale={options.scale!r}; scale the files, or compare "
             "acc3 and acc4, which scale within queries by themselves"
         )
-    return AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)  # type: ignore[arg-type]
+    return AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 
 
 def _tree(options: Training) -> Any:
