@@ -146,6 +146,20 @@ def test_cross_validation_by_held_out_clicks(learned, tmp_path):
     assert structsvm.load(tmp_path / "m.npz").C_ == model.C_
 
 
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
+def test_cross_validation_by_one_standard_error_and_at_the_end_of_the_grid(learned, caplog):
+    cells, _, X, qid, docid = learned
+    grid = [1e-4, 3e-4, 1e-3]
+    chosen = {}
+    for selection in ("max", "one_se"):
+        model = ClickSVMCV(grid, cv=4, loss="dcg", propensities=THETA, selection=selection)
+        chosen[selection] = model.fit(X, cells, qid=qid, docid=docid)
+    assert chosen["one_se"].C_ <= chosen["max"].C_ == grid[int(np.argmax(chosen["max"].scores_))]
+    assert ("widen Cs" in caplog.text) == (chosen["max"].C_ in (grid[0], grid[-1]))
+    with pytest.raises(BadInput, match="selection='least'"):
+        ClickSVMCV(selection="least").check_options()
+
+
 def test_refusals(learned):
     cells, _, X, qid, docid = learned
     fit = ClickSVM(propensities=THETA).fit
