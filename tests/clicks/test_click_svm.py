@@ -157,8 +157,8 @@ def test_cross_validation_by_one_standard_error_and_at_the_end_of_the_grid(learn
     assert chosen["one_se"].C_ <= chosen["max"].C_
     low, _, high = values = chosen["max"].scores_
     assert values[grid.index(chosen["max"].C_)] == pytest.approx(max(values), abs=1e-12)
-    at_end = (chosen["max"].C_ == grid[-1] and high > values[1]) or (
-        chosen["max"].C_ == grid[0] and low > values[1]
+    at_end = (grid[-1] == chosen["max"].C_ and high > values[1]) or (
+        grid[0] == chosen["max"].C_ and low > values[1]
     )
     assert ("widen Cs" in caplog.text) == at_end
     with pytest.raises(BadInput, match="selection='least'"):
