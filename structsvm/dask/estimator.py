@@ -28,7 +28,7 @@ from structsvm.dask.groups import Groups, whole_queries
 from structsvm.dask.rows import Rows, facts, hold, scored, summary
 from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
-from structsvm.estimators.fitted import all_or_nothing, ranks, warn_of_uninformative
+from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, warn_of_uninformative
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
 from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
@@ -206,14 +206,8 @@ class DaskStructuralRanker(BaseEstimator):
         self.n_queries_ = sum(one.n_queries for one in said)
         self.n_uninformative_ = sum(one.n_uninformative for one in said)
         if self.n_uninformative_ == self.n_queries_:
-            low, high = min(one.labels[0] for one in said), max(one.labels[1] for one in said)
-            raise BadInput(
-                "y",
-                "no query carries a constraint for {loss}: each needs documents of different labels (relevant means a "
-                f"label >= {self.relevance:g}); got {self.n_queries_} queries, labels {low:g} to {high:g}",
-                "check the labels, {relevance} and qid",
-                others={"loss": self.loss},
-            )
+            labels = min(one.labels[0] for one in said), max(one.labels[1] for one in said)
+            raise no_constraint(self.loss, labels, self.n_queries_, self.relevance)
         warn_of_uninformative(self, self.loss)
         self.memory_ = _report(client, futures, said)
         raw.clear()  # the partitions hold the rows; counted twice, Dask would write some of them to disk
@@ -464,16 +458,8 @@ class DaskStructuralRanker(BaseEstimator):
     def to_local(self) -> StructuralRanker:
         """Return the same model as an ordinary estimator, which saves, explains and exports itself."""
         check_is_fitted(self, "coef_")
-        model = StructuralRanker(
-            self.loss,
-            self.fit_.C,
-            tol=self.tol,
-            relevance=self.relevance,
-            scale=self.scale,
-            positive=self.positive,
-            max_passes=self.max_passes,
-            qp=self.qp,
-        )
+        shared = ("loss", "tol", "relevance", "scale", "positive", "max_passes", "qp")
+        model = StructuralRanker(C=self.fit_.C, **{name: getattr(self, name) for name in shared})
         model.coef_, model.fit_ = self.coef_, self.fit_
         model.n_queries_, model.n_uninformative_ = self.n_queries_, self.n_uninformative_
         model.n_features_in_ = self.n_features_in_

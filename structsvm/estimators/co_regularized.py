@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -113,7 +113,7 @@ class CoRegularizedSGD(PairwiseSGD):
         X_unlabeled: Any = None,
         qid_unlabeled: Any = None,
         validation: Any = None,
-    ) -> CoRegularizedSGD:
+    ) -> Self:
         """Train from zero weights.
 
         Parameters
@@ -145,18 +145,8 @@ class CoRegularizedSGD(PairwiseSGD):
         Without unlabelled rows the views agree on any two documents of the queries of ``X``: labels are not needed
         for that.
         """
-        check = self._check_parameters()
-        mask = _mask(unlabeled, X, X_unlabeled, qid_unlabeled)
-        rows = self._rows(X, y, qid, sample_weight, first=True, unlabeled=mask)
-        self._begin(check, rows)
-        labeled = None if mask is None else ~mask
-        held_out, weights = self._hold_out(check, rows, labeled, validation)
-        index = self._index(rows, labeled, weights)
-        self._set_step_sizes(rows.X, index)
-        others = self._unlabeled_pairs(rows, mask, X_unlabeled, qid_unlabeled, weights)
-        self._train(self._stepper(rows, index, *others), held_out, int(self.n_steps))
-        self._set_view_coefs()
-        return self
+        unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
+        return self._learn(X, y, qid, sample_weight, unlabelled, validation=validation)
 
     @all_or_nothing
     def partial_fit(
@@ -170,7 +160,7 @@ class CoRegularizedSGD(PairwiseSGD):
         X_unlabeled: Any = None,
         qid_unlabeled: Any = None,
         n_steps: int | None = None,
-    ) -> CoRegularizedSGD:
+    ) -> Self:
         """Continue from the present weights, with labelled and unlabelled pairs of these rows only.
 
         Parameters
@@ -184,22 +174,11 @@ class CoRegularizedSGD(PairwiseSGD):
         -------
         self
         """
-        check = self._check_parameters()
-        first = not hasattr(self, "fit_")
-        mask = _mask(unlabeled, X, X_unlabeled, qid_unlabeled)
-        rows = self._rows(X, y, qid, sample_weight, first=first, unlabeled=mask)
-        if first:
-            self._begin(check, rows)
-        index = self._index(rows, None if mask is None else ~mask, rows.weights, required=first)
-        if index.n_queries:
-            if first:
-                self._set_step_sizes(rows.X, index)
-            others = self._unlabeled_pairs(rows, mask, X_unlabeled, qid_unlabeled, rows.weights)
-            self._train(self._stepper(rows, index, *others), None, self._steps(n_steps))
-            self._set_view_coefs()
-        return self
+        unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
+        return self._learn(X, y, qid, sample_weight, unlabelled, n_steps=self._steps(n_steps))
 
-    def _set_view_coefs(self) -> None:
+    def _train(self, *args: Any) -> None:
+        super()._train(*args)
         self.view_coefs_ = view_weights(self.fit_, self._layout, average=self.average)
 
     def _agreement(self) -> dict[str, Any]:
@@ -275,20 +254,3 @@ def _usable(index: PairIndex) -> PairIndex | None:
         return index
     _log.info("no query has two unlabelled documents: there is nothing that views could agree on")
     return None
-
-
-def _mask(unlabeled: Any, X: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
-    if qid_unlabeled is not None and X_unlabeled is None:
-        raise BadInput("qid_unlabeled", "expected X_unlabeled with it, got None")
-    if unlabeled is None:
-        return None
-    if X_unlabeled is not None:
-        raise BadInput("unlabeled", "expected either unlabeled= or X_unlabeled=, got both")
-    mask = np.asarray(unlabeled)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if mask.shape != (n_rows,) or mask.dtype != np.bool_:
-        raise BadInput(
-            "unlabeled",
-            f"expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}",
-        )
-    return mask if mask.any() else None  # a part of the data may have labels only

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import numbers
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -579,10 +578,6 @@ class SVMDiv(BaseEstimator):
 def _check_k(k: Any) -> None:
     if k is not None:
         check_whole("k", k)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:

@@ -24,6 +24,7 @@ from structsvm.queries import Grouping, group_queries, one_query, refuse_masked,
 __all__ = [
     "FittedRanker",
     "all_or_nothing",
+    "no_constraint",
     "query_weights",
     "ranks",
     "require_qid",
@@ -229,6 +230,19 @@ def require_qid(model: Any, qid: Any, method: str = "score") -> None:
             f"{type(model).__name__}.{method}: expected qid, as in fit; without it all rows would be ranked as one "
             f"query. {remedy}"
         )
+
+
+def no_constraint(
+    loss: Any, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
+) -> BadInput:
+    """Return the error for labels, from the lowest to the highest, by which no query constrains the ranking."""
+    return BadInput(
+        "y",
+        f"no query carries a constraint for {{{name}}}: each needs documents of different labels (relevant means a "
+        f"label >= {relevance:g}); got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
+        "check the labels, {relevance} and qid",
+        others={name: loss},
+    )
 
 
 def warn_of_uninformative(model: Any, loss: Any) -> None:

@@ -13,7 +13,7 @@ from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
 
-__all__ = ["choose_held_out", "read_validation"]
+__all__ = ["choose_held_out", "read_validation", "unmeasurable"]
 
 
 def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
@@ -52,3 +52,14 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
         )
     n = min(max(1, round(float(fraction) * useful.shape[0])), useful.shape[0] - 1)
     return rng.permutation(useful)[:n]
+
+
+def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
+    """Return the error for validation queries of which no ranking changes the measure, the parameter ``name``."""
+    return BadInput(
+        "validation",
+        f"expected a query whose ranking changes {{{name}}}, got labels {y.min():g} to {y.max():g} (relevant means a "
+        f"label >= {model.relevance:g})",
+        f"check them, {{{name}}} and {{relevance}}",
+        others={name: getattr(model, name)},
+    )

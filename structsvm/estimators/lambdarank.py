@@ -16,12 +16,13 @@ from structsvm.checks import BadInput, check_choice, check_flag, check_fraction,
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
+    no_constraint,
     query_weights,
     scaled_rows,
     split_qid,
     warn_of_uninformative,
 )
-from structsvm.estimators.held_out import choose_held_out, read_validation
+from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.estimators.linear import SCALES, Scale
 from structsvm.estimators.parameters import parameters
@@ -231,14 +232,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         self.n_queries_ = int(useful.shape[0])
         self.n_uninformative_ = int(self.n_queries_ - informative.sum())
         if not useful.any():
-            raise BadInput(
-                "y",
-                "no query carries a constraint for {utility}: each needs documents of different labels (relevant "
-                f"means a label >= {self.relevance:g}); got {self.n_queries_} queries, labels "
-                f"{y.min():g} to {y.max():g}",
-                "check the labels, {relevance} and qid",
-                others={"utility": self.utility},
-            )
+            raise no_constraint(self.utility, (y.min(), y.max()), self.n_queries_, self.relevance, "utility")
         if self.n_uninformative_:
             _log.info(
                 "%d of %d queries exert no force for utility=%s",
@@ -278,13 +272,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         with naming("validation"):
             matters = informative_queries(y, grouping.offsets, utility).any()
         if not matters:
-            raise BadInput(
-                "validation",
-                f"expected a query whose ranking changes {{utility}}, got labels {y.min():g} "
-                f"to {y.max():g} (relevant means a label >= {self.relevance:g})",
-                "check them, {utility} and {relevance}",
-                others={"utility": self.utility},
-            )
+            raise unmeasurable(self, "utility", y)
         return X, y, grouping.offsets
 
     def _check_layers(self, before: LambdaRankFit) -> None:

@@ -10,9 +10,9 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from structsvm.checks import BadInput, check_C, check_flag, check_whole
+from structsvm.checks import check_C, check_flag, check_whole
 from structsvm.common.machine import count_threads
-from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
+from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.parameters import parameters
 from structsvm.estimators.weight_constraints import (
@@ -222,14 +222,7 @@ class StructuralRanker(LinearSVM):
         self.n_queries_ = data.n_queries
         self.n_uninformative_ = int(data.n_queries - informative.sum())
         if self.n_uninformative_ == data.n_queries:
-            raise BadInput(
-                "y",
-                "no query carries a constraint for {loss}: each needs documents of different labels (relevant "
-                f"means a label >= {self.relevance:g}); got {data.n_queries} queries, labels {data.y.min():g} to "
-                f"{data.y.max():g}",
-                "check the labels, {relevance} and qid",
-                others={"loss": self._loss},
-            )
+            raise no_constraint(self._loss, (data.y.min(), data.y.max()), data.n_queries, self.relevance)
         if self.n_uninformative_:
             _log.info(
                 "%d of %d queries carry no constraint for loss=%s (no documents of different labels)",
