@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
+from structsvm.common.names import plain_name
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
@@ -223,7 +224,11 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return network_scores(self.fit_, scaled_rows(self, X, qid))
 
     def _measure(self) -> str:
-        return {"ranknet": "roc"}.get(self.utility, self.utility)
+        return {"ranknet": "roc"}.get(self._utility, self._utility)
+
+    @property
+    def _utility(self) -> str:
+        return plain_name(self.utility) if isinstance(self.utility, str) else self.utility
 
     def _useful(self, y: Float, offsets: Int, weights: Float, utility: Utility) -> Any:
         """Return flags of the queries that exert a force: weight > 0, and a utility that depends on the ranking."""
@@ -287,7 +292,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
 
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
         check_number("relevance", self.relevance, 0.0, open_end=True)
-        utility = Utility.of(self.utility, relevance=self.relevance, gain=self.gain)
+        utility = Utility.of(self._utility, relevance=self.relevance, gain=self.gain)
         if not isinstance(self.early_stopping, (bool, np.bool_)) and self.early_stopping != "auto":
             raise BadInput("early_stopping", "expected True, False or 'auto'", value=self.early_stopping)
         check_flag("warm_start", self.warm_start)

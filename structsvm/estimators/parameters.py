@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import wraps
 from inspect import cleandoc, signature
 from typing import Any, TypeVar, cast, dataclass_transform
 
 __all__ = ["parameters"]
 
 _Class = TypeVar("_Class", bound=type)
+
+_ELSEWHERE = {
+    "n_estimators": "n_trees", "num_trees": "n_trees", "num_iterations": "n_trees", "num_boost_round": "n_trees",
+    "iterations": "n_trees", "num_leaves": "n_leaves", "max_leaf_nodes": "n_leaves", "max_leaves": "n_leaves",
+    "eta": "learning_rate", "min_child_samples": "min_rows", "min_data_in_leaf": "min_rows",
+    "min_samples_leaf": "min_rows", "reg_lambda": "l2_regularization", "lambda_l2": "l2_regularization",
+    "l2_leaf_reg": "l2_regularization", "max_bin": "n_bins", "max_bins": "n_bins",
+    "categorical_feature": "categorical_features", "cat_features": "categorical_features",
+    "objective": "loss", "loss_function": "loss", "seed": "random_state", "num_threads": "n_jobs", "nthread": "n_jobs",
+    "thread_count": "n_jobs", "max_iter": "max_passes", "metric": "scoring", "eval_metric": "scoring",
+    "early_stopping_rounds": "n_iter_no_change",
+}  # fmt: skip
+"""Parameters of LightGBM, XGBoost, CatBoost and scikit-learn, and what they are called here."""
+
+_OF_FIT = {
+    "verbose": "it is an argument of fit",
+    "eval_set": "fit takes validation=(X, y, qid) where training watches a measure",
+}
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 
@@ -23,9 +44,34 @@ def parameters(cls: _Class) -> _Class:
     """
     described = cls.__doc__ is not None  # not with python -OO
     made: Any = dataclass(eq=False, repr=False)(cls)
+    made.__init__ = _hinting(made.__init__)
     if described:
         made.__doc__ = _completed(made)
     return cast(_Class, made)
+
+
+def _hinting(init: Any) -> Any:
+    """Return ``init`` with an error that says how an unknown parameter is called here."""
+    known = signature(init).parameters
+
+    @wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(f"{type(self).__name__}: no parameter {name!r}{_hint(name, known)}")
+        init(self, *args, **kwargs)
+
+    return __init__
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    here = _ELSEWHERE.get(name)
+    if here in known:
+        return f"; it is called {here!r} here"
+    if name in _OF_FIT:
+        return f"; {_OF_FIT[name]}"
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _completed(cls: type) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput, check_whole
+from structsvm.common.names import plain_name
 from structsvm.estimators.choosing_C import Selection, check_selection, choose_C, select_C
 from structsvm.estimators.fusion import FusionModel, fusion_path
 from structsvm.features.fusion import FUSIONS
@@ -219,7 +220,7 @@ def cross_validate_fusion(
             "judge more topics, or ask for fewer folds",
         )
     grid = tuple(sorted({float(C) for C in Cs}))
-    measure = "map" if loss in ("roc", "pairs") else loss
+    measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
     options: dict[str, Any] = {"loss": loss, "relevance": relevance, "tol": tol}
     # the scaling of a topic does not depend on others, so once is enough for all paths
     scaled = known if within == "data" else replace(known, scores=minmax_within(known.scores, known.offsets))
