@@ -624,7 +624,7 @@ class QueryData:
             rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return QueryData(
             self.X[rows],
-            None if self.y is None else self.y[rows],  # type: ignore[arg-type]
+            None if self.y is None else self.y[rows],
             offsets,
             self.query_ids[chosen],
             None if self.docid is None else self.docid[rows],
