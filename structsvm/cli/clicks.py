@@ -377,15 +377,9 @@ def _read(log: Path, format: str, **options: Any) -> Any:
 
 
 def _candidates(data: Path, columns: Columns, fill: float | None) -> Any:
-    try:
-        rows = read_data(data, columns, fill=fill)
-    except BadInput as error:
-        if f"expected a column {columns.label!r}" not in error.problem:
-            raise
-        raise ValueError(
-            f"{data}: expected a column {columns.label!r} of labels, which clicks do not need but tables have; add one "
-            "of zeros, or name another column of numbers by --label"
-        ) from None
+    if columns.label == "label":
+        columns = columns._replace(label=None)  # clicks need none
+    rows = read_data(data, columns, fill=fill)
     if rows.docid is None:
         raise ValueError(
             f"{data}: expected the id of each document (#docid = ...; in a table the column of --docid), as in "

@@ -88,9 +88,9 @@ Features = Annotated[
 
 
 class Columns(NamedTuple):
-    """What the columns of a table are called."""
+    """What the columns of a table are called; without a name for labels, they are optional."""
 
-    label: str = "label"
+    label: str | None = "label"
     qid: str = "qid"
     docid: str = "docid"
     features: tuple[str, ...] | None = None
