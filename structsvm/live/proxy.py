@@ -15,7 +15,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
@@ -147,6 +147,7 @@ class Proxy:
             query = None
         if query is None or body is None:
             return await self._alone(engine, asked, None, "body")
+        query = replace(query, text=asked.text or query.text)
         last = query.first + query.size
         obstacle = query.obstacle
         if obstacle is None and (last > DEEPEST or (query.first and asked.search is None)):
@@ -191,7 +192,7 @@ class Proxy:
                 length=length,
                 offset=offset,
                 unit=asked.unit,
-                query=_kept(asked.text or query.text),
+                query=_kept(query.text),
                 assignment=assigned.get("assignment"),
                 elapsed_ms=1000 * (time.perf_counter() - start),
                 context=context,

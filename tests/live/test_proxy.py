@@ -11,6 +11,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from structsvm.cli import main
 from structsvm.live.breaker import Breaker
 from structsvm.live.engines.calling import Caller
 from structsvm.live.proxy import Asked, Proxy, routes
@@ -603,3 +604,42 @@ def test_with_the_service_itself(store_url, open_client):
         assert report["not_compared"] == {"n": 1, "why": {"status": 1}}
         client.call("POST", "/v1/kill")
         assert search("r4")[2] == "production; why=killed"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "text"),
+    [
+        ({"ext": {"ubi": {"user_query": "red lamp"}}}, {}, "red lamp"),
+        ({"query": {"match_all": {}}}, {"X-Structsvm-Query": "j%C3%B6rg%20lamp"}, "jörg lamp"),
+        ({"q": "lamp"}, {}, "lamp"),
+    ],
+)
+def test_a_kept_query_makes_the_export_a_log_for_click_models(
+    body, headers, text, store_url, open_client, tmp_path, capsys
+):
+    """``clicks describe`` takes the export where ``log_query`` keeps what the request says, and refuses it else."""
+    tables = {
+        name: {"kind": "opensearch", "url": f"http://engine/{name}", "body": {"query": {"match": {"t": "{q}"}}}}
+        for name in ("prod", "new")
+    }
+    settings = Settings(store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables)
+    with open_client(settings) as client:
+        proxy = next(one.__self__ for one in client.service.closing if isinstance(one.__self__, Proxy))
+        proxy._caller, proxy.budget_s = caller_of(Engines()), 20.0
+        used = {"prod": {"engine": "prod"}, "new": {"engine": "new"}}
+        for key in ("kept", "not-kept"):
+            client.create(key, engines=used, window_s=0.3, log_query=key == "kept")
+            answer = client.request(
+                "POST", f"/v1/search/{key}", body, headers={"X-Structsvm-Search": "s", **headers}
+            )
+            assert answer.headers["x-structsvm-serve"] == "interleaved"
+            found = answer.json()
+            client.click({"token": found["ext"]["ubi"]["query_id"], "place": 1})
+            client.wait_closed(key)
+            log = tmp_path / f"{key}.jsonl"
+            log.write_bytes(client.request("GET", f"/v1/experiments/{key}/export").content)
+    assert json.loads((tmp_path / "kept.jsonl").read_text())["query"] == text
+    assert main(["clicks", "describe", str(tmp_path / "kept.jsonl")]) == 0
+    assert "1 list" in capsys.readouterr().out.replace("impressions", "lists")
+    assert main(["clicks", "describe", str(tmp_path / "not-kept.jsonl")]) == 2
+    assert "query" in capsys.readouterr().err

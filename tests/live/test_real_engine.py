@@ -283,7 +283,7 @@ def test_where_production_is_served_the_answer_is_the_engines_own(site):
         if serve.endswith("why=control"):
             assert found[1].pop("ext")["ubi"]["query_id"], said
         if serve.startswith("production"):
-            assert found == wanted, said
+            assert found == wanted, (k, said, found, wanted)
             for name in ("content-type", "content-encoding"):
                 if not serve.endswith("why=control"):
                     assert answer.headers.get(name) == expected.headers.get(name), said
