@@ -207,22 +207,34 @@ class Proxy:
         if shown["serve"] == "production" and shown["token"] is None:
             return await self._page(engine, asked, main, query, why, counted=why not in ("refused",))
         ids = shown["documents"]
+        of_another = shown.get("replayed", False) and len(ids) != length
         if not whole_page:
             first = set(ids)
             ids = [*ids, *(name for name in main.ranking if name not in first)][query.first : last]
         found: dict[str, Mapping[str, Any]] = {}
         for ranker in (*wanted, production):  # production's own documents where both have one
             found.update(answers[ranker].ranking)
-        of_another = control and ids != list(main.ranking)[query.first : last]
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
             return await self._page(engine, asked, main, query, "replayed")
+        if control or why == "control":  # also of a search whose list was stored for another unit
+            return await self._control(engine, asked, main, query, ids, shown["token"])
         chosen = [found[name] for name in ids]
-        if control:
-            answer = engine.dialect.with_documents(main.parsed, chosen, ids)
-        else:
-            parsed = [other.parsed for other in others.values()]
-            answer = engine.dialect.merge(main.parsed, parsed, chosen, ids)
+        parsed = [other.parsed for other in others.values()]
+        answer = engine.dialect.merge(main.parsed, parsed, chosen, ids)
         return self._response(engine.dialect.named(answer, shown["token"]), main.raw, shown["serve"], why)
+
+    async def _control(
+        self, engine: Engine, asked: Asked, main: _Answer, query: Query, ids: Sequence[str], token: str
+    ) -> Response:
+        """Return production's own page, with the token of its list."""
+        if query.first:  # engines may say other things of a later page, such as the largest score
+            main = self._read(engine, await self._production(engine, asked, query))
+        if list(main.ranking)[: query.size] != list(ids):  # an id that was used for another search
+            why = main.why or "replayed"
+            self.service.metrics.count_shown("production", why)
+            return _as_it_came(main.raw, why)
+        answer = engine.dialect.named(main.parsed, token)
+        return self._response(answer, main.raw, "production", "control")
 
     def _engines_of(self, key: str, experiment: Mapping[str, Any]) -> dict[str, Engine]:
         tables = experiment.get("engines")
@@ -303,6 +315,10 @@ class Proxy:
             assert asked.body is not None
             sent = engine.request(asked.body, query, 0, query.first + query.size, lean=False)
             raw = await self._guarded(engine, self._send(engine, asked, sent, asked.headers))
+        return self._read(engine, raw)
+
+    def _read(self, engine: Engine, raw: Raw) -> _Answer:
+        """Return production's answer as it is understood."""
         if raw.status != 200:
             self._tell(engine, "production_status", f"{raw.status} {_excerpt(raw)}")
             return _Answer(raw, why="production_status")

@@ -288,7 +288,24 @@ def test_control_is_production_with_a_token():
     assert ids_of(answer) == PROD[10:20]
     assert json.loads(answer.body)["ext"]["ubi"]["query_id"] == "t"
     assert desk.calls[0]["rankings"] == {"prod": PROD[:20]}
+    # the page is the engine's own: of a longer list it may say another largest score
+    assert [sent.get("from") for _, sent, *_ in engines.asked] == [0, 10]
+    assert json.loads(answer.body)["hits"] == hits(PROD, 10, 10)["hits"]
+    _, _, engines = run({}, desk=desk)
     assert len(engines.asked) == 1
+
+
+def test_a_control_list_of_another_unit_is_productions_answer():
+    """The same id of a search with a unit that is in the share: the stored list is control's."""
+
+    class Stored(Desk):
+        async def show(self, key, request_id, rankings, **options):
+            ids = rankings["prod"][: options["length"]]
+            return {"serve": "production", "why": "control", "token": "t", "documents": ids}
+
+    answer, *_ = run({}, desk=Stored())
+    assert served(answer) == "production; why=control"
+    assert json.loads(answer.body)["hits"] == hits(PROD, 0, 10)["hits"]
 
 
 def test_a_winner_is_served_with_productions_total():
@@ -321,10 +338,13 @@ def test_a_service_that_cannot_record_serves_production(fault):
     assert served(answer).startswith("production; why=")
 
 
-def test_a_stored_list_of_another_search_is_not_shown():
+@pytest.mark.parametrize("stored", [["gone"], [*PROD[:9], "gone"], PROD[:3], PROD[:12]])
+def test_a_stored_list_of_another_search_is_not_shown(stored):
+    """Which has other documents, or is of another length."""
+
     class Replaying(Desk):
         async def show(self, *args, **options):
-            return {"serve": "interleaved", "token": "t", "documents": ["gone"], "replayed": True}
+            return {"serve": "interleaved", "token": "t", "documents": stored, "replayed": True}
 
     answer, *_ = run({}, desk=Replaying())
     assert (ids_of(answer), served(answer)) == (PROD[:10], "production; why=replayed")
@@ -619,10 +639,16 @@ def test_a_kept_query_makes_the_export_a_log_for_click_models(
 ):
     """``clicks describe`` takes the export where ``log_query`` keeps what the request says, and refuses it else."""
     tables = {
-        name: {"kind": "opensearch", "url": f"http://engine/{name}", "body": {"query": {"match": {"t": "{q}"}}}}
+        name: {
+            "kind": "opensearch",
+            "url": f"http://engine/{name}",
+            "body": {"query": {"match": {"t": "{q}"}}},
+        }
         for name in ("prod", "new")
     }
-    settings = Settings(store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables)
+    settings = Settings(
+        store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables
+    )
     with open_client(settings) as client:
         proxy = next(one.__self__ for one in client.service.closing if isinstance(one.__self__, Proxy))
         proxy._caller, proxy.budget_s = caller_of(Engines()), 20.0
