@@ -298,6 +298,8 @@ class Proxy:
         assert asked.body is not None
         sent = engine.request(asked.body, query, 0, last, lean=True)
         headers = {**asked.headers, "accept-encoding": "identity"}
+        if "json" not in headers.get("content-type", ""):
+            headers["content-type"] = "application/json"
         raw = await self._send(engine, asked, sent, headers, most=MAX_ANSWER)
         if raw.status != 200:
             raise UnusableAnswer("status", f"{raw.status} {_excerpt(raw)}")
@@ -354,8 +356,7 @@ class Proxy:
     async def _send(
         self, engine: Engine, asked: Asked, sent: Any, headers: Mapping[str, str], most: float = float("inf")
     ) -> Raw:
-        kind = headers.get("content-type", "")
-        headers = {**headers, "content-type": kind if "json" in kind else "application/json"}
+        headers = {"content-type": "application/json", **headers}
         parameters = asked.without((*engine.dialect.page_parameters, *engine.params))
         return await self.caller.send(
             engine, json.dumps(sent).encode(), headers=headers, parameters=parameters, most=most

@@ -262,6 +262,21 @@ def test_a_second_page_needs_the_request_id_and_continues_the_first():
     assert len(engines.asked) == 1
 
 
+@pytest.mark.parametrize("first", [0, 10])
+def test_production_judges_the_content_type(first):
+    """On every page; challengers get JSON, as their bodies are written anew."""
+    engines, body = Engines(), {"from": first}
+
+    async def search():
+        async with httpx.AsyncClient(transport=Transport(engines)) as client:
+            asked = Asked(json.dumps(body).encode(), body, headers={"content-type": "text/x"}, search="r")
+            await Proxy(Desk(), budget_s=20.0, caller=Caller(client)).search("shop", asked)
+
+    asyncio.run(search())
+    kinds = {name: request.headers["content-type"] for name, _, request in engines.asked}
+    assert kinds == {"prod": "text/x", "new": "application/json"}
+
+
 def test_a_page_longer_than_what_is_drafted_goes_on_as_productions():
     drafted = list(TeamDraft().show([PROD[:25], NEW[:25]], length=10, rng=7).documents)
     expected = drafted + [name for name in PROD if name not in drafted]
