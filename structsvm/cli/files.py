@@ -296,14 +296,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def read_scores(path: Path) -> Float:
-    """Read one number per line, finite or ``-inf``, which means "not retrieved".
-
-    Raises
-    ------
-    ValueError
-        With file and line, for anything else: a number that overflows, such as 1e400, would tie with others, and -1e400
-        would be read as -inf.
-    """
+    """Read one number per line, finite or ``-inf``, which means "not retrieved"."""
     import numpy as np
 
     from structsvm.common.files import read_lines, shorten

@@ -134,10 +134,6 @@ class GapProgress:
 
     The second Ctrl-C is an ordinary ``KeyboardInterrupt``. The bar is drawn on a terminal only, on stderr, and runs
     from gap 1 to ``tol`` on a log scale.
-
-    Attributes
-    ----------
-    interrupted : bool
     """
 
     def __init__(self, tol: float, saved_as: Path) -> None:

@@ -96,16 +96,7 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
 def endpoint(
     call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str | None, limited: bool = False
 ) -> Endpoint:
-    """Return an endpoint that answers what ``call`` returns (JSON, or a Response) or the error that it raises.
-
-    Parameters
-    ----------
-    call : async function of the request
-    scope : {"show", "click", "read", "admin"} or None
-        What the key must allow; None: no key.
-    limited : bool, default=False
-        Limit the rate of each address that shows no key for clicks.
-    """
+    """Return an endpoint that answers what ``call`` returns or raises; its key must allow ``scope`` (None: no key)."""
 
     async def answer(request: Request) -> Response:
         try:
