@@ -10,12 +10,9 @@ import typer
 
 from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import (
-    Columns,
     Data,
-    Fill,
     Jobs,
-    Label,
-    QueryId,
+    Table,
     by_name,
     check_file,
     check_input,
@@ -36,9 +33,8 @@ def predict(
         Path,
         typer.Option("--output", "-o", help="The scores to write, one per line; - prints them."),
     ],
-    fill: Fill = None,
-    label: Label = "label",
-    qid: QueryId = "qid",
+    *,
+    columns: Table,
     jobs: Jobs = -1,
     dask: Dask = None,
 ) -> None:
@@ -62,14 +58,13 @@ def predict(
     n_features = ranker.n_features_in_
     if dask is not None:
         with connecting(dask) as client:
-            parts = predict_there(client, ranker, data, label, qid)
+            parts = predict_there(client, ranker, data, columns)
             write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
         return
     known = getattr(ranker, "feature_names_in_", None)
     names = None if known is None else tuple(map(str, known))
     if data.is_dir() or is_table(data):
-        table = is_table(data)
-        rows = read_data(data, Columns(label, qid, features=names if table else None), fill=fill)
+        rows = read_data(data, columns, fill=columns.fill, features=names)
         rows = by_name(rows, names, data)
         if rows.n_features != n_features:
             raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
@@ -77,9 +72,7 @@ def predict(
         # neither scaling nor trees take sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
         sparse = False if dense else None
-        rows = read_data(
-            data, Columns(label, qid), fill=fill, sparse=sparse, n_features=n_features, n_jobs=jobs
-        )
+        rows = read_data(data, columns, fill=columns.fill, sparse=sparse, n_features=n_features, n_jobs=jobs)
         width = _width(rows.X)
         if width < n_features:
             note(

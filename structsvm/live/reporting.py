@@ -27,7 +27,7 @@ _LOOKS = 200
 def report(
     store: Store, experiment: Experiment, now: int, kept: dict[int, tuple[int, dict[str, Any]]] | None = None
 ) -> dict[str, Any]:
-    """Return the report that ``Service.report`` describes; ``kept`` holds answers from before anything new was closed."""
+    """Return what ``Service.report`` describes; ``kept`` holds earlier answers, good while nothing new is closed."""
     row, config = experiment.row, experiment.config
     progress = store.progress(row.id)
     known = None if kept is None else kept.get(row.id)

@@ -66,13 +66,17 @@ def find_folds(
 ) -> tuple[Fold, ...]:
     """Return the folds that ``data`` holds or can be cut into.
 
-    ========================================== ======================================================= ``data`` folds
-    ========================================== ======================================================= folder with
-    ``Fold1``, ``Fold2``, ... each with ``train``, ``vali`` and ``test`` folder with ``train``, ``vali``, ``test`` this
-    fold folder with ``S1`` ... ``Sn``, n >= 3 fold 1 trains on S1 ... S(n-2), chooses on S(n-1), tests on Sn; the next
-    fold starts one part later (LETOR 4.0) one file or store its queries, shuffled and dealt to parts S1 ... Sn
-    ========================================== ======================================================= Parts are
-    LETOR/SVMlight texts with any extension, tables (``.csv``, ``.tsv``, Parquet) or stores.
+    ==========================================  =======================================================
+    ``data``                                    folds
+    ==========================================  =======================================================
+    folder with ``Fold1``, ``Fold2``, ...       each with ``train``, ``vali`` and ``test``
+    folder with ``train``, ``vali``, ``test``   this fold
+    folder with ``S1`` ... ``Sn``, n >= 3       fold 1 trains on S1 ... S(n-2), chooses on S(n-1), tests on Sn;
+                                                the next fold starts one part later (LETOR 4.0)
+    one file or store                           its queries, shuffled and dealt to parts S1 ... Sn
+    ==========================================  =======================================================
+
+    Parts are LETOR/SVMlight texts with any extension, tables (``.csv``, ``.tsv``, Parquet) or stores.
     """
     data = Path(data)
     for path in (data, validation):
