@@ -25,9 +25,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from structsvm.checks import BadInput
-from structsvm.live.app import endpoint
 from structsvm.live.breaker import Breaker
 from structsvm.live.config import MAX_ID, is_text
+from structsvm.live.endpoints import endpoint
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.refused import Refused

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import Route
 
-from structsvm.live.app import endpoint, json_body
+from structsvm.live.endpoints import endpoint, json_body
 from structsvm.live.engines.answers import at_path
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
