@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice
+from structsvm.common.portable.arrays import dot, products
 from structsvm.online.clicklog import (
     ClickLog,
     Header,
@@ -379,7 +380,7 @@ class _Reader:
         for p, (i, j) in enumerate(self.pairs):
             delta, won = self.columns[p]
             if self.weights is not None:
-                delta.append(np.array([features[p] for features in self.psi]) @ self.weights)
+                delta.append(products(np.array([features[p] for features in self.psi]), self.weights))
             elif method not in (Probabilistic.name, SOSM.name):
                 delta.append(credit[:, i] - credit[:, j])
             won.append(outcome[:, p].copy())
@@ -427,7 +428,7 @@ class _Reader:
             # no feature is larger for a team of so many clicks
             most = np.array([1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 1]) * largest
             most += np.array([0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 3, 0, 0])
-            return float(np.abs(self.weights) @ most)
+            return dot(np.abs(self.weights), most)
         if method in DRAWN:
             return 1.0 if self.has_bound else None
         # document constraints: pairs of a clicked document below one that is not, and the next one of each

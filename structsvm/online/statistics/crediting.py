@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.lazy import labelled
+from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving import (
     SOSM,
     Interleaver,
@@ -225,7 +226,7 @@ def _credit_alike(
         if beyond_bound(spread, largest).any():
             return None
     else:
-        by_place = np.arange(1, values.shape[2] + 1) ** -3.0
+        by_place = power(np.arange(1, values.shape[2] + 1), -3)
         largest = np.full(len(records), (by_place[0] - by_place[-1]) / by_place.sum())
     # as ``share_of_largest``
     outcome = np.zeros((len(records), len(i)))
