@@ -364,15 +364,7 @@ for _command in (describe, propensities, train, evaluate, judge):
 
 
 def _candidates(data: Path, table: Table) -> Any:
-    try:
-        rows = table.read(data)
-    except BadInput as error:
-        if f"expected a column {table.label!r}" not in error.problem:
-            raise
-        raise ValueError(
-            f"{data}: expected a column {table.label!r} of labels, which clicks do not need but tables have; add one "
-            "of zeros, or name another column of numbers by --label"
-        ) from None
+    rows = table.read(data, labels=False)
     if rows.docid is None:
         raise ValueError(
             f"{data}: expected the id of each document (#docid = ...; in a table the column of --docid), as in "

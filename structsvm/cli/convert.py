@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,9 @@ from structsvm.cli.files import (
     stdin_as_path,
 )
 from structsvm.cli.terminal import bar
+
+if TYPE_CHECKING:
+    from structsvm.queries import QueryData
 
 
 def convert(
@@ -90,7 +93,7 @@ def convert(
         n_jobs = None if source.is_dir() else jobs  # a store is read as it is
         _add_percentiles(source, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
         return
-    columns, fill = table.options(), table.fill
+    columns, fill = table.options(labels=False), table.fill
     if from_table:
         from structsvm.readers import convert_csv, convert_parquet, open_store
         from structsvm.readers.tables import is_csv
@@ -100,9 +103,9 @@ def convert(
             convert_csv(source, store, dtype=dtype or "float64", fill=fill, **columns)
         else:
             convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
-        data = open_store(store)
-        typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+        _say(store, open_store(store))
         return
+    columns.pop("label", None)
     if columns:
         raise BadInput(next(iter(columns)), f"expected a table with it, got the text {source}")
     if source.is_dir():
@@ -112,10 +115,17 @@ def convert(
     from structsvm.readers import convert_letor, open_store
 
     convert_letor(
-        source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs
+        source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs,
+        label=None,
     )  # fmt: skip
-    data = open_store(store)
-    typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+    _say(store, open_store(store))
+
+
+def _say(store: Path, data: QueryData) -> None:
+    unlabelled = "; without labels, which training needs and predict does not" if data.y is None else ""
+    typer.echo(
+        f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features{unlabelled}"
+    )
 
 
 def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None, **options: Any) -> None:
@@ -128,12 +138,12 @@ def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None,
     check_folder(store)
     if store.exists() and source.exists() and store.samefile(source):
         raise BadInput("STORE", "expected another folder than SOURCE", value=str(store))
-    data = table.read(source, **options)
+    data = table.read(source, labels=False, **options)
     if dtype is not None:
         data = dataclasses.replace(data, X=data.X.astype(dtype, copy=False))
     data = with_percentiles(data)
     write_store(data, store)
-    typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+    _say(store, data)
 
 
 def _check(source: Path, store: Path | None) -> None:
@@ -148,8 +158,7 @@ def _check(source: Path, store: Path | None) -> None:
         compared = check_store(
             source, callback=lambda n_bytes, n_all: shown.update(task, completed=n_bytes, total=n_all)
         )
-    data = open_store(source)
-    typer.echo(f"{source}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+    _say(source, open_store(source))
     typer.echo(
         "All arrays are as they were written."
         if compared

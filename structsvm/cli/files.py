@@ -83,10 +83,11 @@ class Columns(Group):
         """The columns of features; None for all others."""
         return None
 
-    def options(self) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults."""
+    def options(self, *, labels: bool = True) -> dict[str, Any]:
+        """Return the arguments of a reader that differ from its defaults; labels may be optional."""
         values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
-        return {name: value for name, value in values.items() if value not in (name, None)}
+        optional = {} if labels or self.label != "label" else {"label": None}
+        return {name: value for name, value in values.items() if value not in (name, None)} | optional
 
 
 @dataclass(frozen=True)
@@ -252,12 +253,16 @@ def read_data(
     *,
     fill: float | None = None,
     features: Sequence[str] | None = None,
+    labels: bool = True,
     **options: Any,
 ) -> QueryData:
-    """Read a store, a table (its ``columns``, or these ``features``), or text with ``options`` that are not None."""
+    """Read a store, a table (its ``columns``, or these ``features``), or text with ``options`` that are not None.
+
+    Without ``labels`` there need not be any.
+    """
     from structsvm.readers import read_queries
 
-    named = {} if columns is None else columns.options()
+    named = (columns or Columns()).options(labels=labels)
     if is_table(check_input(path)):
         options = {"features": features}
     given = {"fill": fill, **options}

@@ -64,7 +64,7 @@ def predict(
     known = getattr(ranker, "feature_names_in_", None)
     names = None if known is None else tuple(map(str, known))
     if data.is_dir() or is_table(data):
-        rows = read_data(data, columns, fill=columns.fill, features=names)
+        rows = read_data(data, columns, fill=columns.fill, features=names, labels=False)
         rows = by_name(rows, names, data)
         if rows.n_features != n_features:
             raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
@@ -72,7 +72,9 @@ def predict(
         # neither scaling nor trees take sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
         sparse = False if dense else None
-        rows = read_data(data, columns, fill=columns.fill, sparse=sparse, n_features=n_features, n_jobs=jobs)
+        rows = read_data(
+            data, columns, fill=columns.fill, labels=False, sparse=sparse, n_features=n_features, n_jobs=jobs
+        )
         width = _width(rows.X)
         if width < n_features:
             note(
