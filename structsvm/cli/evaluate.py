@@ -94,7 +94,7 @@ def evaluate(
     if common_topics:
         raise ValueError(f"--common-topics: expected TREC judgments and a run, got {data} of another kind")
     # the features are not looked at, so a missing one does no harm
-    options = {"features": ()} if is_table(data) else {}
+    options: dict[str, Any] = {"features": ()} if is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
     values = read_scores(scores)
     if values.shape[0] != rows.n_rows:
