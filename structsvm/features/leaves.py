@@ -187,11 +187,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         -------
         LeafFeatures
 
-        Raises
-        ------
-        TypeError, ValueError
-            As :func:`structsvm.features.boosters.forest_of`, and for models of different features or none.
-
         Examples
         --------
         >>> from sklearn.ensemble import RandomForestRegressor
@@ -232,9 +227,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         ------
         ImportError
             Where trees are to be grown without LightGBM.
-        ValueError
-            For bad parameters, infinite values, categories that are no whole numbers from 0 to 1,000,000, no labels, or
-            a forest over other features.
         """
         self.check_options()
         self.check_numbers(X)
@@ -347,11 +339,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Returns
         -------
         scipy.sparse.csr_matrix
-
-        Raises
-        ------
-        ValueError
-            For other features, and infinite values.
         """
         return self.transform_rows(X).tocsr()
 
@@ -417,12 +404,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return np.array(leaves + bins, dtype=object)
 
     def check_options(self) -> None:
-        """Raise for parameters that ``fit`` would refuse, without any data.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Raise for parameters that ``fit`` would refuse, without any data."""
         check_whole("n_trees", self.n_trees, 1)
         check_whole("n_leaves", self.n_leaves, 2, 1 << 16)
         check_positive("learning_rate", self.learning_rate)
@@ -537,31 +519,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 class LeafRows:
     """Rows of ones and zeros kept as bytes: the number of a row's leaf in each tree, then its counts of edges exceeded.
 
-    Stands for the matrix that :meth:`tocsr` writes out; see :class:`structsvm.protocols.CompiledRows`.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_trees + n_functions - n_pairs)
-    starts : ndarray of int64, shape (n_trees + n_functions + 1,)
-        Columns ``starts[c]:starts[c + 1]`` are those of code ``c``.
-    n_trees : int
-        The first codes say which one column is 1; the others how many of their columns, from the first, are.
-    n_pairs : int, default=0
-        The first so many bytes have the codes of two trees each, the first one in the lower half.
-
-    Raises
-    ------
-    ValueError
-        If ``starts`` do not fit ``codes``, or a code is beyond the leaves of its tree or the edges of its feature.
-
-    Examples
-    --------
-    >>> rows = LeafRows(np.array([[2, 0], [0, 2]], dtype=np.uint8), np.array([0, 3, 5]), n_trees=1)
-    >>> rows.tocsr().toarray().astype(int)
-    array([[0, 0, 1, 0, 0],
-           [1, 0, 0, 1, 1]])
-    >>> rows @ np.array([1.0, 10.0, 100.0, 200.0, 300.0])
-    array([100., 501.])
+    Code ``c`` has the columns ``starts[c]:starts[c + 1]``; that of a tree says which one of them is 1.
+    The first ``n_pairs`` bytes have the codes of two trees, the first in the lower half.
     """
 
     ndim = 2
@@ -721,27 +680,9 @@ def grow(
     seed: int = 0,
     callback: Callable[[int, int], object] | None = None,
 ) -> Forest:
-    """Grow trees with LightGBM's LambdaRank gradients over whole rankings.
+    """Grow trees with LightGBM's LambdaRank gradients over whole rankings; ``scores`` are those to improve on.
 
-    Parameters
-    ----------
-    X : ndarray of float32/float64, C-ordered, shape (n_rows, n_features)
-    grades : ndarray of float64, shape (n_rows,)
-        Whole numbers from 0 to 30.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    weights, scores : ndarray of float64, shape (n_rows,), optional
-        Of each row; the scores to improve on.
-    n_trees, n_leaves, learning_rate, min_rows, l2_regularization, bags, categorical, n_jobs, seed, callback
-        As in :class:`LeafFeatures`.
-
-    Returns
-    -------
-    Forest
-
-    Raises
-    ------
-    ImportError
-        Without LightGBM.
+    Grades are whole numbers from 0 to 30; options are those of :class:`LeafFeatures`.
     """
     try:
         import lightgbm

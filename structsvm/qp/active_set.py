@@ -73,11 +73,6 @@ def solve(
         these in group j cannot be certified in double precision. Planes of one working set whose norms differ
         by factors beyond about 1e4 can end at a relative gap of 1e-8 rather than ``tol``.
 
-    Raises
-    ------
-    ValueError
-        If shapes disagree, an entry is not finite, a cap is negative, or a group is out of range.
-
     Examples
     --------
     Two planes that share a cap of 1; the first alone would take all of it.
@@ -274,11 +269,9 @@ def _enter(
     dbase: Float,
     gone: Int,
 ) -> int:
-    """Make v free, and return the new size of the face.
-
-    A dependent v gives a direction without curvature: move uphill along it until a vertex leaves, then try again. So v
-    itself may end outside.
-    """
+    """Make v free, and return the new size of the face."""
+    # A dependent v gives a direction without curvature: move uphill along it until a vertex leaves, then try again. So
+    # v itself may end outside.
     while True:
         p = base[group[v]]
         for c in range(k):

@@ -22,15 +22,6 @@ def solve(
     largest cap before the call. An interior-point solution is made feasible, and certified by the same gap.
     ``alpha0`` is checked but not used, as the method has no warm start.
 
-    Raises
-    ------
-    ImportError
-        If cvxpy or Clarabel is not installed.
-    ValueError
-        As in :func:`structsvm.qp.active_set.solve`.
-    RuntimeError
-        If Clarabel returns no solution.
-
     Examples
     --------
     >>> import numpy as np
@@ -67,40 +58,9 @@ def solve_cone(
     *,
     tol: float = 1e-10,
 ) -> ConeResult:
-    """Solve the one-slack problem over the planes ``(joint, loss)`` with weights in a cone.
-
-    It solves the primal ``min 1/2 ||w||^2 + C max(0, max_k loss_k - joint_k . w)`` and reads ``alpha`` off its
-    multipliers; ``w`` is then the projection of ``joint' alpha`` on the cone, and ``value`` the exact dual
-    value ``loss . alpha - 1/2 ||w||^2`` of that feasible ``alpha``: weak duality holds whatever the error of Clarabel.
-
-    Parameters
-    ----------
-    joint : array of shape (n, n_features)
-    loss : array of shape (n,)
-    C : float
-    cone : array of shape (n_features,) or (n_constraints, n_features)
-        As in :func:`structsvm.qp.cone.solve_cone`; rows need not be independent.
-    alpha0 : ignored
-        The method has no warm start.
-    tol : float
-        Accuracy requested from Clarabel.
-
-    Returns
-    -------
-    ConeResult
-
-    Raises
-    ------
-    ImportError, RuntimeError
-        As in :func:`solve`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> result = solve_cone(np.array([[1.0, -1.0]]), np.array([1.0]), 10.0, np.array([0.0, 1.0]))
-    >>> result.w.round(5).tolist(), round(result.value, 5)
-    ([1.0, 0.0], 0.5)
-    """
+    """Solve the one-slack problem over planes with weights in a cone, whose rows need not be independent."""
+    # Solves the primal and reads ``alpha`` off its multipliers; the value is the exact dual value of that feasible
+    # ``alpha``: weak duality holds whatever the error of Clarabel. There is no warm start.
     cp = require()
     joint, loss = np.asarray(joint, dtype=np.float64), np.asarray(loss, dtype=np.float64)
     signs_or_rows = cone = np.asarray(cone, dtype=np.float64)

@@ -29,14 +29,7 @@ _NORM_PAIRS = 1000
 
 
 class Views(NamedTuple):
-    """Columns of each view, one after the other.
-
-    Attributes
-    ----------
-    columns : ndarray of int64, shape (n_weights,)
-        View ``v`` sees the features ``columns[starts[v]:starts[v + 1]]``.
-    starts : ndarray of int64, shape (n_views + 1,)
-    """
+    """Columns of each view, one after the other: view ``v`` sees the features ``columns[starts[v]:starts[v + 1]]``."""
 
     columns: Int
     starts: Int
@@ -85,12 +78,7 @@ class Descent:
 
 
 def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Float:
-    """Return the mean of ``||p^v||^2`` over pairs, one per view, estimated from a fixed number of them.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_views,)
-    """
+    """Return the mean of ``||p^v||^2`` over pairs, one per view, estimated from a fixed number of them."""
     better, worse = np.empty(_NORM_PAIRS, dtype=np.int64), np.empty(_NORM_PAIRS, dtype=np.int64)
     draw_into(tuple(index), stream_key(seed, 2), 0, 1, _NORM_PAIRS, better, worse, 0, _NORM_PAIRS)
     out = np.empty(views.starts.shape[0] - 1)
@@ -222,28 +210,7 @@ def descend_until(
     every: int,
     patience: int,
 ) -> tuple[Descent, list[tuple[int, float]]]:
-    """Go on while a value still rises, and return to the best state met.
-
-    Parameters
-    ----------
-    advance : callable(state, n_steps) -> Descent
-    value : callable(state) -> float
-        Higher is better, for example MAP on held-out queries.
-    state : Descent
-    n_steps : int
-        Steps at most.
-    every : int
-        Steps between two looks at the value.
-    patience : int
-        Looks in a row without a new best value after which to stop.
-
-    Returns
-    -------
-    state : Descent
-        The best one.
-    history : list of (int, float)
-        Steps done and value, one pair per look.
-    """
+    """Go on while a value still rises, and return the best state met, and steps and value at each look."""
     best, best_value, since = state, -np.inf, 0
     history = []
     done = 0

@@ -21,15 +21,10 @@ _FLAT = 0.1
 
 
 def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float) -> Float:
-    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished.
-
-    The slope of the model over the cached planes is known for all queries; its difference to the true slope is
-    estimated from a sample. At ``w``, where planes were added last, the difference is zero, so that the sampled slope
-    there is correct. With few queries, of which a sample is not cheap, ``centre`` is returned.
-
-    It reads the sample up to seven times, each a fifteenth of a pass at 4,000 queries, and a thirty-second from 8,000
-    on.
-    """
+    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished."""
+    # The slope of the model over the cached planes is known for all queries; its difference to the true slope is
+    # estimated from a sample. At ``w``, where planes were added last, the difference is zero. With few queries a sample
+    # is not cheap.
     step = centre - w
     if problem.n_queries < _FEWEST or not step.any():
         return centre
@@ -50,10 +45,8 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
 
 
 def flat(start: float, slope: Callable[[float], float]) -> float:
-    """Return where in ``[0, 1]`` a slope that grows from ``start`` has about vanished, by at most seven trials.
-
-    It is 1 if the slope is not above zero at 1, or not below zero at the start.
-    """
+    """Return where in ``[0, 1]`` a slope that grows from ``start`` has about vanished, by at most seven trials."""
+    # 1 if the slope is not above zero at 1, or not below zero at the start
     t, end = 1.0, slope(1.0)
     if end <= 0 or start >= 0:
         return t

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.common.machine import memory_bytes
 from structsvm.common.portable.sums import combine, dot
-from structsvm.protocols import Callback, Cut, Float, Partitions, SmoothProblem, Tangent
+from structsvm.protocols import Callback, Cut, Float, SmoothProblem, Tangent
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder, judge, watched
 from structsvm.trainers.cuts import CutPool
@@ -39,7 +39,7 @@ from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
 from structsvm.trainers.segment_search import flat
 
-__all__ = ["SOLVERS", "PartitionedSolver", "fit_path_partitioned", "train_partitioned"]
+__all__ = ["SOLVERS", "PartitionedSolver", "Partitions", "fit_path_partitioned", "train_partitioned"]
 
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
 SOLVERS = ("auto", "partitioned", "one_slack", "newton")
@@ -83,6 +83,19 @@ _SAME = 1e-9
 """Relative difference of a partition's slack before and after a restart that rounding may make."""
 
 
+class Partitions(Protocol):
+    """Partitions of the queries, each a :class:`~structsvm.trainers.partitioned.Partition` wherever it lies."""
+
+    n_parts: int
+
+    def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call ``method`` of each partition with its payload; return the answers in the order of the partitions.
+
+        A call may be made more than once, and on a partition that was just made anew from its rows: what a partition
+        remembers makes answers better, never true. Calls of one partition must not overlap.
+        """
+
+
 def train_partitioned(
     parts: Partitions,
     C: float,
@@ -98,52 +111,7 @@ def train_partitioned(
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * mean slack`` over the queries of all partitions.
 
-    Parameters
-    ----------
-    parts : Partitions
-    C : float
-        Trade-off, > 0.
-    solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
-        "newton" is for smooth losses, and "auto" there unless weights are constrained or there is a checkpoint: a
-        round is a pass, of a gradient or of one product with the second derivative. "one_slack" adds up the cuts of the
-        partitions, one pass a cut, and sends two vectors; "partitioned" needs fewer passes. Of these two "auto" is
-        "one_slack" where weights are constrained, there are fewer than ten queries, planes do not fit in memory, or C
-        is large for the number of queries (:func:`structsvm.trainers.path.choose_solver`).
-    tol : float, default=1e-3
-        Relative duality gap to stop at.
-    max_passes : int, default=1000
-        Passes over the data at most; a sample of the queries is not counted.
-    positive : bool, default=False
-        Constrain ``w >= 0`` (one_slack).
-    qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the small dual at the driver.
-    callback : callable, optional
-        Told the bounds after each pass; a truthy return stops early. ``KeyboardInterrupt`` does, too, at once, if
-        any weights were measured: the best of them are returned.
-    checkpoint : Path, optional
-        File that keeps the fit after each pass. If it is there, the fit goes on from it, after a pass that finds out
-        whether the rows are the same; a fit that reaches ``tol`` removes it. Costs one more pass, at zero weights, by
-        which rows are told from others. Not for "one_slack" and "newton".
-    problem : dict, optional
-        Plain values that tell this fit from others, in the checkpoint besides C and the sizes.
-
-    Returns
-    -------
-    Fit
-
-    Raises
-    ------
-    ValueError
-        For bad options, partitions that do not fit together, and a checkpoint of another fit or of other rows.
-
-    Warns
-    -----
-    ConvergenceWarning
-        When the fit ended above ``tol``.
-
-    Examples
-    --------
-    See :class:`structsvm.trainers.partitioned.SerialPartitions`.
+    A ``checkpoint`` keeps the fit after each pass, for one more pass at zero weights; ``problem`` tells it from others.
     """
     check_C(C)
     _check(solver, positive, qp)
@@ -176,38 +144,7 @@ def fit_path_partitioned(
     callback: Callback | None = None,
     fold: int | None = None,
 ) -> Iterator[Fit]:
-    """Train for several values of C, smallest first, each from what the last one found.
-
-    Parameters
-    ----------
-    parts : Partitions
-    Cs : sequence of float
-        Values of the trade-off, each > 0; visited in ascending order.
-    solver, tol, max_passes, positive, qp, callback
-        As in :func:`train_partitioned`.
-    fold : int, optional
-        Leave out the queries of this fold.
-
-    Yields
-    ------
-    Fit
-        In ascending order of C.
-
-    Raises
-    ------
-    ValueError
-        At once, as :func:`train_partitioned`, and for no C at all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structsvm.oracles import AveragePrecision
-    >>> from structsvm.trainers.partitioned import Partition, SerialPartitions, fit_path_partitioned
-    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> parts = SerialPartitions([Partition(X, offsets, AveragePrecision().bind(y, offsets)) for _ in range(2)])
-    >>> [(fit.C, round(fit.primal, 4)) for fit in fit_path_partitioned(parts, [1.0, 0.1], tol=1e-6)]
-    [(0.1, 0.03), (1.0, 0.0312)]
-    """
+    """Train for several values of C, ascending, each from what the last one found, without the queries of ``fold``."""
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
@@ -576,10 +513,8 @@ def _check_same(whole: _Whole, kept: Checkpoint, found: Float) -> None:
 
 
 def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
-    """Return the factor of ``w`` that minimises the objective on a sample of all queries; 1 where it cannot tell.
-
-    As ``_best_factor`` of :mod:`~structsvm.trainers.frank_wolfe`, with a round for each of three slopes.
-    """
+    """Return the factor of ``w`` that minimises the objective on a sample; 1 where it cannot tell."""
+    # as ``frank_wolfe._best_factor``, with a round for each of three slopes
     if whole.n_blocks < _LEAST or not w.any():
         return 1.0
     square, C = dot(w, w), tasks[0].C
@@ -606,10 +541,8 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
-    """Return the best point of the segment from ``w`` to ``centre``, as far as cached planes and a sample know it.
-
-    As :func:`~structsvm.trainers.segment_search.between`, with a round for each slope.
-    """
+    """Return the best point of the segment from ``w`` to ``centre``, as far as cached planes and a sample know it."""
+    # as ``segment_search.between``, with a round for each slope
     step = centre - w
     if not step.any():
         return centre
