@@ -101,7 +101,7 @@ class StructuredModel(Protocol):
 class CompiledRows(Protocol):
     """Rows in a format of their own, with compiled kernels for the three things training does with rows.
 
-    Dense arrays and CSR matrices need none of this; ``structsvm.features.binning.BinnedRows`` is an example.
+    Dense arrays and CSR matrices need none of this; ``structsvm.features.coded_rows.BinnedRows`` is an example.
     """
 
     @property

@@ -15,7 +15,8 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from structsvm.features.binning import BinnedFeatures, BinnedRows
+from structsvm.features.binning import BinnedFeatures
+from structsvm.features.coded_rows import BinnedRows
 from structsvm.features.within import minmax_within
 from structsvm.readers import candidates, read_qrels, read_run
 

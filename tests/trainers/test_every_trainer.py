@@ -489,7 +489,7 @@ def test_threads_counted_as_joblib_does():
 
 
 def test_rows_in_a_format_of_their_own():
-    from structsvm.features.binning import BinnedRows
+    from structsvm.features.coded_rows import BinnedRows
 
     rng = np.random.default_rng(0)
     offsets = np.arange(0, 401, 20)
