@@ -35,7 +35,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Trainers and the small QP": (
         "structsvm.trainers",
         "structsvm.qp",
-        "structsvm.qp.active_set.solve",
     ),
     "From one machine to many": ("structsvm.dask",),
     "Seams, and checks of your own parts": ("structsvm.protocols", "structsvm.testing"),

@@ -184,7 +184,7 @@ class QPResult(NamedTuple):
 
     Examples
     --------
-    See :func:`structsvm.qp.active_set.solve`.
+    See :func:`structsvm.qp.get_solver`.
     """
 
     alpha: Float

@@ -16,18 +16,8 @@ __all__ = ["require", "solve", "solve_cone"]
 def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
 ) -> QPResult:
-    """Maximise ``loss . alpha - 1/2 alpha' gram alpha`` over capped simplices with an interior-point method.
-
-    Parameters and result are those of :func:`structsvm.qp.active_set.solve`. The variables are scaled by the
-    largest cap before the call. An interior-point solution is made feasible, and certified by the same gap.
-    ``alpha0`` is checked but not used, as the method has no warm start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round(solve(np.eye(2), np.array([1.0, 0.5]), np.zeros(2, dtype=int), np.array([1.0])).value, 6)
-    0.5625
-    """
+    """Maximise as :func:`structsvm.qp.active_set.solve` does, with an interior-point method that has no warm start."""
+    # variables are scaled by the largest cap before the call; the solution is made feasible, and certified by its gap
     cp = require()
     gram, loss, group, cap = check(gram, loss, group, cap)
     feasible(alpha0, group, cap)

@@ -195,7 +195,7 @@ class Fit:
     at_zero: float | None = field(repr=False, default=None, metadata={"saved": False})
 
     def gain_bound(self, columns: Any) -> float:
-        """Return how much lower the optimum may be, at most, once these columns are added to the features.
+        """Return how much lower the optimum may be, at most, once these columns of the same rows are features, too.
 
         With the dual point ``g``, of value ``dual`` for the present features, and the new columns ``Z``, the same point
         is feasible for both together and has the value ``dual - 1/2 ||Z' g||^2``: the new optimum is not below that,
@@ -204,12 +204,6 @@ class Fit:
         Parameters
         ----------
         columns : ndarray or CSR matrix, shape (n_rows, n_columns), or CompiledRows
-            Of the rows trained on, in their order.
-
-        Returns
-        -------
-        float
-            ``primal - dual + 1/2 ||Z' g||^2``.
 
         Examples
         --------

@@ -131,48 +131,15 @@ def descend(
     X_unlabeled: Any = None,
     unlabeled: PairIndex | None = None,
 ) -> Descent:
-    """Do ``n_steps`` steps of LCRA-k-l; with ``mu=0`` the views are independent, with one view that is SPD.
+    """Do ``n_steps`` steps of LCRA-k-l on pairs of ``index``; with ``mu=0`` views are independent, a single one is SPD.
 
-    A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))::
-
-        sum_v [ sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2
-
-    with all views' weights from before it. (The update rules printed in the paper have wrong signs.) The step of
-    view ``v`` is ``eta_0[v] / (1 + eta_0[v] lam t)``, shortened where the batch is curved more than ``1 / step``: by
-    ``4 mu M sum_{P^} max_u ||p^u||^2`` for the agreement and ``sum_P ||p^v||^2`` for the squared loss. So no scale of
-    the features makes it diverge.
-
-    Parameters
-    ----------
-    X : ndarray of float32/float64, C-ordered, or CSR matrix, shape (n_rows, n_features)
-        Read where pairs are, never copied; may be a read-only memory map.
-    y : ndarray of float64, shape (n_rows,)
-        Labels; used by the squared loss, whose target is the difference of two labels.
-    index : PairIndex
-        Labelled pairs.
-    views : Views
-    state : Descent
-        Where to go on from; not changed.
-    n_steps : int
-    eta_0 : ndarray of float64, shape (n_views,)
-        First step size of each view.
-    lam : float
-        Factor of the penalty, >= 0.
-    loss : {"hinge", "squared"}
-        ``max(0, 1 - w.p)`` or ``1/2 (y - w.p)^2``, with ``p`` the better minus the worse document.
-    k, l : int
-        Labelled and unlabelled pairs per step.
-    mu : float
-        Factor of the agreement, >= 0; with 0 no unlabelled pair is touched.
-    X_unlabeled : like X, optional
-        Where the unlabelled pairs are; ``X`` by default.
-    unlabeled : PairIndex, optional
-        Unlabelled pairs; needed where ``mu > 0`` and ``l > 0``.
-
-    Returns
-    -------
-    Descent
+    ``k`` labelled and ``l`` unlabelled pairs make a step; ``eta_0`` has a first step size per view.
     """
+    # A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))     sum_v [
+    # sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2 with all views'
+    # weights from before it. (The update rules printed in the paper have wrong signs.) The step of view v is eta_0[v] /
+    # (1 + eta_0[v] lam t), shortened where the batch is curved more than 1 / step: by 4 mu M sum_{P^} max_u ||p^u||^2
+    # for the agreement and sum_P ||p^v||^2 for the squared loss. So no scale of the features makes it diverge.
     m = views.starts.shape[0] - 1
     if mu == 0 or l == 0 or m == 1 or unlabeled is None:
         mu, l, unlabeled = 0.0, 0, index  # noqa: E741

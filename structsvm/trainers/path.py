@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from structsvm.trainers.row_planes import RowDual, rows_cache_size
 __all__ = ["SOLVERS", "Solver", "check_options", "choose_solver", "fit_path", "largest_C", "train"]
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
-SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe", "newton")
+SOLVERS: tuple[str, ...] = get_args(Solver)
 
 _LARGEST_PULL = 20.0
 """Largest change of a query's hinge by its first full step, in units of its loss, for which "auto" picks frank_wolfe:
@@ -180,66 +180,70 @@ def fit_path(
     if solver == "newton" or (solver == "auto" and smooth and cone is None and region is None):
         fits = newton_fits(cast(SmoothProblem, problem), Cs, tol, max_passes, None, callback)
     else:
-        fits = _fits(problem, Cs, solver, tol, max_passes, cone, region, stabilise, qp, planes, callback)
+        options = _Options(tol, max_passes, cone, region, stabilise, qp, planes, callback)
+        fits = _Path(problem, options).fits(Cs, solver)
     return watched(fits, problem, Cs, tol, region)
 
 
-def _fits(
-    problem: Problem,
-    Cs: Sequence[float],
-    solver: Solver,
-    tol: float,
-    max_passes: int,
-    cone: Float | None,
-    region: Convex | None,
-    stabilise: bool,
-    qp: Literal["active_set", "cvxpy"],
-    planes: PlaneKind,
-    callback: Callback | None,
-) -> Iterator[Fit]:
-    """:func:`fit_path`, which has checked the options: a generator would find fault at its first fit only."""
-    most = largest_C(problem, cone=cone, region=region, planes=planes) if solver == "auto" else 0.0
-    pool = CutPool(problem.n_features)
-    dual: BlockDual | RowDual | None = None
-    past: list[Fit] = []
-    for C in sorted(set(Cs)):
-        chosen = solver
+class _Options(NamedTuple):
+    """Those of :func:`train`."""
+
+    tol: float
+    max_passes: int
+    cone: Float | None
+    region: Convex | None
+    stabilise: bool
+    qp: Literal["active_set", "cvxpy"]
+    planes: PlaneKind
+    callback: Callback | None
+
+
+class _Path:
+    """The fits of a path, ascending in C, with what each leaves to the next; a method per trainer, by its name."""
+
+    def __init__(self, problem: Problem, options: _Options) -> None:
+        self.problem, self.options = problem, options
+        self.pool = CutPool(problem.n_features)
+        self.dual: BlockDual | RowDual | None = None
+        self.past: list[Fit] = []
+
+    def fits(self, Cs: Sequence[float], solver: Solver) -> Iterator[Fit]:
+        options = self.options
+        most = 0.0
         if solver == "auto":
-            chosen = "frank_wolfe" if most >= C else "one_slack"
-        guess = _extrapolate(past[-3:], C)
-        if guess is not None:  # a region need not hold what is between its points and beyond
-            guess = project(guess, cone) if region is None else None
-        if chosen == "frank_wolfe":
-            if dual is None:
-                dual = dual_of(problem, C, planes, cone=cone)
-            # one pass tells whether a guess is within tol, and often it is; after one that was not, descending
-            # straight away is cheaper
-            if len(past) > 1 and past[-1].n_passes > 1:
-                guess = None
-            fit = frank_wolfe(
-                problem, C, tol=tol, max_passes=max_passes, dual=dual, w0=guess, callback=callback
-            )
-        elif chosen == "one_slack":
-            if dual is not None:  # its point is a mixture of cuts, and so a cut
-                pool.add(dual.cut)
-                dual = None
-            fit = one_slack(
-                problem,
-                C,
-                tol=tol,
-                max_passes=max_passes,
-                w0=guess,
-                pool=pool,
-                stabilise=stabilise,
-                cone=cone,
-                region=region,
-                qp=qp,
-                callback=callback,
-            )
-        else:
-            fit = n_slack(problem, C, tol=tol, max_passes=max_passes, cone=cone, qp=qp, callback=callback)
-        past.append(fit)
-        yield fit
+            most = largest_C(self.problem, cone=options.cone, region=options.region, planes=options.planes)
+        for C in sorted(set(Cs)):
+            chosen = ("frank_wolfe" if most >= C else "one_slack") if solver == "auto" else solver
+            guess = _extrapolate(self.past[-3:], C)
+            if guess is not None:  # a region need not hold what is between its points and beyond
+                guess = project(guess, options.cone) if options.region is None else None
+            fit = getattr(self, chosen)(C, guess)
+            self.past.append(fit)
+            yield fit
+
+    def frank_wolfe(self, C: float, guess: Float | None) -> Fit:
+        if self.dual is None:
+            self.dual = dual_of(self.problem, C, self.options.planes, cone=self.options.cone)
+        # one pass tells whether a guess is within tol, and often it is; after one that was not, descending straight
+        # away is cheaper
+        if len(self.past) > 1 and self.past[-1].n_passes > 1:
+            guess = None
+        return frank_wolfe(
+            self.problem, C, dual=self.dual, w0=guess, **self._named("tol max_passes callback")
+        )
+
+    def one_slack(self, C: float, guess: Float | None) -> Fit:
+        if self.dual is not None:  # its point is a mixture of cuts, and so a cut
+            self.pool.add(self.dual.cut)
+            self.dual = None
+        options = self._named("tol max_passes stabilise cone region qp callback")
+        return one_slack(self.problem, C, w0=guess, pool=self.pool, **options)
+
+    def n_slack(self, C: float, guess: Float | None) -> Fit:
+        return n_slack(self.problem, C, **self._named("tol max_passes cone qp callback"))
+
+    def _named(self, names: str) -> dict[str, Any]:
+        return {name: getattr(self.options, name) for name in names.split()}
 
 
 _APART = 1e-3
