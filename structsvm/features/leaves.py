@@ -34,7 +34,7 @@ from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 from structsvm.queries import column_numbers, group_queries, refuse_masked, refuse_number
 
-__all__ = ["LeafFeatures", "grow"]
+__all__ = ["LeafFeatures"]
 
 _MOST_BINS = 255
 _FEWEST_ROWS = 20
@@ -289,23 +289,71 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
                 "precision",
                 "divide them all",
             )
-        return grow(
+        n_trees = int(self.n_trees if n_trees is None else n_trees)
+        seed = int(check_random_state(self.random_state).randint(1 << 30))
+        try:
+            import lightgbm
+        except ImportError:
+            raise ImportError(
+                "lightgbm: the package is not installed; pip install 'structsvm-ranking[trees]'"
+            ) from None
+        lengths = np.diff(offsets)
+        options = {
+            "objective": "lambdarank",
+            "lambdarank_truncation_level": int(lengths.max()),
+            "num_leaves": int(self.n_leaves),
+            "learning_rate": float(self.learning_rate),
+            "min_data_in_leaf": int(self.min_rows),
+            "lambda_l2": float(self.l2_regularization),
+            "num_threads": count_threads(self.n_jobs),
+            "deterministic": True,
+            "force_row_wise": True,  # otherwise it measures which way is faster, and the result may depend on that
+            "verbosity": -1,
+            # a row too few for a split is no error, and a column that never varies none either
+            "feature_pre_filter": False,
+        }
+        data = lightgbm.Dataset(
             X,
-            self._grades(y),
-            offsets,
-            weights,
-            scores,
-            n_trees=int(self.n_trees if n_trees is None else n_trees),
-            n_leaves=int(self.n_leaves),
-            learning_rate=float(self.learning_rate),
-            min_rows=int(self.min_rows),
-            l2_regularization=float(self.l2_regularization),
-            bags=int(self.bags),
-            categorical=self._categorical(X.shape[1]),
-            n_jobs=count_threads(self.n_jobs),
-            seed=int(check_random_state(self.random_state).randint(1 << 30)),
-            callback=self.callback,
+            label=self._grades(y),
+            group=lengths,
+            weight=weights,
+            init_score=scores,
+            categorical_feature=self._categorical(X.shape[1]),
+            params={
+                key: options[key]
+                for key in ("num_threads", "min_data_in_leaf", "feature_pre_filter", "verbosity")
+            },
+            free_raw_data=True,
         )
+        bags = min(int(self.bags), n_trees)
+        if bags > 1:
+            options |= {"bagging_fraction": _SHARE, "bagging_freq": 1, "bagging_by_query": True}
+        forests: list[Forest] = []
+        stopped = False
+
+        def tell(state: Any) -> None:
+            nonlocal stopped
+            if self.callback is not None and self.callback(done + state.iteration + 1, n_trees):
+                stopped = True
+                raise lightgbm.callback.EarlyStopException(state.iteration, [])
+
+        done = 0
+        for bag in range(bags):
+            n = n_trees // bags + (bag < n_trees % bags)
+            booster = lightgbm.train(
+                options | {"seed": seed + bag},
+                data,
+                num_boost_round=n,
+                callbacks=[] if self.callback is None else [tell],
+            )
+            forests.append(forest_of(booster))
+            del booster
+            done += n
+            if stopped:
+                break
+        del data  # before the leaf numbers of all rows need room
+        return_freed_memory()
+        return Forest.in_turn(forests)
 
     def edges(self, X: NDArray[Any]) -> list[Float]:
         """Return the edges of the bins for the values in ``X``."""
@@ -534,91 +582,4 @@ def _forest_of_all(model: Any) -> Forest:
             fault = "expected models of the same columns in the same order as the first, got others"
         if fault:
             raise BadInput("model", fault, "train all on the same columns", at=f"[{i}]")
-    return Forest.in_turn(forests)
-
-
-def grow(
-    X: NDArray[Any],
-    grades: Float,
-    offsets: Int,
-    weights: Float | None = None,
-    scores: Float | None = None,
-    *,
-    n_trees: int,
-    n_leaves: int,
-    learning_rate: float = 0.1,
-    min_rows: int = _FEWEST_ROWS,
-    l2_regularization: float = 0.0,
-    bags: int = 1,
-    categorical: Sequence[int] = (),
-    n_jobs: int = 1,
-    seed: int = 0,
-    callback: Callable[[int, int], object] | None = None,
-) -> Forest:
-    """Grow trees with LightGBM's LambdaRank gradients over whole rankings; ``scores`` are those to improve on.
-
-    Grades are whole numbers from 0 to 30; options are those of :class:`LeafFeatures`.
-    """
-    try:
-        import lightgbm
-    except ImportError:
-        raise ImportError(
-            "lightgbm: the package is not installed; pip install 'structsvm-ranking[trees]'"
-        ) from None
-    lengths = np.diff(offsets)
-    options = {
-        "objective": "lambdarank",
-        "lambdarank_truncation_level": int(lengths.max()),
-        "num_leaves": n_leaves,
-        "learning_rate": learning_rate,
-        "min_data_in_leaf": min_rows,
-        "lambda_l2": l2_regularization,
-        "num_threads": n_jobs,
-        "deterministic": True,
-        "force_row_wise": True,  # otherwise it measures which way is faster, and the result may depend on that
-        "verbosity": -1,
-        # a row too few for a split is no error, and a column that never varies none either
-        "feature_pre_filter": False,
-    }
-    data = lightgbm.Dataset(
-        X,
-        label=grades,
-        group=lengths,
-        weight=weights,
-        init_score=scores,
-        categorical_feature=list(categorical),
-        params={
-            key: options[key]
-            for key in ("num_threads", "min_data_in_leaf", "feature_pre_filter", "verbosity")
-        },
-        free_raw_data=True,
-    )
-    bags = min(bags, n_trees)
-    if bags > 1:
-        options |= {"bagging_fraction": _SHARE, "bagging_freq": 1, "bagging_by_query": True}
-    forests: list[Forest] = []
-    stopped = False
-
-    def tell(state: Any) -> None:
-        nonlocal stopped
-        if callback is not None and callback(done + state.iteration + 1, n_trees):
-            stopped = True
-            raise lightgbm.callback.EarlyStopException(state.iteration, [])
-
-    done = 0
-    for bag in range(bags):
-        n = n_trees // bags + (bag < n_trees % bags)
-        booster = lightgbm.train(
-            options | {"seed": seed + bag},
-            data,
-            num_boost_round=n,
-            callbacks=[] if callback is None else [tell],
-        )
-        forests.append(forest_of(booster))
-        del booster
-        done += n
-        if stopped:
-            break
-    del data  # before the leaf numbers of all rows need room
-    return_freed_memory()
     return Forest.in_turn(forests)

@@ -32,8 +32,17 @@ from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.passes import RankingProblem, sample, sweep
 from structsvm.trainers.plane_cache import insert
-from structsvm.trainers.row_planes import RowDual, best_step, mix, rows_cache_size
-from structsvm.trainers.segment_search import between
+from structsvm.trainers.row_planes import (
+    _AHEAD,
+    _CHUNKS_PER_STEP,
+    _MEMORY,
+    _ROUNDING,
+    RowDual,
+    best_step,
+    mix,
+    rows_cache_size,
+)
+from structsvm.trainers.segment_search import FEWEST, LARGEST_FACTOR, best_length, between
 from structsvm.trainers.smoothed_planes import Planes, minimise
 
 __all__ = ["BlockDual", "PlaneKind", "cache_size", "dual_of", "frank_wolfe", "pays"]
@@ -41,26 +50,12 @@ __all__ = ["BlockDual", "PlaneKind", "cache_size", "dual_of", "frank_wolfe", "pa
 PlaneKind = Literal["auto", "rows"]
 """How frank_wolfe keeps planes: as vectors where these fit in memory, or always as row coefficients."""
 
-_AHEAD = 4
-"""Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
-not depend on n_jobs."""
-
-_CHUNKS_PER_STEP = 4
-"""Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
-
-_FEWEST = 1024
-"""With at least this many queries the length of ``w`` is set by a sample, which is then at most a quarter of them."""
-
-_LARGEST_FACTOR = 3.0
-"""Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
-as its end."""
-
 _FAR = 0.01
 """Relative gap at a certificate above which the problem over the cached planes is solved. Below, a further descent or
 the certificate half-way mostly ends the fit."""
 
 _FAR_OF_FEW = 0.25
-"""The same with fewer than ``_FEWEST`` queries, where passes are cheap in comparison."""
+"""The same with fewer than ``FEWEST`` queries, where passes are cheap in comparison."""
 
 _PATIENCE = 40
 """Passes after which the problem over the cached planes is solved where it would not pay from the start: by then
@@ -71,7 +66,7 @@ _WIDEST = 4
 many and dear."""
 
 _FIRST = 0.7
-"""Share of C for which the first descent over at least ``_FEWEST`` queries is made. At C itself its first queries take
+"""Share of C for which the first descent over at least ``FEWEST`` queries is made. At C itself its first queries take
 steps that are too long, as no other query has made one, and later ones have to take them back."""
 
 _LITTLE = 0.5
@@ -90,17 +85,11 @@ steps at each C are stiff."""
 _SOLVED = 0.02
 """Tolerance of the problem over the cached planes, as a share of the gap."""
 
-_ROUNDING = 8 * np.finfo(float).eps
-"""Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
-
 _NO_LOSS, _NO_PLANES = np.empty(0), np.empty((0, 0))
 """What a sweep over the cached planes alone finds."""
 
 _SMALL = 1 << 26
 """Bytes up to which each query may keep 32 cached planes."""
-
-_MEMORY = 1 << 28
-"""Bytes that cached planes may use whatever the size of the data (see :func:`cache_size`)."""
 
 
 def frank_wolfe(
@@ -150,7 +139,7 @@ def frank_wolfe(
         if candidate is None and record.n_passes == max_passes - 1:
             candidate = state.w.copy()  # no pass is left to measure the result of a descent
         if candidate is None:
-            shorter = problem.n_queries >= _FEWEST and state.solves and state.empty
+            shorter = problem.n_queries >= FEWEST and state.solves and state.empty
             candidate = _first_descent(problem, state) if shorter else state.descend(problem)
             if averaging and rescaling:
                 candidate *= _best_factor(problem, C, candidate)
@@ -170,7 +159,7 @@ def frank_wolfe(
         record.lower(state.value)
         gap = record.gap
         started = not newton
-        far_gap = _FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW
+        far_gap = _FAR if problem.n_queries >= FEWEST else _FAR_OF_FEW
         late = record.n_passes >= _PATIENCE and problem.n_features <= _WIDEST * problem.n_queries
         hard = gap > min(far_gap, _LITTLE * last) if pays(problem) else late
         newton = newton or (state.solves and hard and not halfway)
@@ -189,7 +178,7 @@ def frank_wolfe(
             candidate = between(problem, C, state.planes, record.w, centre)
             if started:  # the first length may have been off by more than a sample is trusted to correct
                 shorter = between(problem, C, state.planes, record.w, np.zeros_like(centre))
-                if 0 < norm(shorter) < norm(record.w) / _LARGEST_FACTOR:
+                if 0 < norm(shorter) < norm(record.w) / LARGEST_FACTOR:
                     candidate = shorter
         else:
             halfway = not halfway and record.gap <= 3 * tol
@@ -256,7 +245,7 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
     """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if it cannot tell."""
     # It cannot tell with few queries, without weight in the sample, or where the sample wants another order of
     # magnitude than all queries did, as in sorted or periodic data.
-    if problem.n_queries < _FEWEST or not w.any():
+    if problem.n_queries < FEWEST or not w.any():
         return 1.0
     square = dot(w, w)
 
@@ -268,20 +257,7 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
             gain += dot(weights, products(joint, w))
         return factor * square - C * gain / share if share > 0 else 0.0
 
-    # secant steps: the slope grows with the factor
-    before, value = 1.0, slope(1.0)
-    if value == 0.0:
-        return 1.0
-    factor = 0.9 if value > 0 else 1.1
-    for _ in range(2):
-        now = slope(factor)
-        if now == value:
-            break
-        secant = factor - now * (factor - before) / (now - value)
-        before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
-        if abs(factor - before) < 0.005:
-            break
-    return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
+    return best_length(slope)
 
 
 def _root(slope: Callable[[float], float]) -> float:

@@ -27,10 +27,17 @@ from structsvm.trainers.plane_cache import insert
 __all__ = ["RowDual", "mix", "rows_cache_size"]
 
 _AHEAD = 4
+"""Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
+not depend on n_jobs."""
+
 _CHUNKS_PER_STEP = 4
+"""Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
+
 _ROUNDING = 8 * np.finfo(float).eps
+"""Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
+
 _MEMORY = 1 << 28
-"""As in :mod:`~structsvm.trainers.frank_wolfe`."""
+"""Bytes that cached planes may use whatever the size of the data."""
 
 _MOST = 32
 

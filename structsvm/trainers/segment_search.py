@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Problem
 from structsvm.trainers.passes import sample
 from structsvm.trainers.smoothed_planes import Planes, Segment
 
-__all__ = ["between", "flat"]
+__all__ = ["FEWEST", "LARGEST_FACTOR", "best_length", "between", "flat"]
 
-_FEWEST = 1024
+FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
+
+LARGEST_FACTOR = 3.0
+"""Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
+as its end."""
 
 _MAX_TRIALS = 6
 
@@ -26,7 +32,7 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
     # estimated from a sample. At ``w``, where planes were added last, the difference is zero. With few queries a sample
     # is not cheap.
     step = centre - w
-    if problem.n_queries < _FEWEST or not step.any():
+    if problem.n_queries < FEWEST or not step.any():
         return centre
     model = Segment(planes, w, step, n_jobs=problem.n_jobs)
 
@@ -42,6 +48,23 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
         return total + (C * missing / share if share > 0 else 0.0)
 
     return w + flat(dot(w, step) + dot(planes.cap, model.slopes(0.0)), slope) * step
+
+
+def best_length(slope: Callable[[float], float]) -> float:
+    """Return the factor at which a slope that grows with it has about vanished, from three trials; 1 if untrusted."""
+    before, value = 1.0, slope(1.0)
+    if value == 0.0:
+        return 1.0
+    factor = 0.9 if value > 0 else 1.1
+    for _ in range(2):
+        now = slope(factor)
+        if now == value:
+            break
+        secant = factor - now * (factor - before) / (now - value)
+        before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
+        if abs(factor - before) < 0.005:
+            break
+    return factor if 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR else 1.0
 
 
 def flat(start: float, slope: Callable[[float], float]) -> float:
