@@ -1,4 +1,4 @@
-"""The small dual and its constrained variant by cvxpy with Clarabel, the reference for our own solver."""
+"""The small dual by cvxpy with Clarabel, the reference for our own solver."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from structsvm.protocols import Float, Int, QPResult
-from structsvm.qp.cone import ConeResult, certify_cone, project
 from structsvm.qp.dual import certify, check, feasible
 
-__all__ = ["require", "solve", "solve_cone"]
+__all__ = ["require", "solve"]
 
 
 def solve(
@@ -35,46 +34,13 @@ def solve(
     rise = loss @ beta
     if positive.any():
         rise = rise - 0.5 * cp.sum_squares(factor @ beta)
-    _run(cp, cp.Problem(cp.Maximize(rise), [members @ beta <= cap / scale]), tol)
-    return certify(gram, loss, group, cap, feasible(scale * beta.value, group, cap))
-
-
-def solve_cone(
-    joint: Float,
-    loss: Float,
-    C: float,
-    cone: Float,
-    alpha0: Float | None = None,
-    *,
-    tol: float = 1e-10,
-) -> ConeResult:
-    """Solve the one-slack problem over planes with weights in a cone, whose rows need not be independent."""
-    # Solves the primal and reads ``alpha`` off its multipliers; the value is the exact dual value of that feasible
-    # ``alpha``: weak duality holds whatever the error of Clarabel. There is no warm start.
-    cp = require()
-    joint, loss = np.asarray(joint, dtype=np.float64), np.asarray(loss, dtype=np.float64)
-    signs_or_rows = cone = np.asarray(cone, dtype=np.float64)
-    n, m = joint.shape
-    if n == 0:
-        return ConeResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
-    w, slack = cp.Variable(m), cp.Variable(nonneg=True)
-    margins = slack >= loss - joint @ w
-    if cone.ndim == 1:
-        cone = np.diag(cone)[cone != 0]
-    rules = [cone @ w >= 0] if len(cone) else []
-    _run(cp, cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), [margins, *rules]), tol)
-    one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
-    alpha = feasible(C * np.atleast_1d(margins.dual_value), one, cap)
-    return certify_cone(joint, loss, C, alpha, project(joint.T @ alpha, signs_or_rows))
-
-
-def _run(cp: Any, problem: Any, tol: float) -> None:
-    accuracy = max(tol, 1e-12)
+    problem, accuracy = cp.Problem(cp.Maximize(rise), [members @ beta <= cap / scale]), max(tol, 1e-12)
     problem.solve(
         solver=cp.CLARABEL, tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500
     )
-    if any(variable.value is None for variable in problem.variables()):
+    if beta.value is None:
         raise RuntimeError(f"qp: Clarabel found no solution (status {problem.status!r}); try qp='active_set'")
+    return certify(gram, loss, group, cap, feasible(scale * beta.value, group, cap))
 
 
 def require() -> Any:

@@ -19,7 +19,7 @@ from structsvm.common.portable.compiled import exp
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float, Int
 
-__all__ = ["BoundUtility", "Utility", "forces", "informative_queries", "swap_changes"]
+__all__ = ["BoundUtility", "Utility", "forces", "informative_queries"]
 
 Gain = Literal["exponential", "linear"]
 _KINDS = {"ndcg": 0, "map": 1, "mrr": 2, "ranknet": 3}
@@ -85,14 +85,6 @@ def forces(scores: Float, y: Float, offsets: Int, utility: Utility) -> tuple[Flo
     Equal scores rank in the order they stand. The utility is 0 where the labels leave nothing to gain.
     """
     return BoundUtility(utility, y, offsets).forces(scores, np.arange(offsets.shape[0] - 1))
-
-
-def swap_changes(scores: Float, y: Float, utility: Utility) -> Float:
-    """Return how the utility of one query changes when two documents swap ranks, for all pairs; 1 for "ranknet"."""
-    labels, _ = _prepare(y, np.array([0, y.shape[0]]), utility)
-    out = np.zeros((y.shape[0], y.shape[0]))
-    _all_changes(np.argsort(-scores, kind="stable"), utility.kind, *labels, out)
-    return out
 
 
 def informative_queries(y: Float, offsets: Int, utility: Utility) -> NDArray[np.bool_]:
@@ -272,20 +264,3 @@ def _forces(  # type: ignore[no-untyped-def]
         else:
             value[i] = _value(kind, n, gains, hits, count, discount, scale[q], first)
         start += n
-
-
-@kernel
-def _all_changes(order, kind, grade, gain, relevant, scale, discount, out):  # type: ignore[no-untyped-def]
-    n = order.shape[0]
-    grades, gains, hits = np.empty(n), np.empty(n), np.empty(n, np.bool_)
-    count, harmonic = np.empty(n + 1), np.empty(n + 1)
-    _by_rank(order, 0, grade, gain, relevant, grades, gains, hits, count, harmonic)
-    first, second = _first_hits(hits, n)
-    for a in range(n):
-        for b in range(a + 1, n):
-            if grades[a] != grades[b]:
-                change = _change(
-                    kind, a, b, gains[a], gains[b], hits[a], hits[b], count[a + 1], count[b + 1],
-                    harmonic[b] - harmonic[a + 1], discount[a] - discount[b], scale[0], first, second,
-                )  # fmt: skip
-                out[order[a], order[b]] = out[order[b], order[a]] = change
