@@ -184,7 +184,7 @@ attempt has twice as many."""
 
 
 class DaskPartitions:
-    """Partitions on the workers of a cluster, as :class:`structsvm.protocols.Partitions` describes them.
+    """Partitions on the workers of a cluster; see :class:`structsvm.trainers.partitioned.driver.Partitions`.
 
     A call goes to the worker that holds its partition, and to no other, lest a partition be copied without its planes;
     where that worker is gone, the scheduler makes the partition anew from its source on another, and the call
@@ -221,7 +221,7 @@ class DaskPartitions:
         self._share = -(-self.n_parts // max(1, len(there)))
 
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """See :class:`structsvm.protocols.Partitions`."""
+        """See :class:`structsvm.trainers.partitioned.driver.Partitions`."""
         if any(place is None for place in self._places):
             self._find()
         futures = [self._submit(k, method, payload) for k, payload in enumerate(payloads)]
