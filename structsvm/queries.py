@@ -392,7 +392,7 @@ class QueryData:
     X : ndarray (n_rows, n_features) of float32/float64, C-ordered, or CSR matrix
         Features. May be a read-only memory map.
     y : ndarray of float64, shape (n_rows,)
-        Graded labels.
+        Graded labels; None if a reader with ``label=None`` found none.
     offsets : ndarray of int64, shape (n_queries + 1,)
         Rows ``offsets[q]:offsets[q + 1]`` are query ``q``.
     query_ids : ndarray of int64 or str, shape (n_queries,)
@@ -519,7 +519,7 @@ class QueryData:
             rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return QueryData(
             self.X[rows],
-            self.y[rows],
+            None if self.y is None else self.y[rows],
             offsets,
             self.query_ids[chosen],
             None if self.docid is None else self.docid[rows],

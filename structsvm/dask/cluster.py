@@ -184,7 +184,7 @@ attempt has twice as many."""
 
 
 class DaskPartitions:
-    """Partitions on the workers of a cluster; see :class:`structsvm.protocols.Partitions`.
+    """Partitions on the workers of a cluster; see :class:`structsvm.trainers.partitioned.driver.Partitions`.
 
     A call goes to the worker that holds its partition, lest it be copied without its planes; where that is gone,
     the scheduler makes the partition anew from its source. ``lost`` counts calls that were made again.
@@ -207,7 +207,7 @@ class DaskPartitions:
         self._share = -(-self.n_parts // max(1, len(there)))
 
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """See :class:`structsvm.protocols.Partitions`."""
+        """See :class:`structsvm.trainers.partitioned.driver.Partitions`."""
         if any(place is None for place in self._places):
             self._find()
         futures = [self._submit(k, method, payload) for k, payload in enumerate(payloads)]

@@ -309,6 +309,9 @@ def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
         stamp(store / "meta.json") for store in stores
     ]  # before: one that is replaced now is noticed later
     opened = [open_store(store) for store in stores]
+    for store, data in zip(stores, opened, strict=True):
+        if data.y is None:
+            raise BadInput(store, "expected labels, got a store of rows without", "convert rows with labels")
     n_all = sum(data.n_rows for data in opened)
     for store, data, noted in zip(stores, opened, stamps, strict=True):
         row_bytes = (

@@ -16,7 +16,7 @@ from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.parameters import parameters
 from structsvm.protocols import Float
-from structsvm.trainers.certificate import users_stacklevel
+from structsvm.queries import stacklevel_of_user
 
 __all__ = ["AccuracySVM"]
 
@@ -160,7 +160,7 @@ class AccuracySVM(LinearSVM):
                 f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is called relevant, so "
                 "that the order need not be better than chance; use variant='acc2' or a larger C",
                 UserWarning,
-                stacklevel=users_stacklevel(),
+                stacklevel=stacklevel_of_user(),
             )
         self.n_iter_ = int(machine.n_iter_)
         return self

@@ -15,8 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import memory_bytes
-from structsvm.queries import check_sparse, first_beyond, refuse_masked, value_at
-from structsvm.trainers.certificate import users_stacklevel
+from structsvm.queries import check_sparse, first_beyond, refuse_masked, stacklevel_of_user, value_at
 
 __all__ = ["LARGEST", "FeatureScaleWarning", "check_width", "naming", "validate_rows", "warn_of_scale"]
 
@@ -71,7 +70,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
         f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
         "which the penalty takes for importance; set scale='zscore' or 'minmax', or scale them beforehand",
         FeatureScaleWarning,
-        stacklevel=users_stacklevel(),
+        stacklevel=stacklevel_of_user(),
     )
 
 

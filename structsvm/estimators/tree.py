@@ -25,8 +25,9 @@ from structsvm.estimators.fitted import (
 from structsvm.estimators.input_rows import naming, validate_rows
 from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
+from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
-from structsvm.features.leaves import LeafFeatures, LeafRows
+from structsvm.features.leaves import LeafFeatures
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle

@@ -40,16 +40,7 @@ _DE_BRUIJN = {16: 0x09AF, 32: 0x077CB531, 64: 0x03F79D71B4CB0A89}
 
 
 class Lookup:
-    """Compiled look-up of leaves and bins for rows of one type.
-
-    Parameters
-    ----------
-    forest : Forest
-    thresholds : sequence of ndarray of float64
-        Edges of the bins of each feature, ascending from minus infinity; empty for no bins.
-    kind : {float32, float64}
-        Of the values.
-    """
+    """Compiled look-up of leaves and bins for rows of one type; ``thresholds`` are empty, or from minus infinity."""
 
     def __init__(self, forest: Forest, thresholds: Sequence[Float], kind: Any) -> None:
         self._n_features = forest.n_features
@@ -100,30 +91,12 @@ class Lookup:
         self._exceeded_starts = np.concatenate(([0], np.cumsum([len(e) for e in exceeded]))).astype(np.int64)
 
     def fill_codes(self, X: NDArray[Any], codes: NDArray[Any], *, n_jobs: int = 1) -> None:
-        """Fill ``codes`` with the leaf of each row in each tree, then with the bins exceeded of each feature.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n_rows, n_features)
-            NaN where a value is missing.
-        codes : ndarray of uint8 or uint16, shape (n_rows, >= n_trees + n_binned_features)
-        n_jobs : int, default=1
-            Threads.
-        """
+        """Fill ``codes`` with the leaf of each row in each tree, then with the bins exceeded of each feature."""
         table = self._exceeded.astype(codes.dtype)
         self._run(X, np.empty(0), table, codes, np.empty(0), n_jobs)
 
     def add_scores(self, X: NDArray[Any], coef: Float, scores: Float, *, n_jobs: int = 1) -> None:
-        """Add to ``scores`` the weights of each row's leaves and of the edges that its values exceed.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n_rows, n_features)
-        coef : ndarray of float64
-            A number for each leaf, then one for each edge of the bins.
-        scores : ndarray of float64, shape (n_rows,)
-        n_jobs : int, default=1
-        """
+        """Add to ``scores`` the weights of each row's leaves (first in ``coef``) and of the edges it exceeds."""
         expected = self._n_leaves + int(self._n_bins.sum())
         if coef.shape != (expected,):
             raise BadInput("coef", f"expected {expected} weights of leaves and edges, got shape {coef.shape}")

@@ -49,13 +49,6 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     -------
     Oracle
 
-    Raises
-    ------
-    ValueError
-        For an unknown name, or a cut-off that is missing, not allowed or not positive.
-    TypeError
-        For an object without ``bind``.
-
     Examples
     --------
     >>> get_oracle("ndcg@5").k

@@ -42,11 +42,9 @@ class Selection(NamedTuple):
 
 
 class Subtopics(NamedTuple):
-    """A loss over labelled subtopics of one set.
+    """A loss over labelled subtopics of one set: ``1 - sum_k discount[k] * sum of states of the subtopics covered``.
 
-    It is ``1 - sum_k discount[k] * sum of the states of the document's subtopics``, where the state of a subtopic
-    starts at its weight and is multiplied by ``keep`` each time it is covered. ``keep`` = 0 counts each subtopic
-    once (coverage losses); alpha-NDCG has ``keep = 1 - alpha``.
+    The state of a subtopic starts at its weight and is multiplied by ``keep`` (0, alpha-NDCG 1 - alpha) when covered.
     """
 
     start: Int
@@ -72,25 +70,8 @@ class Subtopics(NamedTuple):
 
 
 def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.5) -> Subtopics:
-    """Return a loss by name, bound to the labels of one set; if no document covers a subtopic, it is always 1.
-
-    Parameters
-    ----------
-    loss : {"weighted", "unweighted", "alpha_ndcg"}
-        The weight of a subtopic is its share of the labels in "weighted" (thesis, figure 4.4), and one over the number
-        of covered subtopics in "unweighted". "alpha_ndcg" is normalised by the greedy ideal ranking of the candidates
-        (Clarke et al. 2008).
-    labels : ndarray of bool, shape (n_documents, n_subtopics)
-    k : int
-        Number of documents chosen, or the cut-off of alpha-NDCG.
-    alpha : float, default=0.5
-
-    Examples
-    --------
-    >>> labels = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)
-    >>> bind_loss("weighted", labels, 1).weights * 6
-    array([1., 2., 3.])
-    """
+    """Return "weighted" (figure 4.4), "unweighted" or "alpha_ndcg" bound to the labels of one set, at most 1."""
+    # alpha-NDCG is normalised by the greedy ideal ranking of the candidates (Clarke et al. 2008)
     if loss not in LOSSES:
         raise ValueError(f"loss={loss!r}: expected one of {', '.join(map(repr, LOSSES))}, or a callable")
     covered = labels.sum(axis=0)
@@ -157,15 +138,7 @@ def greedy(
 
 
 def lazy_greedy(coverage: Coverage, benefits: Float, values: Float, k: int) -> Selection:
-    """Choose as :func:`greedy` for non-negative benefits, where gains only shrink and most need no update.
-
-    It chooses the same documents in the same order, and is faster if many documents are chosen.
-
-    Raises
-    ------
-    ValueError
-        For a negative benefit: a document's gain may then grow.
-    """
+    """Choose as :func:`greedy` for non-negative benefits, where gains only shrink and most need no update."""
     if benefits.size and benefits.min() < 0:
         raise ValueError(f"lazy_greedy: expected benefits >= 0, got {benefits.min():g}; use greedy")
     return Selection(*_lazy(*_arrays(coverage), benefits, values, min(k, coverage.n_documents)))
@@ -189,11 +162,6 @@ def swap(
     Selection
         Documents in the order in which greedy would choose them by value alone. With the loss, if any, its
         value is at least that of greedy; it need not be the optimum.
-
-    Raises
-    ------
-    ValueError
-        For a loss that depends on the order of documents (alpha-NDCG).
 
     Examples
     --------
@@ -233,11 +201,6 @@ def budgeted(
     -------
     Selection
         Empty if no document within the budget has a positive gain.
-
-    Raises
-    ------
-    ValueError
-        For costs that are not finite and > 0, or a budget that is not finite and >= 0.
 
     Examples
     --------
@@ -284,10 +247,8 @@ def greedy_for_loss(
     loss: Callable[[Int], float],
     sign: float = 1.0,
 ) -> Selection:
-    """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order.
-
-    The loss is called once per document and position. Gains and value returned are without it.
-    """
+    """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order."""
+    # the loss is called once per document and position; gains and value returned are without it
     n = coverage.n_documents
     uncovered = coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from structsvm.checks import BadInput
-from structsvm.features.binning import BinnedRows
+from structsvm.features.coded_rows import BinnedRows
 from structsvm.oracles import PositionNDCG, get_oracle
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import ConvergenceWarning
