@@ -9,7 +9,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.protocols import Float
-from structsvm.trainers.certificate import users_stacklevel
+from structsvm.queries import stacklevel_of_user
 
 __all__ = ["Categories", "categories_of", "encode"]
 
@@ -77,6 +77,6 @@ def _numbers(column: Any, known: list[Any], name: str) -> Float:
             f"X: the column {name!r} has {len(unseen)} categories that training did not have ({few}"
             f"{', ...' if len(unseen) > 3 else ''}); they count as missing",
             UserWarning,
-            stacklevel=users_stacklevel(),
+            stacklevel=stacklevel_of_user(),
         )
     return numbers
