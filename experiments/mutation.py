@@ -158,15 +158,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{
         f"structsvm/online/statistics/{file}.py": (
             "tests/online/statistics/test_credited.py",
-            "tests/online/statistics/test_ordinary_lines.py",
             "tests/online/statistics/test_analysis.py",
         )
-        for file in ("credited", "digests", "ordinary_lines")
+        for file in ("credited", "digests")
     },
     "structsvm/online/statistics/crediting.py": (
         "tests/online/statistics/test_credited.py",
         "tests/online/statistics/test_running.py",
-        "tests/online/statistics/test_ordinary_lines.py",
         "tests/online/statistics/test_analysis.py",
     ),
     "structsvm/online/statistics/click_weights.py": ("tests/online/statistics/test_click_weights.py",),

@@ -218,7 +218,9 @@ def help_of(*path):
     return " ".join(texts).replace(",", " ").split()
 paths = ["made", "train", "fuse", "evaluate", "export", "bandit simulate", "interleave simulate", "diversify compare"]
 found["help"] = [path for path in paths if {"made", "made@k"} & set(help_of(*path.split()))]
-found["default"] = "made" in help_of("bandit", "simulate")[-200:]
+simulate = typer.main.get_command(app).commands["bandit"].commands["simulate"]
+fill_lists(simulate, ())
+found["default"] = "made" in next(p.show_default for p in simulate.params if p.name == "algorithms").split(",")
 
 import reference
 listed = {name.rsplit(".", 1)[1] for names in reference.sections().values() for name in names}

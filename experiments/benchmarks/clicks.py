@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structsvm.clicks import ClickCells, ClickSVM, PositionBasedModel, Propensities, read_ubi, ubi_entries
+from structsvm.clicks import ClickCells, ClickSVM, PositionBasedModel, Propensities, read_ubi
 from structsvm.readers import make_ranking
 
 
@@ -115,29 +115,19 @@ def main() -> None:
                 for line in file:
                     json.loads(line)
 
-        arrow = ubi_entries._arrow()
         kernels = Path(folder) / "small.ndjson"
         write(kernels, 1000)
         read_ubi(kernels)  # compile
         print(
             f"UBI file of {10**6 // scale:,} events, {megabytes:.0f} MB        CPU s    MB per s     elapsed MB per s"
         )
-        rows = [("json.loads of each line alone", lines_alone), ("read_ubi, parser of Python", None)]
-        if arrow is not None:
-            rows += [
-                ("pyarrow's parser alone", lambda: [
-                    ubi_entries._parsed(b.tobytes(), arrow) for b in ubi_entries.read_blocks(path, ubi_entries._BLOCK)
-                ]),
-                ("read_ubi, parser of pyarrow", lambda: read_ubi(path)),
-            ]  # fmt: skip
-        for name, function in rows:
-            if function is None:
-                find, ubi_entries._arrow = ubi_entries._arrow, lambda: None
+        for name, function in (
+            ("json.loads of each line alone", lines_alone),
+            ("read_ubi", lambda: read_ubi(path)),
+        ):
             start = time.perf_counter()
-            seconds = cpu(function or (lambda: read_ubi(path)))
+            seconds = cpu(function)
             elapsed = time.perf_counter() - start
-            if function is None:
-                ubi_entries._arrow = find
             print(f"{name:44s} {seconds:8.2f} {megabytes / seconds:10.0f} {megabytes / elapsed:14.0f}")
 
     rng = np.random.default_rng(0)

@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structsvm.cli.files import (
-    Columns,
-    Fill,
     Jobs,
-    Label,
-    QueryId,
+    Table,
     by_name,
     check_input,
     check_kept,
     check_output,
     is_table,
-    read_data,
     write_text,
 )
 from structsvm.cli.lists import default_bandits
-from structsvm.cli.terminal import INTERRUPTED, note, print_table, stoppable
+from structsvm.cli.terminal import INTERRUPTED, bar, note, print_table, stoppable
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
@@ -87,9 +83,8 @@ def simulate(
     live: Annotated[
         bool, typer.Option("--live", help="LETOR: interleave every comparison, no coin flips (slow).")
     ] = False,
-    fill: Fill = None,
-    label: Label = "label",
-    qid: QueryId = "qid",
+    *,
+    table: Table,
 ) -> None:
     """Simulate dueling bandits in a world of rankers, and compare their regret.
 
@@ -114,7 +109,7 @@ def simulate(
     if _is_letor(world):
         place, matrix, names, facts = _letor_world(
             world, model or [], gap=gap, clicks=clicks, interleaving=interleaving, samples=samples, live=live,
-            seed=seed, jobs=jobs, fill=fill, columns=Columns(label, qid),
+            seed=seed, jobs=jobs, table=table,
         )  # fmt: skip
     elif live or model:
         raise ValueError(
@@ -205,7 +200,7 @@ def _matrix_world(path: Path) -> tuple[Any, Any]:
 
 def _letor_world(
     path: Path, models: list[Path], *, gap: str, clicks: str, interleaving: str, samples: int, live: bool, seed: int,
-    jobs: int, fill: float | None, columns: Columns,
+    jobs: int, table: Table,
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:  # fmt: skip
     """Return the world, its estimated matrix, the names of the arms, and facts about them."""
     from structsvm.common.machine import count_threads
@@ -219,17 +214,17 @@ def _letor_world(
         raise ValueError(f"--interleaving: expected probabilistic or team_draft, got {interleaving!r}")
     if samples < 1:
         raise ValueError(f"--samples: expected at least 1, got {samples}")
-    rows, rankers, names = _rankers(path, models, fill, columns)
+    rows, rankers, names = _rankers(path, models, table)
     ranked = rank_queries(rows, rankers, random_state=seed)
     quality = ndcg_table(ranked).mean(axis=1)
     note(f"estimating {len(names) * (len(names) - 1) // 2} pairs by {samples} interleavings each")
     try:
-        with _bar() as bar:
-            task = bar.add_task("estimating", total=1.0)
+        with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
+            task = shown.add_task("estimating", total=1.0)
             alive = InterleavedRankers(
                 ranked, clicks, method=methods[interleaving], n_samples=samples, random_state=seed,
                 n_jobs=count_threads(jobs), utilities=quality if gap == "ndcg" else None,
-                callback=lambda share: bar.update(task, completed=share),
+                callback=lambda share: shown.update(task, completed=share),
             )  # fmt: skip
     except NoWinner as error:
         raise ValueError(
@@ -245,9 +240,7 @@ def _letor_world(
     return alive if live else alive.proxy(), alive.matrix, names, facts
 
 
-def _rankers(
-    path: Path, models: list[Path], fill: float | None, columns: Columns
-) -> tuple[Any, list[Any], list[str]]:
+def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[Any], list[str]]:
     """Return the data, and as rankers the saved models, or each feature that orders documents."""
     if models:
         import structsvm
@@ -263,12 +256,12 @@ def _rankers(
             found = ", ".join(f"{name} with {n}" for name, n in widths.items())
             raise ValueError(f"--model: expected models of the same features, got {found}")
         width = None if path.is_dir() else loaded[0].n_features_in_
-        rows = read_data(path, columns, fill=fill, n_features=width)
+        rows = table.read(path, n_features=width)
         rows = by_name(rows, getattr(loaded[0], "feature_names_in_", None), path)
         return rows, loaded, [model.stem for model in models]
     from structsvm.online.simulation.letor_world import informative_features
 
-    rows = read_data(path, columns, fill=fill)
+    rows = table.read(path)
     features = informative_features(rows).tolist()
     if not features:
         raise ValueError(f"{path}: expected features that order documents, got none that differs in a query")
@@ -369,18 +362,6 @@ def _read_matrix(path: Path) -> Any:
     return np.array(table)
 
 
-def _bar() -> Any:
-    """Show a progress bar on stderr, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeElapsedColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
-
-
 def _play(
     players: dict[str, tuple[str, dict[str, Any]]],
     place: Any,
@@ -390,18 +371,18 @@ def _play(
     from structsvm.online.simulation.play import simulate as play
 
     results = {}
-    with _bar() as bar:
+    with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
         for label, (name, options) in players.items():
-            task = bar.add_task(label, total=settings["n_runs"])
+            task = shown.add_task(label, total=settings["n_runs"])
 
             def tell(progress: Any, task: Any = task) -> None:
                 # within a run only the uncompiled forms tell how far they are
                 part = progress.step / settings["horizon"] if progress.step < settings["horizon"] else 0.0
-                bar.update(task, completed=progress.n_done + part)
+                shown.update(task, completed=progress.n_done + part)
 
             path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
             results[label] = play(name, place, options=options, checkpoint=path, callback=tell, **settings)
-            if bar.disable:
+            if shown.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
     return results
 

@@ -8,6 +8,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -16,12 +17,7 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.files import (
-    Columns,
-    DocId,
-    Features,
-    Fill,
-    Label,
-    QueryId,
+    Table,
     by_name,
     check_file,
     check_input,
@@ -29,9 +25,9 @@ from structsvm.cli.files import (
     check_outputs,
     keep_names,
     naming,
-    read_data,
     write_text,
 )
+from structsvm.cli.groups import Group
 from structsvm.cli.scales import Scale
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
 from structsvm.common.lazy import labelled, labels
@@ -46,22 +42,42 @@ Log = Annotated[
         help="Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
     ),
 ]
-Kind = Annotated[str, typer.Option("--format", help=f"One of auto, {', '.join(labels('structsvm.clicks'))}.")]
-First = Annotated[int | None, typer.Option(help="First position of the log, 0 or 1; needed if both occur.")]
-Application = Annotated[str | None, typer.Option(help="UBI: read this application only.")]
-Session = Annotated[
-    str | None, typer.Option(help="Column of the session in a table.", show_default="no sessions")
-]
-Query = Annotated[str | None, typer.Option(help="Column of the query in a table.", show_default="query")]
-Document = Annotated[
-    str | None, typer.Option(help="Column of the document in a table.", show_default="document")
-]
-Position = Annotated[
-    str | None, typer.Option(help="Column of the position in a table.", show_default="position")
-]
-Clicked = Annotated[
-    str | None, typer.Option(help="Column of the clicks, 0 or 1, in a table.", show_default="clicked")
-]
+
+
+@dataclass(frozen=True)
+class Reading(Group):
+    """How a log is read."""
+
+    format: Annotated[
+        str, typer.Option("--format", help=f"One of auto, {', '.join(labels('structsvm.clicks'))}.")
+    ] = "auto"
+    first_position: Annotated[
+        int | None, typer.Option(help="First position of the log, 0 or 1; needed if both occur.")
+    ] = None
+    application: Annotated[str | None, typer.Option(help="UBI: read this application only.")] = None
+    session: Annotated[
+        str | None, typer.Option(help="Column of the session in a table.", show_default="no sessions")
+    ] = None
+    query: Annotated[
+        str | None, typer.Option(help="Column of the query in a table.", show_default="query")
+    ] = None
+    document: Annotated[
+        str | None, typer.Option(help="Column of the document in a table.", show_default="document")
+    ] = None
+    position: Annotated[
+        str | None, typer.Option(help="Column of the position in a table.", show_default="position")
+    ] = None
+    clicked: Annotated[
+        str | None, typer.Option(help="Column of the clicks, 0 or 1, in a table.", show_default="clicked")
+    ] = None
+
+    def read(self, log: Path, **options: Any) -> Any:
+        """Return the click cells of a log."""
+        from structsvm.clicks import read_clicks
+
+        return read_clicks(log, **dataclasses.asdict(self), **options)
+
+
 Cluster = Annotated[
     str | None,
     typer.Option(
@@ -86,18 +102,13 @@ Theta = Annotated[
 
 
 def describe(
-    log: Log, format: Kind = "auto", first_position: First = None, application: Application = None,
-    session: Session = None,
-    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
+    log: Log, *, reading: Reading,
     models: Annotated[bool, typer.Option(help="Also fit click models.")] = True,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Report the contents of LOG, what was left out, and how well click models predict its clicks."""
     check_outputs({"--report": report}, [check_file(log)])
-    cells = _read(
-        log, format, first_position=first_position, application=application, session=session, query=query,
-        document=document, position=position, clicked=clicked,
-    )  # fmt: skip
+    cells = reading.read(log)
     from structsvm import clicks
 
     qualities = []
@@ -122,9 +133,7 @@ def describe(
 
 
 def propensities(
-    log: Log, format: Kind = "auto", first_position: First = None, application: Application = None,
-    session: Session = None,
-    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
+    log: Log, *, reading: Reading,
     last: Annotated[
         int | None, typer.Option(help="Last position with its own estimate. Later ones are left out, or see --tail.")
     ] = None,
@@ -136,10 +145,7 @@ def propensities(
 ) -> None:  # fmt: skip
     """Estimate how often users look at each position of LOG."""
     check_outputs({"--output": output, "--report": report}, [check_file(log)])
-    cells = _read(
-        log, format, first_position=first_position, application=application, session=session, query=query,
-        document=document, position=position, clicked=clicked,
-    )  # fmt: skip
+    cells = reading.read(log)
     from structsvm import clicks
     from structsvm.clicks.page import errors_of
 
@@ -178,15 +184,14 @@ def train(
     weighting: Annotated[str, typer.Option(help="ips, or policy for the top of several rankers.")] = "ips",
     theta: Theta = None,
     scale: Scale = "none",
-    format: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
-    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
-    fill: Fill = None, label: Label = "label", qid: QueryId = "qid", docid: DocId = "docid", features: Features = None,
+    *,
+    reading: Reading,
+    table: Table,
     report: Report = None,
 ) -> None:  # fmt: skip
     """Train a ranker on the clicks of LOG and write the model."""
     check_model_output(output, [check_file(log), check_input(data)])
     check_outputs({"--report": report}, [log, data])
-    columns = Columns.given(label, qid, docid, features)
     from structsvm import clicks
     from structsvm.clicks.page import Search
     from structsvm.trainers.certificate import ConvergenceWarning
@@ -197,11 +202,8 @@ def train(
     model.check_options()
     if C is None:
         del model.C
-    cells = _read(
-        log, format, first_position=first_position, application=application, session=session, query=query,
-        document=document, position=position, clicked=clicked,
-    )  # fmt: skip
-    rows = _candidates(data, columns, fill)
+    cells = reading.read(log)
+    rows = _candidates(data, table)
     queries, documents = _as_log(cells, rows)
     # while C is being chosen there is no model worth keeping
     stopping: Any = GapProgress if C is not None else _GivingUp
@@ -262,25 +264,21 @@ def evaluate(
         str, typer.Option(help="What lists have at positions without an impression: empty, or lost impressions.")
     ] = "empty",
     cluster: Cluster = None, probability: Probability = None,
-    format: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
-    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
-    fill: Fill = None, label: Label = "label", qid: QueryId = "qid", docid: DocId = "docid", features: Features = None,
+    *,
+    reading: Reading,
+    table: Table,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate from LOG, made by other rankers, the utility of the new ranker."""
     check_outputs({"--report": report}, [check_file(log), check_file(model), check_input(data)])
-    columns = Columns.given(label, qid, docid, features)
     given, bias = _theta(theta), _trust(trust)
     options: Any = {"weighting": weighting, "gaps": gaps}
     import structsvm
     from structsvm import clicks
 
     ranker = structsvm.load(model)
-    cells = _read(
-        log, format, first_position=first_position, application=application, session=session, query=query,
-        document=document, position=position, clicked=clicked, cluster=cluster, probability=probability,
-    )  # fmt: skip
-    rows = _candidates(data, columns, fill)
+    cells = reading.read(log, cluster=cluster, probability=probability)
+    rows = _candidates(data, table)
     rows = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
     queries, documents = _as_log(cells, rows)
     with _naming(data), warnings.catch_warnings():
@@ -323,9 +321,7 @@ def judge(
     output: Annotated[Path, typer.Option("--output", "-o", help="Qrels, or a table if it ends in .tsv.")],
     method: Annotated[str, typer.Option(help="coec, ips or sdbn.")] = "coec",
     levels: Annotated[str | None, typer.Option(help="Values from which grades 1, 2, ... begin: 0.5,1,2")] = None,
-    theta: Theta = None, format: Kind = "auto", first_position: First = None, application: Application = None,
-    session: Session = None,
-    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
+    theta: Theta = None, *, reading: Reading,
     report: Report = None,
 ) -> None:  # fmt: skip
     """Write judgments of the documents of LOG by their clicks."""
@@ -338,10 +334,7 @@ def judge(
             raise ValueError(
                 f"--levels {levels}: expected numbers with commas between, such as 0.5,1,2"
             ) from None
-    cells = _read(
-        log, format, first_position=first_position, application=application, session=session, query=query,
-        document=document, position=position, clicked=clicked,
-    )  # fmt: skip
+    cells = reading.read(log)
     from structsvm import clicks
 
     options: Any = {"method": method}
@@ -370,22 +363,8 @@ for _command in (describe, propensities, train, evaluate, judge):
     app.command(_command.__name__)(stoppable(_command))
 
 
-def _read(log: Path, format: str, **options: Any) -> Any:
-    from structsvm.clicks import read_clicks
-
-    return read_clicks(log, format, **options)
-
-
-def _candidates(data: Path, columns: Columns, fill: float | None) -> Any:
-    try:
-        rows = read_data(data, columns, fill=fill)
-    except BadInput as error:
-        if f"expected a column {columns.label!r}" not in error.problem:
-            raise
-        raise ValueError(
-            f"{data}: expected a column {columns.label!r} of labels, which clicks do not need but tables have; add one "
-            "of zeros, or name another column of numbers by --label"
-        ) from None
+def _candidates(data: Path, table: Table) -> Any:
+    rows = table.read(data, labels=False)
     if rows.docid is None:
         raise ValueError(
             f"{data}: expected the id of each document (#docid = ...; in a table the column of --docid), as in "

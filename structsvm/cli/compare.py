@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from structsvm.cli.files import (
-    Columns,
-    DocId,
-    Features,
-    Fill,
-    Label,
-    QueryId,
     Selection,
+    Table,
     check_input,
     check_jobs,
     check_kept,
@@ -26,9 +22,10 @@ from structsvm.cli.files import (
     write_text,
 )
 from structsvm.cli.grids import GRID, parse_grid
+from structsvm.cli.groups import Group
 from structsvm.cli.scales import Scale
 from structsvm.cli.signs import Monotone, read_signs
-from structsvm.cli.terminal import note, print_table
+from structsvm.cli.terminal import bar, note, print_table
 
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
@@ -53,50 +50,105 @@ Source = Annotated[
         "into folds. Files are LETOR text or tables with named columns (.csv, .tsv, Parquet).",
     ),
 ]
-Method = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="svm-map, svm-ndcg@10, tree, lightgbm, ...; several with commas or repeated, 'list' shows them.",
-        show_default="svm-map, svm-roc",
-        callback=_list_methods,
-        is_eager=True,  # the list needs no data
-    ),
-]
-Grid = Annotated[str, typer.Option("--C", help=GRID)]
-Select = Annotated[str, typer.Option(help="Measure that chooses C on the validation queries.")]
-Convention = Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")]
-Relevance = Annotated[float, typer.Option(help="Label from which a document is relevant.")]
-
-
-Folds = Annotated[int, typer.Option(help="Number of parts that a single file is cut into.")]
-Seed = Annotated[int, typer.Option(help="Seed of the shuffle before the cut, and of random methods.")]
-Tol = Annotated[float, typer.Option(help="Relative duality gap to reach.")]
-Work = Annotated[
-    Path | None,
-    typer.Option(help="Folder of finished results, from which a stopped run continues."),
-]
-Jobs = Annotated[
-    int,
-    typer.Option(
-        callback=check_jobs,
-        help="Largest number of processes; -1 is one per processor. Short work is done in one, which is faster. "
-        "Results do not depend on it.",
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
-_DEFAULT_GRID = "1e-3:1e4:15"
-_DEFAULT_METHODS = ["svm-map", "svm-roc"]
+_DEFAULT_METHODS = ("svm-map", "svm-roc")
 _STOPPED_EARLY = ("lightgbm", "xgboost", "catboost", "lambdarank", "lambdarank-net")
 _NOT_SAVED = ("lightgbm", "xgboost", "catboost", "best-feature")
 
 
+@dataclass(frozen=True)
+class Study(Group):
+    """What is trained on which folds, and how C is chosen."""
+
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="svm-map, svm-ndcg@10, tree, lightgbm, ...; several with commas or repeated, 'list' shows them.",
+            show_default="svm-map, svm-roc",
+            callback=_list_methods,
+            is_eager=True,  # the list needs no data
+        ),
+    ] = None
+    C: Annotated[str, typer.Option("--C", help=GRID)] = "1e-3:1e4:15"
+    select: Annotated[str, typer.Option(help="Measure that chooses C on the validation queries.")] = "map"
+    selection: Selection = "max"
+    convention: Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")] = (
+        "trec"
+    )
+    relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0
+    scale: Scale = "none"
+    folds: Annotated[int, typer.Option(help="Number of parts that a single file is cut into.")] = 5
+    seed: Annotated[int, typer.Option(help="Seed of the shuffle before the cut, and of random methods.")] = 0
+    tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3
+    jobs: Annotated[
+        int,
+        typer.Option(
+            callback=check_jobs,
+            help="Largest number of processes; -1 is one per processor. Short work is done in one, which is faster. "
+            "Results do not depend on it.",
+        ),
+    ] = -1
+    work: Annotated[
+        Path | None,
+        typer.Option(help="Folder of finished results, from which a stopped run continues."),
+    ] = None
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods, those of the default if none is named."""
+        return self.method or list(_DEFAULT_METHODS)
+
+    @property
+    def grid(self) -> list[float]:
+        """The values of C."""
+        return parse_grid(self.C)
+
+    def check(self, data: Path) -> None:
+        """Check what can be checked before data are read."""
+        check_input(data)
+        _ = self.grid
+        if self.work is not None:
+            check_kept(self.work)
+
+    def measures(self, report: Sequence[str]) -> Any:
+        """Return the measures of the study, of which those of ``report`` are for the test queries."""
+        from structsvm.studies.folds import Measures
+
+        selection: Any = self.selection
+        found = Measures(self.select, tuple(report), self.convention, self.relevance, selection)
+        found.check()
+        return found
+
+    def training(self, signs: Mapping[str, int] | None = None) -> Any:
+        """Return how each method is trained."""
+        from structsvm.studies.folds import Training
+
+        monotone = tuple((signs or {}).items())
+        return Training(self.scale, self.relevance, self.tol, random_state=self.seed, monotone=monotone)
+
+    def find(self, data: Path, table: Table, **options: Any) -> Any:
+        """Return the folds of the data."""
+        from structsvm.studies.folds import find_folds
+
+        columns = table.options()
+        return find_folds(data, n_folds=self.folds, random_state=self.seed, columns=columns, **options)
+
+    def run(self, folds: Any, table: Table, measures: Any, training: Any, **options: Any) -> Any:
+        """Train and measure everything; a bar on the terminal counts cells."""
+        from structsvm.studies import folds as comparison
+
+        with bar("training", "{task.fields[last]}", counts=True) as shown:
+            task = shown.add_task("training", total=len(folds) * len(set(self.methods)), last="")
+            return comparison.run(
+                folds, self.methods, self.grid, measures=measures, training=training, fill=table.fill,
+                columns=table.options(), work=self.work, n_jobs=self.jobs,
+                callback=lambda method, fold, _: shown.update(task, advance=1, last=f"{fold} {method}"), **options,
+            )  # fmt: skip
+
+
 def compare(
     data: Source,
-    method: Method = None,
-    C: Grid = _DEFAULT_GRID,
-    select: Select = "map",
-    selection: Selection = "max",
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -108,19 +160,9 @@ def compare(
         str | None,
         typer.Option(help="Method that the others are compared with.", show_default="the first"),
     ] = None,
-    convention: Convention = "trec",
-    relevance: Relevance = 1.0,
-    scale: Scale = "none",
-    folds: Folds = 5,
-    seed: Seed = 0,
-    tol: Tol = 1e-3,
-    fill: Fill = None,
-    label: Label = "label",
-    qid: QueryId = "qid",
-    docid: DocId = "docid",
-    features: Features = None,
-    jobs: Jobs = -1,
-    work: Work = None,
+    *,
+    study: Study,
+    table: Table,
     as_json: AsJson = False,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="With --json: also the value of each query.")
@@ -133,33 +175,16 @@ def compare(
     The table has the mean of each measure, the queries won and lost against the baseline with the two-tailed Wilcoxon
     test, the C chosen, the duality gap and the training time.
     """
-    check_input(data)
-    grid = parse_grid(C)
-    columns = Columns.given(label, qid, docid, features)
+    study.check(data)
     check_outputs({"--csv": csv, "--report": report}, [data])
-    if work is not None:
-        check_kept(work)
 
-    from structsvm.studies import folds as comparison
-    from structsvm.studies.folds.page import as_records, headline, page, table
+    from structsvm.studies.folds.page import as_records, headline, page
+    from structsvm.studies.folds.page import table as table_of
 
-    measures = comparison.Measures(
-        select,
-        tuple(metric or ("map", "ndcg@10")),
-        convention,
-        relevance,
-        selection,  # type: ignore[arg-type]
-    )
-    measures.check()
-    found = comparison.find_folds(data, n_folds=folds, random_state=seed, columns=columns.options())
-    with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as callback:
-        results = comparison.run(
-            found, method or _DEFAULT_METHODS, grid, measures=measures,
-            training=comparison.Training(scale, relevance, tol, random_state=seed),
-            baseline=baseline, fill=fill, columns=columns.options(), work=work, n_jobs=jobs, callback=callback,
-        )  # fmt: skip
-    _warn_unconverged(results, tol)
-    heads, rows = table(results)
+    measures = study.measures(metric or ("map", "ndcg@10"))
+    found = study.find(data, table)
+    results = study.run(found, table, measures, study.training(), baseline=baseline)
+    _warn_unconverged(results, study.tol)
     if csv is not None:
         _write_csv(csv, results)
     if report is not None:
@@ -167,10 +192,10 @@ def compare(
     if as_json:
         typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
         return
-    print_table(heads, rows)
+    print_table(*table_of(results))
     typer.echo(headline(results))
-    if work is not None and results.reused:
-        note(f"{results.reused} of {results.reused + results.computed} cells found in {work}")
+    if study.work is not None and results.reused:
+        note(f"{results.reused} of {results.reused + results.computed} cells found in {study.work}")
 
 
 def search(
@@ -179,24 +204,10 @@ def search(
         Path | None,
         typer.Option(help="A file to choose on; without it, DATA is cut for cross-validation over queries."),
     ] = None,
-    method: Method = None,
-    C: Grid = _DEFAULT_GRID,
-    select: Select = "map",
-    selection: Selection = "max",
-    convention: Convention = "trec",
-    relevance: Relevance = 1.0,
-    scale: Scale = "none",
     monotone: Monotone = None,
-    folds: Folds = 5,
-    seed: Seed = 0,
-    tol: Tol = 1e-3,
-    fill: Fill = None,
-    label: Label = "label",
-    qid: QueryId = "qid",
-    docid: DocId = "docid",
-    features: Features = None,
-    jobs: Jobs = -1,
-    work: Work = None,
+    *,
+    study: Study,
+    table: Table,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Train the best on all of DATA and write the model (.npz)."),
@@ -207,39 +218,24 @@ def search(
 
     If DATA is a folder with folds, the mean is over the validation parts of all of them.
     """
-    check_input(data)
-    grid = parse_grid(C)
+    study.check(data)
     signs = read_signs(monotone)
-    for name in method or _DEFAULT_METHODS:
+    for name in study.methods:
         if signs and not name.startswith("svm-"):
             raise ValueError(f"--monotone: expected methods svm-LOSS only, got {name}")
-    columns = Columns.given(label, qid, docid, features)
-    for name in method or _DEFAULT_METHODS:
         if output is not None and name in _NOT_SAVED:
             raise ValueError(f"--output: expected methods whose model can be saved, got {name}; leave it out")
     if output is not None:
         check_model_output(output, [data])
-    if work is not None:
-        check_kept(work)
 
-    from structsvm.report.html import Column
-    from structsvm.studies import folds as comparison
     from structsvm.studies.folds.page import best_in_search
 
-    measures = comparison.Measures(select, (select,), convention, relevance, selection)  # type: ignore[arg-type]
-    measures.check()
-    found = comparison.find_folds(
-        data, n_folds=folds, random_state=seed, validation=validation, test=False, columns=columns.options()
-    )
+    measures = study.measures((study.select,))
+    found = study.find(data, table, validation=validation, test=False)
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
         raise ValueError(f"--output: expected one file or store to train on, got the folder {data}")
-    training = comparison.Training(scale, relevance, tol, random_state=seed, monotone=tuple(signs.items()))
-    with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as callback:
-        results = comparison.run(
-            found, method or _DEFAULT_METHODS, grid, measures=measures, training=training, fill=fill,
-            columns=columns.options(), work=work,
-            n_jobs=jobs, callback=callback,
-        )  # fmt: skip
+    training = study.training(signs)
+    results = study.run(found, table, measures, training)
     early = [m.name for m in results.methods if m.name in _STOPPED_EARLY]
     if early:
         note(
@@ -247,60 +243,54 @@ def search(
             "the means are too high; compare measures on test queries"
         )
     best = best_in_search(results.methods)
-    chosen, mean = best.best()
-    equal = [m.name for m in results.methods if m is not best and m.best()[1] >= mean - 1e-12]
     if output is not None:
-        _refit(data, best, training, fill, columns, output)
+        _refit(data, best, training, table, output)
     if as_json:
-        record = {
-            "select": select, "convention": convention, "relevance": relevance,
-            "best": {"method": best.name, "C": chosen, "mean": mean},
-            "equal": equal,
-            "methods": [
-                {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
-            ],
-        }  # fmt: skip
-        typer.echo(json.dumps(record, allow_nan=False))
+        typer.echo(json.dumps(_search_record(results, best), allow_nan=False))
         return
-    rows = [
-        [
-            m.name,
-            "–" if C_ is None else f"{C_:.4g}",
-            f"{value:.4f}",
-            "best" if m is best and chosen == C_ else "",
-        ]
-        for m in results.methods
-        for C_, value in zip(*m.curve(), strict=True)
-    ]
-    print_table([Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")], rows)
-    at = "" if chosen is None else f" with C = {chosen:.4g}"
-    typer.echo(f"Best: {best.name}{at}, mean {select} {mean:.4f} on validation queries")
-    if equal:
-        typer.echo(f"Equal to it: {', '.join(equal)}")
+    _print_search(results, best)
     if output is not None:
         typer.echo(f"Model: {output}")
 
 
-class _Told:
-    """A bar on the terminal, on stderr, that counts cells."""
+def _equal(results: Any, best: Any) -> list[str]:
+    """Return the names of the other methods with the same mean."""
+    return [m.name for m in results.methods if m is not best and m.best()[1] >= best.best()[1] - 1e-12]
 
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[last]}"),
-            TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal,
-        )  # fmt: skip
-        self._task = self._bar.add_task("training", total=total, last="")
+def _search_record(results: Any, best: Any) -> dict[str, Any]:
+    chosen, mean = best.best()
+    measures = results.measures
+    return {
+        "select": measures.select, "convention": measures.convention, "relevance": measures.relevance,
+        "best": {"method": best.name, "C": chosen, "mean": mean},
+        "equal": _equal(results, best),
+        "methods": [
+            {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
+        ],
+    }  # fmt: skip
 
-    def __enter__(self) -> Callable[[str, str, bool], object]:
-        self._bar.start()
-        return lambda method, fold, reused: self._bar.update(self._task, advance=1, last=f"{fold} {method}")
 
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+def _print_search(results: Any, best: Any) -> None:
+    from structsvm.report.html import Column
+
+    chosen, mean = best.best()
+    select = results.measures.select
+    rows = [
+        [
+            m.name,
+            "–" if C is None else f"{C:.4g}",
+            f"{value:.4f}",
+            "best" if m is best and chosen == C else "",
+        ]
+        for m in results.methods
+        for C, value in zip(*m.curve(), strict=True)
+    ]
+    print_table([Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")], rows)
+    at = "" if chosen is None else f" with C = {chosen:.4g}"
+    typer.echo(f"Best: {best.name}{at}, mean {select} {mean:.4f} on validation queries")
+    if equal := _equal(results, best):
+        typer.echo(f"Equal to it: {', '.join(equal)}")
 
 
 def _warn_unconverged(results: Any, tol: float) -> None:
@@ -312,13 +302,12 @@ def _warn_unconverged(results: Any, tol: float) -> None:
             )
 
 
-def _refit(data: Path, best: Any, training: Any, fill: float | None, columns: Columns, output: Path) -> None:
+def _refit(data: Path, best: Any, training: Any, table: Table, output: Path) -> None:
     """Train the winner on all queries."""
-    from structsvm.cli.files import read_data
     from structsvm.export.model_file import save
     from structsvm.studies.folds.methods import walk
 
-    rows = read_data(data, columns, fill=fill)
+    rows = table.read(data)
     chosen, _ = best.best()
     walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)
     model = next(walked).model

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.files import (
-    Columns,
-    DocId,
-    Features,
-    Fill,
     Jobs,
-    Label,
-    QueryId,
+    Table,
     check_folder,
     check_input,
     is_table,
     stdin_as_path,
 )
+from structsvm.cli.terminal import bar
+
+if TYPE_CHECKING:
+    from structsvm.queries import QueryData
 
 
 def convert(
@@ -61,11 +60,8 @@ def convert(
             "memory. SOURCE may be a store, too.",
         ),
     ] = False,
-    fill: Fill = None,
-    label: Label = "label",
-    qid: QueryId = "qid",
-    docid: DocId = "docid",
-    features: Features = None,
+    *,
+    table: Table,
     jobs: Jobs = -1,
     check: Annotated[
         bool,
@@ -88,7 +84,6 @@ def convert(
         raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")
     if matrix not in kinds:
         raise ValueError(f"--matrix: expected auto, dense or sparse, got {matrix!r}")
-    named = Columns.given(label, qid, docid, features)
     from_table = is_table(check_input(source))
     if from_table and (matrix == "sparse" or n_features is not None):
         raise ValueError(f"--matrix, --n-features: expected LETOR text with them, got the table {source}")
@@ -96,9 +91,9 @@ def convert(
         if matrix == "sparse":
             raise ValueError("--matrix: expected dense or auto with --percentiles, got sparse")
         n_jobs = None if source.is_dir() else jobs  # a store is read as it is
-        _add_percentiles(source, store, named, dtype, n_features=n_features, fill=fill, n_jobs=n_jobs)
+        _add_percentiles(source, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
         return
-    columns = named.options()
+    columns, fill = table.options(labels=False), table.fill
     if from_table:
         from structsvm.readers import convert_csv, convert_parquet, open_store
         from structsvm.readers.tables import is_csv
@@ -108,9 +103,9 @@ def convert(
             convert_csv(source, store, dtype=dtype or "float64", fill=fill, **columns)
         else:
             convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
-        data = open_store(store)
-        typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+        _say(store, open_store(store))
         return
+    columns.pop("label", None)
     if columns:
         raise BadInput(next(iter(columns)), f"expected a table with it, got the text {source}")
     if source.is_dir():
@@ -120,39 +115,35 @@ def convert(
     from structsvm.readers import convert_letor, open_store
 
     convert_letor(
-        source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs
+        source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs,
+        label=None,
     )  # fmt: skip
-    data = open_store(store)
-    typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+    _say(store, open_store(store))
 
 
-def _add_percentiles(source: Path, store: Path, columns: Columns, dtype: str | None, **options: Any) -> None:
+def _say(store: Path, data: QueryData) -> None:
+    unlabelled = "; without labels, which training needs and predict does not" if data.y is None else ""
+    typer.echo(
+        f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features{unlabelled}"
+    )
+
+
+def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None, **options: Any) -> None:
     """Write the rows and their percentiles."""
     import dataclasses
 
-    from structsvm.cli.files import read_data
     from structsvm.features.scaling import with_percentiles
     from structsvm.readers import write_store
 
     check_folder(store)
     if store.exists() and source.exists() and store.samefile(source):
         raise BadInput("STORE", "expected another folder than SOURCE", value=str(store))
-    data = read_data(source, columns, **options)
+    data = table.read(source, labels=False, **options)
     if dtype is not None:
         data = dataclasses.replace(data, X=data.X.astype(dtype, copy=False))
     data = with_percentiles(data)
     write_store(data, store)
-    typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
-
-
-def _bar() -> Any:
-    """Show a progress bar on stderr, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    _say(store, data)
 
 
 def _check(source: Path, store: Path | None) -> None:
@@ -162,13 +153,12 @@ def _check(source: Path, store: Path | None) -> None:
         )
     from structsvm.readers import check_store, open_store
 
-    with _bar() as bar:
-        task = bar.add_task("reading", total=None)
+    with bar("reading", data=True) as shown:
+        task = shown.add_task("reading", total=None)
         compared = check_store(
-            source, callback=lambda n_bytes, n_all: bar.update(task, completed=n_bytes, total=n_all)
+            source, callback=lambda n_bytes, n_all: shown.update(task, completed=n_bytes, total=n_all)
         )
-    data = open_store(source)
-    typer.echo(f"{source}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+    _say(source, open_store(source))
     typer.echo(
         "All arrays are as they were written."
         if compared

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from structsvm.checks import BadInput
+from structsvm.cli.files import Columns, Table
 
 __all__ = ["Dask", "Groups", "connecting", "evaluate_there", "predict_there", "train_there"]
 
@@ -58,24 +59,22 @@ def connecting(address: str) -> Iterator[Any]:
         yield client
 
 
-def columns(data: Path, label: str, qid: str) -> dict[str, str | None]:
+def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     """Return the columns of labels and ids; None for data that are no tables."""
     from structsvm.readers.tables import is_csv, is_parquet
 
     if is_csv(data):
         raise ValueError(f"{data}: expected Parquet files, texts or stores with --dask, got CSV; convert it")
-    return {"y": label, "qid": qid} if is_parquet(data) else {"y": None, "qid": None}
+    return {"y": columns.label, "qid": columns.qid} if is_parquet(data) else {"y": None, "qid": None}
 
 
-def train_there(
-    client: Any, data: Path, label: str, qid: str, features: Sequence[str] | None, groups: Any, **options: Any
-) -> Any:
+def train_there(client: Any, data: Path, table: Table, groups: Any, **options: Any) -> Any:
     """Return a fitted ``DaskStructuralRanker``."""
     from structsvm.dask import DaskStructuralRanker
 
     model = DaskStructuralRanker(client=client, groups=groups, **options)
     with _saying():
-        return model.fit(str(data), **columns(data, label, qid), features=features)
+        return model.fit(str(data), **_columns(data, table), features=table.names)
 
 
 def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
@@ -100,7 +99,7 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     return there
 
 
-def predict_there(client: Any, model: Any, data: Path, label: str, qid: str) -> Iterator[Any]:
+def predict_there(client: Any, model: Any, data: Path, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
     if data.is_dir() and (data / "meta.json").exists():
         from structsvm.readers import open_store
@@ -110,16 +109,16 @@ def predict_there(client: Any, model: Any, data: Path, label: str, qid: str) -> 
                 f"{data}: expected a store in the order of its text, got another; predict without --dask"
             )
     with _saying():
-        yield from _ranker(client, model).score_files(str(data), **columns(data, label, qid))
+        yield from _ranker(client, model).score_files(str(data), **_columns(data, columns))
 
 
 def evaluate_there(
-    client: Any, model: Any, data: Path, label: str, qid: str, groups: str, metrics: list[str], **options: Any
+    client: Any, model: Any, data: Path, columns: Columns, groups: str, metrics: list[str], **options: Any
 ) -> list[Any]:
     """Return the results of each measure, ranked by the model."""
     with _saying():
         found = _ranker(client, model, groups).evaluate(
-            str(data), **columns(data, label, qid), metrics=metrics, **options
+            str(data), **_columns(data, columns), metrics=metrics, **options
         )
     return list(found.values())
 

@@ -11,12 +11,7 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.files import (
-    Columns,
-    DocId,
-    Features,
-    Fill,
-    Label,
-    QueryId,
+    Table,
     check_folder,
     check_input,
     is_table,
@@ -51,11 +46,8 @@ def describe(
             "JSON Lines."
         ),
     ],
-    label: Label = "label",
-    qid: QueryId = "qid",
-    docid: DocId = "docid",
-    features: Features = None,
-    fill: Fill = None,
+    *,
+    table: Table,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
 ) -> None:
     """Describe PATH: counts, labels and oddities."""
@@ -63,9 +55,9 @@ def describe(
 
     if str(path) in ("-", "/dev/stdin"):
         raise ValueError(f"{path}: expected a file, got the standard input; write it to a file first")
-    options: dict[str, Any] = {} if fill is None else {"fill": fill}
+    options: dict[str, Any] = {} if table.fill is None else {"fill": table.fill}
     if is_table(check_input(path)):
-        options |= Columns.given(label, qid, docid, features).options()
+        options |= table.options()
     found = describe(path, **options)
     if as_json:
         typer.echo(json.dumps(found.to_dict()))

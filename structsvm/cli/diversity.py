@@ -19,7 +19,7 @@ from structsvm.cli.files import (
     write_lines,
 )
 from structsvm.cli.grids import parse_grid
-from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, print_table, stoppable
+from structsvm.cli.terminal import INTERRUPTED, GapProgress, bar, note, print_table, stoppable
 
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
@@ -264,17 +264,13 @@ def _level(text: str) -> Level:
 
 def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int, selection: Any) -> float:
     """Choose C by cross-validation; a bar on the terminal counts folds."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from structsvm.estimators.cross_validation import cross_validate_C
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("choosing C", total=folds)
+    with bar("choosing C", counts=True) as shown:
+        task = shown.add_task("choosing C", total=folds)
         held_out = cross_validate_C(
             model, found.sets, found.labels, Cs, folds=folds, selection=selection,
-            callback=lambda done, _: bar.update(task, completed=done),
+            callback=lambda done, _: shown.update(task, completed=done),
         )  # fmt: skip
     for C, loss in zip(held_out.Cs.tolist(), held_out.means.tolist(), strict=True):
         typer.echo(f"C={C:<8g} loss {loss:.4f} on held-out sets")

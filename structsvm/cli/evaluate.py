@@ -13,9 +13,6 @@ from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import (
     Columns,
     Data,
-    DocId,
-    Label,
-    QueryId,
     check_file,
     check_input,
     is_table,
@@ -49,9 +46,8 @@ def evaluate(
         str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")
     ] = "trec",
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
-    label: Label = "label",
-    qid: QueryId = "qid",
-    docid: DocId = "docid",
+    *,
+    columns: Columns,
     common_topics: Annotated[
         bool,
         typer.Option(
@@ -83,7 +79,7 @@ def evaluate(
 
         with connecting(dask) as client:
             results = evaluate_there(
-                client, structsvm.load(scores), data, label, qid, groups, names, convention=convention,
+                client, structsvm.load(scores), data, columns, groups, names, convention=convention,
                 relevance=relevance,
             )  # fmt: skip
         _say(results, names, data, scores, convention, relevance, None, per_query, as_json)
@@ -98,8 +94,8 @@ def evaluate(
     if common_topics:
         raise ValueError(f"--common-topics: expected TREC judgments and a run, got {data} of another kind")
     # the features are not looked at, so a missing one does no harm
-    columns = Columns(label, qid, docid, () if is_table(data) else None)
-    rows = read_data(data, columns, fill=None if data.is_dir() else 0.0)
+    options: dict[str, Any] = {"features": ()} if is_table(data) else {}
+    rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
     values = read_scores(scores)
     if values.shape[0] != rows.n_rows:
         raise ValueError(

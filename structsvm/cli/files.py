@@ -7,12 +7,14 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from structsvm.checks import BadInput
+from structsvm.cli.groups import Group
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -21,13 +23,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Columns",
     "Data",
-    "DocId",
-    "Features",
-    "Fill",
     "Jobs",
-    "Label",
-    "QueryId",
     "Selection",
+    "Table",
     "by_name",
     "check_file",
     "check_folder",
@@ -68,49 +66,62 @@ Data = Annotated[
         callback=stdin_as_path,
     ),
 ]
-Fill = Annotated[
-    float | None,
-    typer.Option(
-        help="Value for missing features ('nan' in text, empty cells in tables). Without it they are an error."
-    ),
-]
-Label = Annotated[str, typer.Option("--label", help="Column of the labels in a table.")]
-QueryId = Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")]
-DocId = Annotated[
-    str, typer.Option("--docid", help="Column of the document ids in a table, if there is one.")
-]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        "--features", help="Columns of the features in a table: a,b,c.", show_default="all other columns"
-    ),
-]
 
 
-class Columns(NamedTuple):
-    """What the columns of a table are called."""
+@dataclass(frozen=True)
+class Columns(Group):
+    """What the columns of labels and ids of a table are called."""
 
-    label: str = "label"
-    qid: str = "qid"
-    docid: str = "docid"
-    features: tuple[str, ...] | None = None
+    label: Annotated[str, typer.Option("--label", help="Column of the labels in a table.")] = "label"
+    qid: Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")] = "qid"
+    docid: Annotated[
+        str, typer.Option("--docid", help="Column of the document ids in a table, if there is one.")
+    ] = "docid"
 
-    @classmethod
-    def given(
-        cls, label: str = "label", qid: str = "qid", docid: str = "docid", features: str | None = None
-    ) -> Columns:
-        """Return the columns that the options name."""
-        names = None if features is None else tuple(name.strip() for name in features.split(","))
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The columns of features; None for all others."""
+        return None
+
+    def options(self, *, labels: bool = True) -> dict[str, Any]:
+        """Return the arguments of a reader that differ from its defaults; labels may be optional."""
+        values = {"label": self.label, "qid": self.qid, "docid": self.docid, "features": self.names}
+        optional = {} if labels or self.label != "label" else {"label": None}
+        return {name: value for name, value in values.items() if value not in (name, None)} | optional
+
+
+@dataclass(frozen=True)
+class Table(Columns):
+    """The columns of a table, and what stands for missing features."""
+
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features", help="Columns of the features in a table: a,b,c.", show_default="all other columns"
+        ),
+    ] = None
+    fill: Annotated[
+        float | None,
+        typer.Option(
+            help="Value for missing features ('nan' in text, empty cells in tables). Without it they are an error."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
             raise ValueError(
-                f"--features {features}: expected different names with commas between, such as bm25,age"
+                f"--features {self.features}: expected different names with commas between, such as bm25,age"
             )
-        return cls(label, qid, docid, names)
 
-    def options(self) -> dict[str, Any]:
-        """Return the arguments of a reader that differ from its defaults."""
-        default = Columns()
-        return {name: value for name, value in self._asdict().items() if value != getattr(default, name)}
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The columns of features; None for all others."""
+        return None if self.features is None else tuple(name.strip() for name in self.features.split(","))
+
+    def read(self, path: Path, **options: Any) -> QueryData:
+        """Read a store, a table or LETOR text, as :func:`read_data` does."""
+        return read_data(path, self, fill=self.fill, **options)
 
 
 def _check_selection(selection: str) -> str:
@@ -237,14 +248,23 @@ def _check_name(path: Path) -> Path:
 
 
 def read_data(
-    path: Path, columns: Columns | None = None, *, fill: float | None = None, **options: Any
+    path: Path,
+    columns: Columns | None = None,
+    *,
+    fill: float | None = None,
+    features: Sequence[str] | None = None,
+    labels: bool = True,
+    **options: Any,
 ) -> QueryData:
-    """Read a store, a table with its ``columns``, or LETOR text with the ``options`` that are not None."""
+    """Read a store, a table (its ``columns``, or these ``features``), or text with ``options`` that are not None.
+
+    Without ``labels`` there need not be any.
+    """
     from structsvm.readers import read_queries
 
-    named = {} if columns is None else columns.options()
+    named = (columns or Columns()).options(labels=labels)
     if is_table(check_input(path)):
-        options = {}
+        options = {"features": features}
     given = {"fill": fill, **options}
     try:
         return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
@@ -296,14 +316,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def read_scores(path: Path) -> Float:
-    """Read one number per line, finite or ``-inf``, which means "not retrieved".
-
-    Raises
-    ------
-    ValueError
-        With file and line, for anything else: a number that overflows, such as 1e400, would tie with others, and -1e400
-        would be read as -inf.
-    """
+    """Read one number per line, finite or ``-inf``, which means "not retrieved"."""
     import numpy as np
 
     from structsvm.common.files import read_lines, shorten

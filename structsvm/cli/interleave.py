@@ -14,17 +14,13 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.files import (
-    Columns,
-    Fill,
-    Label,
-    QueryId,
+    Table,
     check_file,
     check_input,
     check_output,
-    read_data,
     write_text,
 )
-from structsvm.cli.terminal import note, stoppable
+from structsvm.cli.terminal import bar, note, stoppable
 
 __all__ = ["app"]
 
@@ -189,22 +185,15 @@ def learn(
 @contextlib.contextmanager
 def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal while LOG is read; of compressed text and streams only the lines are known."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from structsvm.common.files import compression, is_stream
 
-    console = Console(stderr=True)
     size = None if is_stream(log) or compression(log) else log.stat().st_size
-    columns = (
-        TextColumn("reading"), BarColumn(), TextColumn("{task.fields[lines]:,} lines"), TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=size, lines=0)
+    with bar("reading", "{task.fields[lines]:,} lines") as shown:
+        task = shown.add_task("reading", total=size, lines=0)
         collecting = gc.isenabled()
         gc.disable()  # parsed lines hold no cycles, and the search for some takes a tenth of the time or more
         try:
-            yield lambda n_lines, n_bytes: bar.update(task, completed=n_bytes, lines=n_lines)
+            yield lambda n_lines, n_bytes: shown.update(task, completed=n_bytes, lines=n_lines)
         finally:
             if collecting:
                 gc.enable()
@@ -238,9 +227,8 @@ def simulate(
         int | None, typer.Option(help="Number of users, one of whom is logged with each list.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
-    fill: Fill = None,
-    label: Label = "label",
-    qid: QueryId = "qid",
+    *,
+    table: Table,
 ) -> None:
     """Write a click log: interleaved lists of rankers, shown to simulated users who know the labels."""
     check_output(output, [path for path in (data,) if path is not None])
@@ -268,7 +256,7 @@ def simulate(
     if data is None:
         rows = make_ranking(200, 20, 10, random_state=seed)
     else:
-        rows = read_data(data, Columns(label, qid), fill=fill)
+        rows = table.read(data)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
         raise ValueError(

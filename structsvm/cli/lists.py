@@ -22,13 +22,7 @@ def _bandits() -> Sequence[str]:
 
 
 def default_bandits() -> str:
-    """Return the bandits that have a compiled form and need no horizon, separated by commas.
-
-    Examples
-    --------
-    >>> default_bandits()
-    'mdb,mergerucb,rcs,rmed1,rucb'
-    """
+    """Return the bandits that have a compiled form and need no horizon, separated by commas."""
     from inspect import signature
 
     from structsvm.common.lazy import labelled
@@ -81,14 +75,7 @@ _LISTS: dict[str, Callable[[], Sequence[str]]] = {
 
 
 def fill_lists(command: Any, arguments: Sequence[str]) -> None:
-    """Fill in ``{losses}`` and the like in the help texts of the command that ``arguments`` lead to, and name values.
-
-    Parameters
-    ----------
-    command : click.Command
-        The whole program.
-    arguments : sequence of str
-    """
+    """Fill in ``{losses}`` and the like in the help texts of the command of ``arguments``, and name values."""
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
     for parameter in command.params:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import date, timedelta
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.files import check_file, check_output
+from structsvm.cli.live_demo import demo
 from structsvm.cli.terminal import note, stoppable
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ def serve(
     )
     check_address(settings)
     prepare(store)
-    opened = open_store(store)
-    try:
+    with closing(open_store(store)) as opened:
         if not settings.keyless and not opened.callers():
             raise ValueError(
                 f"{_shown(store)}: expected a key, got none; make the first by: structsvm live init --store "
@@ -105,8 +104,6 @@ def serve(
             )
         for key in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(f"{key}: new revision, as its engines have changed in {config}")
-    finally:
-        opened.close()
     from structsvm.live.serving import serve as run
 
     keys = ", no keys" if settings.keyless else ""
@@ -132,14 +129,11 @@ def init(
     prepare(store)
     assert settings.secret_path is not None
     Secrets.of_file(settings.secret_path)
-    opened = open_store(store)
-    try:
+    with closing(open_store(store)) as opened:
         if opened.callers():
             raise ValueError(
                 f"{_shown(store)}: expected a store without keys; for another: structsvm live key add"
             )
-    finally:
-        opened.close()
     note(f"{_shown(store)} is ready; keep this key, it is not shown again:")
     key_add("admin", store)
 
@@ -167,8 +161,7 @@ def create(
     except BadInput as error:
         raise error.within(file) from None
     prepare(store)
-    opened = open_store(store)
-    try:
+    with closing(open_store(store)) as opened:
         found = next((row for row in opened.experiments() if row.key == key), None)
         fresh = found is None or not same_meaning(found.config, config) or found.state == "stopped"
         now = time.time_ns() // 1_000_000
@@ -181,8 +174,6 @@ def create(
         )
         if start:
             opened.set_state(row.id, "running", now=now, who="command line", reason="live create --start")
-    finally:
-        opened.close()
     typer.echo(f"{key} revision {row.revision}, {'running' if start else row.state}")
 
 
@@ -195,11 +186,10 @@ def check(
     from structsvm.live.assign import Experiment
     from structsvm.live.reporting import check_experiment
 
-    opened = _open(store)
     problems: list[str] = []
     n = 0
     console = Console(stderr=True)
-    try:
+    with closing(_open(store)) as opened:
         problems += opened.integrity()
         rows = opened.experiments(newest=False)
         with console.status("checking") as status:
@@ -209,8 +199,6 @@ def check(
                 read, found = check_experiment(opened, Experiment(row), tell=_telling(status, title))
                 n += read
                 problems += found
-    finally:
-        opened.close()
     for problem in problems:
         note(problem)
     if problems:
@@ -231,16 +219,13 @@ def export(
     from structsvm.live.reporting import lines_of
 
     check_output(output)
-    opened = _open(store)
     n = 0
-    try:
+    with closing(_open(store)) as opened:
         experiment = _experiment(opened, key, revision)
         with replacing(output) as file:
             for piece in lines_of(opened, experiment):
                 file.write(piece)
                 n += piece.count(b"\n")
-    finally:
-        opened.close()
     typer.echo(f"{output}: {n:,} impressions")
 
 
@@ -279,16 +264,13 @@ def forget(
     """Cut the tie between UNIT and its impressions, and delete its queries; impossible once KEY is stopped."""
     from structsvm.live.draw import hashed_unit
 
-    opened = _open(store)
-    try:
+    with closing(_open(store)) as opened:
         row = _experiment(opened, key, None).row
         if row.unit_key is None:
             raise ValueError(
                 f"{key}: expected an experiment that goes on; its key of units is deleted, no tie is left"
             )
         n = opened.forget(row.id, hashed_unit(row.unit_key, unit))
-    finally:
-        opened.close()
     typer.echo(f"{n:,} impressions")
 
 
@@ -299,11 +281,8 @@ def clean(
     """Delete the impressions and clicks of experiments that ended long ago; their statistics stay."""
     import time
 
-    opened = _open(store)
-    try:
+    with closing(_open(store)) as opened:
         n = opened.delete_settled(time.time_ns() // 1_000_000 - days * 86_400_000)
-    finally:
-        opened.close()
     typer.echo(f"{n:,} impressions deleted")
 
 
@@ -317,8 +296,7 @@ def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
 
 for _command in (init, serve, create, check, export, backup, forget, clean, migrate):
     app.command(_command.__name__)(stoppable(_command))
-if find_spec("structsvm.cli.live_demo") is not None:
-    app.command("demo")(stoppable(import_module("structsvm.cli.live_demo").demo))
+app.command("demo")(stoppable(demo))
 
 key_app = typer.Typer(help="Manage the keys of callers.", no_args_is_help=True)
 app.add_typer(key_app, name="key")
@@ -335,24 +313,18 @@ def key_add(
 
     text, identity, hashed = new_key(scope)
     prepare(store)
-    opened = _open(store)
-    try:
+    with closing(_open(store)) as opened:
         opened.add_key(identity, hashed, scope, time.time_ns() // 1_000_000)
-    finally:
-        opened.close()
     typer.echo(text)
 
 
 def key_list(store: StoreUrl = DEFAULT_STORE) -> None:
     """List the keys, without their secrets."""
-    opened = _open(store)
-    try:
+    with closing(_open(store)) as opened:
         for row in opened.callers():
             day = row["last_used_day"]
             used = "never used" if day is None else f"last used on {date(1970, 1, 1) + timedelta(days=day)}"
             typer.echo(f"{row['id']}  {row['scope']:<6}{used}")
-    finally:
-        opened.close()
 
 
 def key_remove(
@@ -360,12 +332,9 @@ def key_remove(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete a key; workers refuse it within a second."""
-    opened = _open(store)
-    try:
+    with closing(_open(store)) as opened:
         if not opened.delete_key(identity):
             raise ValueError(f"{identity}: expected the id of a key, see structsvm live key list")
-    finally:
-        opened.close()
 
 
 key_app.command("add")(stoppable(key_add))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import tempfile
 import warnings
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structsvm.checks import BadInput
 from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import (
-    Columns,
     Data,
-    Fill,
     Jobs,
-    Label,
-    QueryId,
+    Table,
     by_name,
     check_file,
     check_input,
@@ -28,24 +31,45 @@ from structsvm.cli.files import (
 )
 from structsvm.cli.terminal import note
 
+if TYPE_CHECKING:
+    from structsvm.protocols import Float
+    from structsvm.queries import QueryData
+
+
+FORMATS = ("scores", "csv", "run")
+
+
+def _check_format(form: str) -> str:
+    if form not in FORMATS:
+        raise ValueError(f"--format {form}: expected one of {', '.join(FORMATS)}")
+    return form
+
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that train wrote.")],
     data: Data,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="The scores to write, one per line; - prints them."),
-    ],
-    fill: Fill = None,
-    label: Label = "label",
-    qid: QueryId = "qid",
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - prints it.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            callback=_check_format,
+            help="scores: one per line. csv: query, document, score and rank of each row. run: a TREC run, best first.",
+        ),
+    ] = "scores",
+    *,
+    columns: Table,
     jobs: Jobs = -1,
     dask: Dask = None,
 ) -> None:
     """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
 
     The scaling of the model is applied. Columns of a table are found by the names that the model knows. Features
-    missing in a text file are 0.
+    missing in a text file are 0. Labels are not needed.
+
+    Ids of queries and documents are written as DATA have them. In a csv a row without a document id has its number in
+    DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score stand as trec_eval
+    sorts them.
     """
     sources = [check_file(model), check_input(data)]
     if not is_stdout(output):
@@ -61,15 +85,16 @@ def predict(
         raise ValueError(f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first")
     n_features = ranker.n_features_in_
     if dask is not None:
+        if form != "scores":
+            raise ValueError(f"--format {form}: expected scores with --dask; predict on one machine")
         with connecting(dask) as client:
-            parts = predict_there(client, ranker, data, label, qid)
+            parts = predict_there(client, ranker, data, columns)
             write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
         return
     known = getattr(ranker, "feature_names_in_", None)
     names = None if known is None else tuple(map(str, known))
     if data.is_dir() or is_table(data):
-        table = is_table(data)
-        rows = read_data(data, Columns(label, qid, features=names if table else None), fill=fill)
+        rows = read_data(data, columns, fill=columns.fill, features=names, labels=False)
         rows = by_name(rows, names, data)
         if rows.n_features != n_features:
             raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
@@ -78,7 +103,7 @@ def predict(
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
         sparse = False if dense else None
         rows = read_data(
-            data, Columns(label, qid), fill=fill, sparse=sparse, n_features=n_features, n_jobs=jobs
+            data, columns, fill=columns.fill, labels=False, sparse=sparse, n_features=n_features, n_jobs=jobs
         )
         width = _width(rows.X)
         if width < n_features:
@@ -89,11 +114,58 @@ def predict(
         # they were read by name, or the data have none
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         scores = ranker.predict(rows.X, qid=rows.qid)
+    if form == "run":
+        _write_run(rows, scores, output, data, tag=model.stem)
+        return
+    lines = map(repr, scores.tolist()) if form == "scores" else _csv_lines(rows, scores)
     if rows.order is not None:
-        in_file = np.empty_like(scores)
-        in_file[rows.order] = scores
-        scores = in_file
-    write_lines(output, map(repr, scores.tolist()))
+        in_data = np.empty(rows.n_rows, dtype=object)
+        in_data[rows.order] = list(lines)
+        lines = iter(in_data)
+    write_lines(output, lines if form == "scores" else chain(["query,document,score,rank"], lines))
+
+
+def _csv_lines(rows: QueryData, scores: Float) -> Iterator[str]:
+    """Yield query, document, score and rank of each row, in the order of the rows."""
+    import numpy as np
+
+    from structsvm.estimators.fitted import ranks
+    from structsvm.queries import Grouping
+
+    rank = ranks(scores, Grouping(rows.offsets, rows.query_ids, None))
+    number = range(1, rows.n_rows + 1) if rows.order is None else (rows.order + 1).tolist()
+    documents = number if rows.docid is None else rows.docid.tolist()
+    queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
+    text = io.StringIO(newline="")
+    write = csv.writer(text, lineterminator="").writerow
+    for line in zip(queries, documents, map(repr, scores.tolist()), rank.tolist(), strict=True):
+        write(line)
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+
+
+def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
+    """Write a TREC run."""
+    from structsvm.readers.runs import Run, write_run
+
+    if rows.docid is None:
+        raise ValueError(
+            f"{data}: expected the id of each document for a run (#docid = ...; in a table the column of --docid), got "
+            "none; write a csv"
+        )
+    try:
+        run = Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
+        if not is_stdout(output):
+            write_run(run, output)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            write_run(run, Path(folder, "run"))
+            write_lines(output, Path(folder, "run").read_text(encoding="utf-8").splitlines())
+    except BadInput as error:
+        if error.argument.partition("[")[0] not in ("topic", "docid"):
+            raise
+        raise ValueError(f"{data}: {error.argument}: {error.problem}; write a csv") from None
 
 
 def _width(X: Any) -> int:

@@ -17,13 +17,7 @@ Monotone = Annotated[
 
 
 def read_signs(texts: list[str] | None) -> dict[str, int]:
-    """Return the sign of each feature.
-
-    Examples
-    --------
-    >>> read_signs(["3:+1", "spam:-1"])
-    {'3': 1, 'spam': -1}
-    """
+    """Return the sign of each feature."""
     signs: dict[str, int] = {}
     for text in texts or ():
         feature, _, sign = text.rpartition(":")

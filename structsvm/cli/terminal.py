@@ -11,19 +11,30 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.models import OptionInfo
 
 from structsvm.checks import BadInput
+from structsvm.cli.groups import spelled_out
 from structsvm.common.escaping import printable
 from structsvm.protocols import Progress
 
 if TYPE_CHECKING:
     from structsvm.report.html import Column
 
-__all__ = ["CLOSED", "INTERRUPTED", "GapProgress", "describe", "note", "print_table", "stoppable", "warn"]
+__all__ = [
+    "CLOSED",
+    "INTERRUPTED",
+    "GapProgress",
+    "bar",
+    "describe",
+    "note",
+    "print_table",
+    "stoppable",
+    "warn",
+]
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CLOSED = 141  # 128 + SIGPIPE
@@ -32,6 +43,28 @@ CLOSED = 141  # 128 + SIGPIPE
 def note(text: str) -> None:
     """Write one line to stderr, whatever is in ``text``."""
     print(f"structsvm: {printable(' '.join(text.split()))}", file=sys.stderr)
+
+
+def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
+    """Return a bar, on stderr and on a terminal only: the first text, the bar, and the other texts behind it.
+
+    With ``counts`` it says how many of how many are done, with ``data`` how many bytes.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    console = Console(stderr=True)
+    figures = [MofNCompleteColumn()] * counts + [DownloadColumn()] * data
+    first, *others = map(TextColumn, texts)
+    columns = (first, BarColumn(), *figures, *others, TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
@@ -91,7 +124,7 @@ _ARGUMENTS = {"jobs": "n_jobs", "seed": "random_state", "monotone": "monotone_co
 def option_names(command: Callable[..., Any]) -> dict[str, str]:
     """Return the option of a command for each argument of the library that it sets."""
     options = dict(_EVERYWHERE)
-    for name, hint in get_type_hints(command, include_extras=True).items():
+    for name, hint in command.__annotations__.items():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, OptionInfo):
                 stated = [text for text in info.param_decls or () if text.startswith("--")]
@@ -102,13 +135,14 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
     """Let Ctrl-C end the command with a line instead of a traceback; files are written completely or not at all.
 
-    Errors about an argument of the library name the option that set it.
+    Errors about an argument of the library name the option that set it. Groups of options are spelled out.
     """
+    command = spelled_out(command)
 
     @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(**options: Any) -> Any:
         try:
-            return command(*args, **kwargs)
+            return command(**options)
         except BadInput as error:
             raise ValueError(error.spelled(option_names(command))) from error
         except BrokenPipeError:  # of "| head": who reads has read enough
@@ -134,31 +168,13 @@ class GapProgress:
 
     The second Ctrl-C is an ordinary ``KeyboardInterrupt``. The bar is drawn on a terminal only, on stderr, and runs
     from gap 1 to ``tol`` on a log scale.
-
-    Attributes
-    ----------
-    interrupted : bool
     """
 
     def __init__(self, tol: float, saved_as: Path) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-
-        console = Console(stderr=True)
         self.interrupted = False
         self._tol = tol
         self._saved_as = saved_as
-        self._bar = Bar(
-            SpinnerColumn(),
-            TextColumn("training"),
-            BarColumn(),
-            TextColumn("{task.fields[state]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._bar = bar("training", "{task.fields[state]}")
         self._task = self._bar.add_task("training", total=1.0, state="first pass")
 
     def __enter__(self) -> GapProgress:

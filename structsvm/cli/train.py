@@ -10,20 +10,14 @@ import typer
 
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
 from structsvm.cli.files import (
-    Columns,
     Data,
-    DocId,
-    Features,
-    Fill,
     Jobs,
-    Label,
-    QueryId,
+    Table,
     check_input,
     check_model_output,
     is_table,
     keep_names,
     naming,
-    read_data,
 )
 from structsvm.cli.scales import Scale
 from structsvm.cli.signs import Monotone, read_signs
@@ -46,11 +40,8 @@ def train(
     ] = False,
     monotone: Monotone = None,
     max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000,
-    fill: Fill = None,
-    label: Label = "label",
-    qid: QueryId = "qid",
-    docid: DocId = "docid",
-    features: Features = None,
+    *,
+    table: Table,
     jobs: Jobs = -1,
     dask: Dask = None,
     groups: Groups = "refuse",
@@ -66,7 +57,6 @@ def train(
     Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130).
     """
     signs = read_signs(monotone)
-    columns = Columns.given(label, qid, docid, features)
     check_model_output(output, [check_input(data)])
 
     from structsvm.estimators.structural import StructuralRanker
@@ -89,7 +79,7 @@ def train(
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)
             there = train_there(
-                client, data, label, qid, columns.features, groups, loss=loss, C=C, tol=tol,
+                client, data, table, groups, loss=loss, C=C, tol=tol,
                 solver=_solver(solver), scale=scale, relevance=relevance, positive=positive,
                 max_passes=max_passes, callback=progress, checkpoint=checkpoint,
             )  # fmt: skip
@@ -105,7 +95,7 @@ def train(
     # scaling moves the zeros of a sparse matrix
     in_text = not data.is_dir() and not is_table(data)
     sparse = False if scale != "none" and in_text else None
-    rows = read_data(data, columns, fill=fill, sparse=sparse, n_jobs=jobs if in_text else None)
+    rows = table.read(data, sparse=sparse, n_jobs=jobs if in_text else None)
     model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     with naming(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.common.portable import elementary
+from structsvm.common.portable import cholesky, elementary
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.compiled import exp, expm1, log
 from structsvm.protocols import Float, Int
@@ -149,12 +149,12 @@ def _direction(
 ) -> tuple[Float, Float]:
     du, dv = np.zeros_like(gu), np.zeros_like(gv)
     free = np.flatnonzero(fv)
-    # least squares: the scale of attraction against examination is not determined without a prior
+    # without a prior the scale of attraction against examination is not determined: one level keeps its value
     inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-9), 0.0)
     schur, right = _eliminate(cells.offsets, cells.level, cross, inverse, gu, hv, gv)
     schur = schur[np.ix_(free, free)]
     if free.size:
-        dv[free] = np.linalg.lstsq(schur, right[free], rcond=1e-10)[0]
+        dv[free] = cholesky.solve(schur, right[free])
     du = inverse * (gu - _cross_times(cells.offsets, cells.level, cross, dv))
     return du, dv
 
@@ -174,7 +174,7 @@ def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Floa
     schur, _ = _eliminate(cells.offsets, cells.level, cross, inverse, np.zeros_like(u), hv, np.zeros_like(v))
     covariance = np.zeros((v.shape[0], v.shape[0]))
     if free.size:
-        covariance[np.ix_(free, free)] = np.linalg.pinv(schur[np.ix_(free, free)], hermitian=True)
+        covariance[np.ix_(free, free)] = cholesky.inverse(schur[np.ix_(free, free)])
     return covariance, np.sqrt(_row_variances(cells.offsets, cells.level, cross, inverse, covariance))
 
 

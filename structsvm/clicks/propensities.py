@@ -93,10 +93,12 @@ class Propensities:
         n = values.shape[0]
         with np.errstate(over="ignore", under="ignore"):
             scaled = values / values[0]
-        if not (np.isfinite(scaled) & (scaled > 0)).all():
+        if not (
+            np.isfinite(scaled) & (scaled > 1e-100) & (scaled < 1e100)
+        ).all():  # squares of weights are finite
             raise BadInput(
                 "theta",
-                f"expected numbers within 300 orders of magnitude, got {values.min()} to {values.max()}",
+                f"expected numbers within 100 orders of magnitude, got {values.min()} to {values.max()}",
             )
         return cls(scaled, np.zeros((n, n)), connected=np.ones(n, dtype=bool))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import said
-from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, read_objects, time_of
+from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
 
@@ -106,31 +106,31 @@ def read_team_draft_ubi(
         if count:
             dropped[reason] = dropped.get(reason, 0) + count
 
-    for entry in read_objects(path):
-        query_id, action = entry.get("query_id"), entry.get("action_name")
-        if application is not None and entry.get("application") != application:
+    for entry in parse_entries(path):
+        query_id, action = entry.query_id, entry.action_name
+        if application is not None and entry.application != application:
             drop("entry of another application")
             continue
         if not isinstance(query_id, str) or not query_id:
             drop("event without a query")
             continue
         if action is None:
-            if isinstance(entry.get("user_query"), str):
-                texts[query_id] = entry["user_query"]
+            if isinstance(entry.user_query, str):
+                texts[query_id] = entry.user_query
             continue
         kind = clicked if action in tuple(clicks) else shown if action in tuple(impressions) else None
         if kind is None:
             drop(f"event {action!s:.40}")
             continue
-        attributes = entry.get("event_attributes")
-        document, time = document_of(attributes), time_of(entry.get("timestamp"))
+        attributes = entry.event_attributes
+        document, time = document_of(attributes), time_of(entry.timestamp)
         if document is None or np.isnan(time):
             drop("event without a document" if document is None else "event with an invalid time")
             continue
         kind.setdefault(query_id, []).append(
             _Event(document, ordinal_of(attributes), time, _team(attributes, names))
         )
-        who.setdefault(query_id, (_text(entry.get("client_id")), _text(entry.get("session_id"))))
+        who.setdefault(query_id, (_text(entry.client_id), _text(entry.session_id)))
     teams = sorted({e.team for events in shown.values() for e in events if e.team is not None})
     if len(teams) < 2:
         raise BadInput(

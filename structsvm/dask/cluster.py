@@ -105,7 +105,7 @@ def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "th
     """Return the results of futures, in their order, at least one more within every ``timeout`` seconds.
 
     Raises ClusterError without a scheduler, without workers for a minute, without progress, and for work that took
-    down several workers, which lack of memory is the usual cause of; ``place`` is what it says was waited for.
+    down several workers; ``place`` is what was waited for.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)
@@ -186,22 +186,8 @@ attempt has twice as many."""
 class DaskPartitions:
     """Partitions on the workers of a cluster; see :class:`structsvm.trainers.partitioned.driver.Partitions`.
 
-    A call goes to the worker that holds its partition, and to no other, lest a partition be copied without its planes;
-    where that worker is gone, the scheduler makes the partition anew from its source on another, and the call
-    follows.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    parts : list of Future
-        Of :class:`structsvm.dask.rows.Held`.
-    timeout : float
-        Seconds within which at least one more partition must answer.
-
-    Attributes
-    ----------
-    lost : int
-        Calls that were made again because their worker was gone.
+    A call goes to the worker that holds its partition, lest it be copied without its planes; where that is gone,
+    the scheduler makes the partition anew from its source. ``lost`` counts calls that were made again.
     """
 
     def __init__(self, client: Any, parts: Sequence[Any], timeout: float) -> None:

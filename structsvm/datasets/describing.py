@@ -89,7 +89,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
 
     path = Path(path)
     if is_table(path):
-        return _describe_queries(path, "table", read_queries(path, **options))
+        return _describe_queries(path, "table", read_queries(path, **{"label": None, **options}))
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got nothing there")
     if path.is_dir():
@@ -105,7 +105,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
     if kind == "letor":
         from structsvm.readers.letor import read_letor
 
-        return _describe_queries(path, "letor", read_letor(path, **options))
+        return _describe_queries(path, "letor", read_letor(path, **{"label": None, **options}))
     if options:
         raise ValueError(
             f"{path}: {', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
@@ -128,7 +128,7 @@ def _recognise(path: Path) -> str:
     words = line.split(None, 6)
     if line.startswith(b"{"):
         return "json-lines"
-    if len(words) > 1 and re.match(rb"qid:|\d+:", words[1]):
+    if line.startswith(b"qid:") or (len(words) > 1 and re.match(rb"qid:|\d+:", words[1])):
         return "letor"
     if len(words) == 6:
         return "run"
@@ -142,20 +142,23 @@ def _recognise(path: Path) -> str:
 
 def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
     lengths = np.diff(data.offsets)
-    best = np.maximum.reduceat(data.y, data.offsets[:-1])
-    worst = np.minimum.reduceat(data.y, data.offsets[:-1])
-    warnings = [
-        _says(int((lengths == 1).sum()), "query has", "queries have", "one document"),
-        _says(int((best <= 0).sum()), "query has", "queries have", "no label above 0"),
-        _says(int(((best == worst) & (best > 0)).sum()), "query has", "queries have", "equal labels above 0"),
-        _says(_count_constant(data), "feature is", "features are", "constant"),
-    ]
+    warnings = [_says(int((lengths == 1).sum()), "query has", "queries have", "one document")]
+    if data.y is not None:
+        best = np.maximum.reduceat(data.y, data.offsets[:-1])
+        worst = np.minimum.reduceat(data.y, data.offsets[:-1])
+        equal = (best == worst) & (best > 0)
+        warnings += [
+            _says(int((best <= 0).sum()), "query has", "queries have", "no label above 0"),
+            _says(int(equal.sum()), "query has", "queries have", "equal labels above 0"),
+        ]
+    warnings.append(_says(_count_constant(data), "feature is", "features are", "constant"))
     counts = {"queries": data.n_queries, "rows": data.n_rows, "features": data.n_features}
     is_csr = sparse.issparse(data.X)
     if is_csr:
         counts["stored values"] = int(data.X.indptr[-1])
     counts |= {"shortest query": int(lengths.min()), "longest query": int(lengths.max())}
-    return Description(str(path), kind, counts, _histogram(data.y), tuple(filter(None, warnings)))
+    labels = {} if data.y is None else _histogram(data.y)
+    return Description(str(path), kind, counts, labels, tuple(filter(None, warnings)))
 
 
 def _count_constant(data: QueryData) -> int:

@@ -144,13 +144,7 @@ def validate_rows(
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
-    """Raise ValueError for more features than training has memory for.
-
-    Raises
-    ------
-    ValueError
-        The message names the row of the highest feature.
-    """
+    """Raise ValueError for more features than training has memory for."""
     needed = 8.0 * vectors * X.shape[1]
     if needed <= memory_bytes():
         return

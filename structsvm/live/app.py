@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from structsvm.live import bodies
-from structsvm.live.config import problem_of
+from structsvm.live import bodies, pages, proxy, ubi
+from structsvm.live.endpoints import (
+    as_json,
+    body_of,
+    endpoint,
+    fields_of,
+    is_allowed,
+    json_body,
+    refusal,
+    who,
+)
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings, is_loopback
 
-__all__ = ["ROOMS", "create_app", "endpoint", "json_body"]
-
-ROOMS = ("structsvm.live.proxy", "structsvm.live.ubi", "structsvm.live.pages")
-"""Modules with routes of their own: each has ``routes(service) -> list[Route]``."""
-
-T = TypeVar("T")
-Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+__all__ = ["create_app"]
 
 CSP = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; "
@@ -46,12 +44,6 @@ _HEADERS = {
     b"cache-control": b"no-store",
 }
 """What every answer carries unless its route said otherwise."""
-
-_FORWARDED = (
-    "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server",
-    "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip",
-)  # fmt: skip
-"""Headers of reverse proxies: who sends one is somewhere else."""
 
 _OPEN = ("/v1/clicks", "/v1/ubi/events")
 """Paths that pages of other sites may call: tokens say what they may do."""
@@ -83,112 +75,11 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
         finally:
             await running.stop()
 
-    routes = list(own_routes(running))
-    for room in ROOMS:
-        if find_spec(room) is not None:
-            routes.extend(import_module(room).routes(running))
+    routes = [*_own_routes(running), *proxy.routes(running), *ubi.routes(running), *pages.routes(running)]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _plain_error})
     app.add_middleware(_Frame, service=running)
     app.state.service = running
     return app
-
-
-def endpoint(
-    call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str | None, limited: bool = False
-) -> Endpoint:
-    """Return an endpoint that answers what ``call`` returns (JSON, or a Response) or the error that it raises.
-
-    Parameters
-    ----------
-    call : async function of the request
-    scope : {"show", "click", "read", "admin"} or None
-        What the key must allow; None: no key.
-    limited : bool, default=False
-        Limit the rate of each address that shows no key for clicks.
-    """
-
-    async def answer(request: Request) -> Response:
-        try:
-            if scope is not None:
-                check_access(request, scope)
-            elif limited:
-                _check_rate(request)
-            found = await call(request)
-        except Refused as error:
-            return refusal(error)
-        except SQLAlchemyError:
-            return refusal(Refused(503, "store", "the store does not answer now", 1))
-        except ClientDisconnect:
-            return Response(status_code=400)
-        return found if isinstance(found, Response) else as_json(found)
-
-    return answer
-
-
-def check_access(request: Request, scope: str) -> None:
-    """Raise Refused unless the caller may; notes whose key it was."""
-    service: Service = request.app.state.service
-    if request.method not in ("GET", "HEAD"):
-        _check_origin(request, service)
-    if _is_local(request, service):
-        return
-    key = service.keys.allows(_authorization(request), scope)
-    if key is None:
-        raise Refused(
-            401, "key_needed", f"expected 'Authorization: Bearer sk_...' of a key with scope {scope}"
-        )
-    service.used(key)
-    request.state.key = key
-
-
-def _check_rate(request: Request) -> None:
-    """Raise Refused for an address that calls too often."""
-    service: Service = request.app.state.service
-    if _is_local(request, service):
-        return
-    given = _authorization(request)
-    if given is not None and (key := service.keys.allows(given, "click")) is not None:
-        service.used(key)
-        return
-    if not service.click_limit.allows("" if request.client is None else request.client.host):
-        raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
-
-
-def _is_local(request: Request, service: Service) -> bool:
-    """Return whether a call needs no key: the operator said so, and no reverse proxy let it in."""
-    return service.settings.keyless and not any(name in request.headers for name in _FORWARDED)
-
-
-def _authorization(request: Request) -> str | None:
-    given = request.headers.getlist("authorization")
-    if len(given) > 1:
-        raise Refused(400, "bad_authorization", "expected one header Authorization")
-    return given[0] if given else None
-
-
-def _check_origin(request: Request, service: Service) -> None:
-    """Raise Refused for a change that a page of another site makes a browser ask for."""
-    origin = request.headers.get("origin")
-    if origin is None or origin in service.settings.origins:
-        return
-    if origin.partition("://")[2] != request.headers.get("host"):
-        raise Refused(
-            403, "foreign_origin", "expected a request of this site, or an origin that the service allows"
-        )
-
-
-def who(request: Request) -> str:
-    """Return who calls, for the record of changes."""
-    return getattr(request.state, "key", "local")
-
-
-def refusal(error: Refused) -> Response:
-    """Return the answer to a call that was refused."""
-    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    if error.status == 401:
-        headers["WWW-Authenticate"] = 'Basic realm="structsvm live"'
-    body = {"error": {"code": error.code, "message": error.message}}
-    return Response(json.dumps(body), error.status, headers, "application/json")
 
 
 async def _plain_error(request: Request, error: Exception) -> Response:
@@ -199,106 +90,70 @@ async def _plain_error(request: Request, error: Exception) -> Response:
     return answer
 
 
-def as_json(value: Any, status: int = 200) -> Response:
-    """Return an answer of JSON."""
-    return Response(_ENCODE(value), status, None, "application/json")
+_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in (bodies.Show, bodies.Assign, bodies.Clicks, bodies.SetState, bodies.Kill, bodies.Acknowledge)
+}
 
 
-async def json_body(request: Request) -> Any:
-    """Return the JSON of a request's body; Refused for anything else."""
-    return await body_of(request, _ANYTHING)
-
-
-async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
-    """Return a request's body as its type; Refused, with the field that is wrong, for anything else."""
-    try:
-        return decoder.decode(await request.body())
-    except msgspec.ValidationError as error:
-        place, said = problem_of(error)
-        first = re.split(r"[.\[]", place)[0] or "json"
-        code = "unknown_field" if "unknown field" in said else f"bad_{first}"
-        raise Refused(422, code, f"{place or 'body'}: {said}") from None
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise Refused(422, "bad_json", "expected a body of JSON") from None
-
-
-def fields_of(body: Any) -> dict[str, Any]:
-    """Return the fields that a body has."""
-    given = {name: getattr(body, name) for name in body.__struct_fields__}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_ANYTHING = msgspec.json.Decoder(Any)
-_SHOW = msgspec.json.Decoder(bodies.Show)
-_ASSIGN = msgspec.json.Decoder(bodies.Assign)
-_CLICKS = msgspec.json.Decoder(bodies.Clicks)
-_STATE = msgspec.json.Decoder(bodies.SetState)
-_KILL = msgspec.json.Decoder(bodies.Kill)
-_ACKNOWLEDGE = msgspec.json.Decoder(bodies.Acknowledge)
-
-
-def own_routes(service: Service) -> list[Route]:
+def _own_routes(service: Service) -> list[Route]:
     """Return the routes of the API; proxy, UBI and pages have their own."""
+
+    def key(request: Request) -> str:
+        return str(request.path_params["key"])
+
+    async def fields(request: Request, kind: type) -> dict[str, Any]:
+        return fields_of(await body_of(request, _DECODERS[kind]))
 
     async def put(request: Request) -> Any:
         match = request.headers.get("if-match", "").strip('"')
         if match and not (match.isascii() and match.isdigit() and len(match) < 10):
             raise Refused(422, "bad_revision", "If-Match: expected the number of a revision")
         answer = await service.registry.put(
-            request.path_params["key"], await json_body(request),
-            if_match=int(match) if match else None, who=who(request),
-        )  # fmt: skip
+            key(request), await json_body(request), if_match=int(match) if match else None, who=who(request)
+        )
         return as_json(answer, 201)
 
     async def get(request: Request) -> Any:
-        return await service.experiment(request.path_params["key"])
+        return await service.experiment(key(request))
 
     async def every(request: Request) -> Any:
         return {"experiments": await service.experiments()}
 
     async def state(request: Request) -> Any:
-        body = await body_of(request, _STATE)
-        return await service.registry.set_state(
-            request.path_params["key"], body.to, reason=body.reason, who=who(request)
-        )
+        body = await fields(request, bodies.SetState)
+        return await service.registry.set_state(key(request), **body, who=who(request))
 
     async def acknowledge(request: Request) -> Any:
-        body = await body_of(request, _ACKNOWLEDGE)
-        return await service.registry.acknowledge(
-            request.path_params["key"], body.guardrail, reason=body.reason, who=who(request)
-        )
+        body = await fields(request, bodies.Acknowledge)
+        return await service.registry.acknowledge(key(request), **body, who=who(request))
 
     async def kill(request: Request) -> Any:
-        body = await body_of(request, _KILL) if await request.body() else bodies.Kill()
-        return await service.registry.kill_all(reason=body.reason, who=who(request))
+        body = await fields(request, bodies.Kill) if await request.body() else {}
+        return await service.registry.kill_all(**body, who=who(request))
 
     async def assign(request: Request) -> Any:
-        return await service.assign(request.path_params["key"], **fields_of(await body_of(request, _ASSIGN)))
+        return await service.assign(key(request), **await fields(request, bodies.Assign))
 
     async def show(request: Request) -> Any:
-        return await service.show(request.path_params["key"], **fields_of(await body_of(request, _SHOW)))
+        return await service.show(key(request), **await fields(request, bodies.Show))
 
     async def clicks(request: Request) -> Any:
-        return await service.clicks((await body_of(request, _CLICKS)).events)
+        return await service.clicks(**await fields(request, bodies.Clicks))
 
     async def report(request: Request) -> Any:
-        return await service.report(request.path_params["key"])
+        return await service.report(key(request))
 
     async def changes(request: Request) -> Any:
-        return {"changes": await service.registry.changes(request.path_params["key"])}
+        return {"changes": await service.registry.changes(key(request))}
 
     async def export(request: Request) -> Any:
-        key, form = request.path_params["key"], request.query_params.get("format", "structsvm")
-        if form == "ubi" and find_spec("structsvm.live.ubi") is not None:
-            service.known(key)
-            tokens = (
-                _is_local(request, service)
-                or service.keys.allows(_authorization(request), "admin") is not None
-            )
-            lines = import_module("structsvm.live.ubi").lines(service, key, tokens=tokens)
+        form = request.query_params.get("format", "structsvm")
+        if form == "ubi":
+            service.known(key(request))
+            lines = ubi.lines(service, key(request), tokens=is_allowed(request, "admin"))
         else:
-            lines = service.export(key, form)
+            lines = service.export(key(request), form)
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
     async def metrics(request: Request) -> Any:
@@ -312,23 +167,19 @@ def own_routes(service: Service) -> list[Route]:
         return as_json(found, 200 if found["ready"] else 503)
 
     one = "/v1/experiments/{key}"
-    return [
+    calls = [
         # the busiest first: routes are tried in this order
-        Route(f"{one}/show", endpoint(show, scope="show"), methods=["POST"]),
-        Route("/v1/clicks", endpoint(clicks, scope=None, limited=True), methods=["POST"]),
-        Route(f"{one}/assign", endpoint(assign, scope="show"), methods=["POST"]),
-        Route(one, endpoint(put, scope="admin"), methods=["PUT"]),
-        Route(one, endpoint(get, scope="read"), methods=["GET"]),
-        Route("/v1/experiments", endpoint(every, scope="read"), methods=["GET"]),
-        Route(f"{one}/state", endpoint(state, scope="admin"), methods=["POST"]),
-        Route(f"{one}/acknowledge", endpoint(acknowledge, scope="admin"), methods=["POST"]),
-        Route("/v1/kill", endpoint(kill, scope="admin"), methods=["POST"]),
-        Route(f"{one}/report", endpoint(report, scope="read"), methods=["GET"]),
-        Route(f"{one}/changes", endpoint(changes, scope="read"), methods=["GET"]),
-        Route(f"{one}/export", endpoint(export, scope="read"), methods=["GET"]),
-        Route("/metrics", endpoint(metrics, scope="read"), methods=["GET"]),
-        Route("/livez", endpoint(live, scope=None)),
-        Route("/readyz", endpoint(ready, scope=None)),
+        ("POST", f"{one}/show", show, "show"), ("POST", "/v1/clicks", clicks, None),
+        ("POST", f"{one}/assign", assign, "show"), ("PUT", one, put, "admin"), ("GET", one, get, "read"),
+        ("GET", "/v1/experiments", every, "read"), ("POST", f"{one}/state", state, "admin"),
+        ("POST", f"{one}/acknowledge", acknowledge, "admin"), ("POST", "/v1/kill", kill, "admin"),
+        ("GET", f"{one}/report", report, "read"), ("GET", f"{one}/changes", changes, "read"),
+        ("GET", f"{one}/export", export, "read"), ("GET", "/metrics", metrics, "read"),
+        ("GET", "/livez", live, None), ("GET", "/readyz", ready, None),
+    ]  # fmt: skip
+    return [
+        Route(path, endpoint(call, scope=scope, limited=call is clicks), methods=[method])
+        for method, path, call, scope in calls
     ]
 
 

@@ -18,19 +18,10 @@ __all__ = ["Assigned", "Experiment", "assign", "fresh_bandit"]
 
 @dataclass
 class Experiment:
-    """A revision of an experiment as a worker keeps it.
-
-    Attributes
-    ----------
-    row : ExperimentRow
-    winner : str or None
-        Whose ranking is served after the end, where the experiment says so.
-    bandit : Bandit or None
-        The policy in its state of ``bandit_version``.
-    """
+    """A revision of an experiment as a worker keeps it."""
 
     row: ExperimentRow
-    winner: str | None = None
+    winner: str | None = None  # served after the end, where the experiment says so
     bandit: Bandit | None = None
     bandit_version: int = -1
     counting: frozenset[str] = field(init=False)

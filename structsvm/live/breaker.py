@@ -9,27 +9,7 @@ __all__ = ["Breaker"]
 
 
 class Breaker:
-    """Opens after ``failures`` in a row; after ``rest_s`` it lets one request try.
-
-    Parameters
-    ----------
-    failures : int, default=5
-    rest_s : float, default=10.0
-        Seconds without requests; doubled after each failed try, up to eight times.
-    clock : callable, default=time.monotonic
-
-    Examples
-    --------
-    >>> now = [0.0]
-    >>> breaker = Breaker(failures=2, rest_s=10.0, clock=lambda: now[0])
-    >>> breaker.failed(), breaker.failed(), breaker.allows()
-    (None, None, False)
-    >>> now[0] = 10.0
-    >>> breaker.allows(), breaker.allows()  # one tries, the next waits for its outcome
-    (True, False)
-    >>> breaker.succeeded(), breaker.allows()
-    (None, True)
-    """
+    """Opens after ``failures`` in a row; after ``rest_s`` it lets one request try."""
 
     def __init__(
         self, failures: int = 5, rest_s: float = 10.0, clock: Callable[[], float] = time.monotonic

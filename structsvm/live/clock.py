@@ -12,17 +12,6 @@ class Clock:
 
     Where the machine's clock is set back, this one goes on at the pace of the monotonic clock until the other has
     caught up.
-
-    Parameters
-    ----------
-    floor : int, default=0
-        The latest time in the store: a process that starts after the clock was set back goes on from there.
-
-    Examples
-    --------
-    >>> clock = Clock(floor=10**13)
-    >>> clock.now() >= 10**13
-    True
     """
 
     def __init__(self, floor: int = 0) -> None:

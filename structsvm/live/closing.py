@@ -44,24 +44,7 @@ _GROWTH = 1.05
 
 
 class Folded:
-    """The closed impressions of an experiment as statistics.
-
-    Parameters
-    ----------
-    config : mapping
-        Of the experiment.
-    state, bandit : str, default=""
-        As :meth:`to_json` and :meth:`bandit_json` wrote them; empty: nothing was closed yet.
-
-    Attributes
-    ----------
-    running : RunningStatistics or None
-        None for a bandit.
-    policy : Bandit or None
-    wins : list of list of float
-        For a bandit, duels that row won of column; ties count half.
-    n_same, n_control, n_clicks, n_duels : int
-    """
+    """The closed impressions of an experiment as statistics; ``state`` and ``bandit`` as it wrote them before."""
 
     def __init__(self, config: Mapping[str, Any], state: str = "", bandit: str = "") -> None:
         self.config = config
@@ -215,13 +198,7 @@ _EMPTY = CreditRow(0, (), (), (), 1.0, False)
 
 
 def next_snapshot(n: int) -> int:
-    """Return the next number of impressions at which the series has a snapshot.
-
-    Examples
-    --------
-    >>> next_snapshot(0), next_snapshot(19), next_snapshot(100)
-    (1, 20, 105)
-    """
+    """Return the next number of impressions at which the series has a snapshot."""
     if n < 20:
         return n + 1
     # the grid does not depend on where one asks

@@ -47,29 +47,7 @@ def check_id(name: str, value: Any) -> str:
 
 
 def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the whole configuration of an experiment, defaults filled in.
-
-    Parameters
-    ----------
-    config : mapping
-    engines : mapping, optional
-        The table ``engines`` of the configuration file of the service.
-
-    Returns
-    -------
-    dict
-        With engines also ``engine_hashes``, which tell when a ranker changes in the configuration file.
-
-    Raises
-    ------
-    BadInput
-        With the key that is wrong.
-
-    Examples
-    --------
-    >>> check_config({"rankers": ["prod", "new"], "production": "prod"})["production"]
-    'prod'
-    """
+    """Return the whole configuration of an experiment, defaults filled in."""
     try:
         made = msgspec.convert(config, Config)
     except msgspec.ValidationError as error:

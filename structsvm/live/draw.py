@@ -56,22 +56,7 @@ class Token(NamedTuple):
 
 
 class Secrets:
-    """The secrets that sign tokens; the first signs, all are accepted.
-
-    Parameters
-    ----------
-    keys : sequence of bytes
-        Newest first, each of 32 bytes or more.
-
-    Examples
-    --------
-    >>> signer = Secrets([b"a" * 32])
-    >>> token = signer.token(Token(3, 10, 1_700_000_000_000, bytes(16)))
-    >>> len(token), signer.read(token).n_documents
-    (60, 10)
-    >>> Secrets([b"b" * 32]).read(token) is None
-    True
-    """
+    """The secrets that sign tokens; the first signs, all are accepted."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) < 32 for key in keys):
@@ -161,11 +146,6 @@ def keyed(key: bytes, text: bytes, size: int = 16) -> bytes:
     """Return a keyed hash (BLAKE2b, RFC 7693): a signature of 128 bits by default, or a seed.
 
     HMAC-SHA256 would do as well, at four times the time; a request takes several.
-
-    Examples
-    --------
-    >>> len(keyed(b"key", b"text")), keyed(b"key", b"text") == keyed(b"other", b"text")
-    (16, False)
     """
     return blake2b(text, digest_size=size, key=key).digest()
 
@@ -181,13 +161,7 @@ def hashed_unit(unit_key: bytes, unit: str) -> bytes:
 
 
 def bucket(unit_key: bytes, unit: str) -> float:
-    """Return a number in [0, 1) that is always the same for a unit of an experiment, and uniform over units.
-
-    Examples
-    --------
-    >>> bucket(b"k" * 16, "session 1") == bucket(b"k" * 16, "session 1")
-    True
-    """
+    """Return a number in [0, 1) that is always the same for a unit of an experiment, and uniform over units."""
     return int.from_bytes(keyed(unit_key, b"share|" + unit.encode(), 6)) / 2**48
 
 
@@ -215,13 +189,6 @@ def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: byte
 
     A longer list of the same request begins with the shorter one (team draft). The rankings must have been checked:
     none is empty or holds a document twice.
-
-    Examples
-    --------
-    >>> short = draw("team_draft", [["a", "b", "c"], ["b", "c", "a"]], 2, b"s" * 16, "request 7")
-    >>> long = draw("team_draft", [["a", "b", "c"], ["b", "c", "a"]], 3, b"s" * 16, "request 7")
-    >>> long.documents[:2] == short.documents
-    True
     """
     seed = keyed(salt, b"draw|" + request_id.encode(), 32)
     if method == "team_draft":
@@ -235,11 +202,6 @@ def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hash
 
     A ranker passes over documents that others took and takes at most as many as there are places. Where rankings may
     run out, teams depend on the documents behind, too, and nothing is left out.
-
-    Examples
-    --------
-    >>> reachable(["abcdef", "cdefgh"], 2), reachable(["abcd", "c"], 2)
-    ([('a', 'b', 'c', 'd'), ('c', 'd', 'e', 'f')], [('a', 'b', 'c', 'd'), ('c',)])
     """
     if min(map(len, rankings)) < length:
         return [tuple(ranking) for ranking in rankings]

@@ -15,21 +15,8 @@ __all__ = ["follow_engines"]
 def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[str]:
     """Start a new revision of each experiment whose rankers are others in the configuration file by now.
 
-    Statistics of one ranker must not go on with another's. Experiments whose engines are gone from the file are left
-    as they are: the proxy says so to whoever searches.
-
-    Parameters
-    ----------
-    store : Store
-    tables : mapping
-        The table ``engines`` of the configuration file.
-    now : int
-        The time in milliseconds.
-
-    Returns
-    -------
-    list of str
-        Keys of the experiments.
+    Statistics of one ranker must not go on with another's. Experiments whose engines are gone from the file are left as
+    they are: the proxy says so to whoever searches.
     """
     changed = []
     for row in store.experiments():

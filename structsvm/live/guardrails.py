@@ -85,8 +85,8 @@ class Watches:
     def count(self, control: bool, chance: float, epoch: int) -> None:
         """Count a unit that took part with probability ``chance``, unless it is ``control``.
 
-        A change of the share begins an epoch, and the count anew: who comes back, and was not recorded before, is
-        more often on one side.
+        A change of the share begins an epoch, and the count anew: who comes back, and was not recorded before, is more
+        often on one side.
         """
         if epoch > self.epoch:
             self.epoch = epoch

@@ -14,15 +14,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Metrics:
-    """The counters of one worker; with several, ``PROMETHEUS_MULTIPROC_DIR`` makes one answer of all.
-
-    Examples
-    --------
-    >>> metrics = Metrics()
-    >>> metrics.clicks.labels("accepted").inc(3)
-    >>> b'structsvm_live_clicks_total{fate="accepted"} 3.0' in metrics.text()
-    True
-    """
+    """The counters of one worker; with several, ``PROMETHEUS_MULTIPROC_DIR`` makes one answer of all."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()

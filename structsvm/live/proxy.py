@@ -15,7 +15,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
@@ -25,9 +25,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from structsvm.checks import BadInput
-from structsvm.live.app import endpoint
 from structsvm.live.breaker import Breaker
 from structsvm.live.config import MAX_ID, is_text
+from structsvm.live.endpoints import endpoint
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.refused import Refused
@@ -147,6 +147,7 @@ class Proxy:
             query = None
         if query is None or body is None:
             return await self._alone(engine, asked, None, "body")
+        query = replace(query, text=asked.text or query.text)
         last = query.first + query.size
         obstacle = query.obstacle
         if obstacle is None and (last > DEEPEST or (query.first and asked.search is None)):
@@ -191,7 +192,7 @@ class Proxy:
                 length=length,
                 offset=offset,
                 unit=asked.unit,
-                query=_kept(asked.text or query.text),
+                query=_kept(query.text),
                 assignment=assigned.get("assignment"),
                 elapsed_ms=1000 * (time.perf_counter() - start),
                 context=context,
@@ -206,22 +207,34 @@ class Proxy:
         if shown["serve"] == "production" and shown["token"] is None:
             return await self._page(engine, asked, main, query, why, counted=why not in ("refused",))
         ids = shown["documents"]
+        of_another = shown.get("replayed", False) and len(ids) != length
         if not whole_page:
             first = set(ids)
             ids = [*ids, *(name for name in main.ranking if name not in first)][query.first : last]
         found: dict[str, Mapping[str, Any]] = {}
         for ranker in (*wanted, production):  # production's own documents where both have one
             found.update(answers[ranker].ranking)
-        of_another = control and ids != list(main.ranking)[query.first : last]
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
             return await self._page(engine, asked, main, query, "replayed")
+        if control or why == "control":  # also of a search whose list was stored for another unit
+            return await self._control(engine, asked, main, query, ids, shown["token"])
         chosen = [found[name] for name in ids]
-        if control:
-            answer = engine.dialect.with_documents(main.parsed, chosen, ids)
-        else:
-            parsed = [other.parsed for other in others.values()]
-            answer = engine.dialect.merge(main.parsed, parsed, chosen, ids)
+        parsed = [other.parsed for other in others.values()]
+        answer = engine.dialect.merge(main.parsed, parsed, chosen, ids)
         return self._response(engine.dialect.named(answer, shown["token"]), main.raw, shown["serve"], why)
+
+    async def _control(
+        self, engine: Engine, asked: Asked, main: _Answer, query: Query, ids: Sequence[str], token: str
+    ) -> Response:
+        """Return production's own page, with the token of its list."""
+        if query.first:  # engines may say other things of a later page, such as the largest score
+            main = self._read(engine, await self._production(engine, asked, query))
+        if list(main.ranking)[: query.size] != list(ids):  # an id that was used for another search
+            why = main.why or "replayed"
+            self.service.metrics.count_shown("production", why)
+            return _as_it_came(main.raw, why)
+        answer = engine.dialect.named(main.parsed, token)
+        return self._response(answer, main.raw, "production", "control")
 
     def _engines_of(self, key: str, experiment: Mapping[str, Any]) -> dict[str, Engine]:
         tables = experiment.get("engines")
@@ -285,6 +298,8 @@ class Proxy:
         assert asked.body is not None
         sent = engine.request(asked.body, query, 0, last, lean=True)
         headers = {**asked.headers, "accept-encoding": "identity"}
+        if "json" not in headers.get("content-type", ""):
+            headers["content-type"] = "application/json"
         raw = await self._send(engine, asked, sent, headers, most=MAX_ANSWER)
         if raw.status != 200:
             raise UnusableAnswer("status", f"{raw.status} {_excerpt(raw)}")
@@ -302,6 +317,10 @@ class Proxy:
             assert asked.body is not None
             sent = engine.request(asked.body, query, 0, query.first + query.size, lean=False)
             raw = await self._guarded(engine, self._send(engine, asked, sent, asked.headers))
+        return self._read(engine, raw)
+
+    def _read(self, engine: Engine, raw: Raw) -> _Answer:
+        """Return production's answer as it is understood."""
         if raw.status != 200:
             self._tell(engine, "production_status", f"{raw.status} {_excerpt(raw)}")
             return _Answer(raw, why="production_status")
@@ -337,8 +356,7 @@ class Proxy:
     async def _send(
         self, engine: Engine, asked: Asked, sent: Any, headers: Mapping[str, str], most: float = float("inf")
     ) -> Raw:
-        kind = headers.get("content-type", "")
-        headers = {**headers, "content-type": kind if "json" in kind else "application/json"}
+        headers = {"content-type": "application/json", **headers}
         parameters = asked.without((*engine.dialect.page_parameters, *engine.params))
         return await self.caller.send(
             engine, json.dumps(sent).encode(), headers=headers, parameters=parameters, most=most

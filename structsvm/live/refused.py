@@ -6,19 +6,7 @@ __all__ = ["Refused"]
 
 
 class Refused(Exception):
-    """A call that is answered by an error.
-
-    Parameters
-    ----------
-    status : int
-        The HTTP status: 401, 403, 404, 409, 413, 422, 429 or 503.
-    code : str
-        One word for programs, ``"unknown_experiment"``.
-    message : str
-        One sentence for people.
-    retry_after : int, optional
-        Seconds after which to try again.
-    """
+    """A call that is answered by an error: HTTP status, a word for programs, and a sentence for people."""
 
     def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)

@@ -24,22 +24,7 @@ _LOOK_S = 0.05
 
 
 class Registry:
-    """The experiments of a store, kept in memory and refreshed when another worker changes them.
-
-    Parameters
-    ----------
-    store : Store
-    clock : Clock
-    engines : mapping
-        The table ``engines`` of the configuration file.
-
-    Attributes
-    ----------
-    by_key : dict of str to Experiment
-        The newest revision of each.
-    by_id : dict of int to Experiment
-        All revisions.
-    """
+    """The experiments of a store, kept in memory and refreshed when another worker changes them."""
 
     def __init__(self, store: Store, clock: Clock, engines: Mapping[str, Any]) -> None:
         self._store, self._clock, self._engines = store, clock, engines
@@ -53,13 +38,7 @@ class Registry:
     async def put(
         self, key: str, config: Mapping[str, Any], *, if_match: int | None = None, who: str = "local"
     ) -> dict[str, Any]:
-        """Create an experiment, or change it; a change of meaning starts a new revision with fresh statistics.
-
-        Returns
-        -------
-        dict
-            ``{"key", "revision", "state"}``.
-        """
+        """Create an experiment, or change it; a change of meaning starts a new revision with fresh statistics."""
         try:
             checked = check_config(config, self._engines)
             check_key(key)

@@ -27,17 +27,7 @@ _LOOKS = 200
 def report(
     store: Store, experiment: Experiment, now: int, kept: dict[int, tuple[int, dict[str, Any]]] | None = None
 ) -> dict[str, Any]:
-    """Return the report; ``Service.report`` describes it.
-
-    Parameters
-    ----------
-    store : Store
-    experiment : Experiment
-    now : int
-        The time, in milliseconds.
-    kept : dict, optional
-        Answers of earlier calls by experiment, used while nothing was closed.
-    """
+    """Return what ``Service.report`` describes; ``kept`` holds earlier answers, good while nothing new is closed."""
     row, config = experiment.row, experiment.config
     progress = store.progress(row.id)
     known = None if kept is None else kept.get(row.id)
@@ -273,24 +263,7 @@ def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Async
 def check_experiment(
     store: Store, experiment: Experiment, *, batch: int = 997, tell: Callable[[int], None] = lambda n: None
 ) -> tuple[int, list[str]]:
-    """Compute the statistics of an experiment again from its impressions and compare.
-
-    Parameters
-    ----------
-    store : Store
-    experiment : Experiment
-    batch : int, default=997
-        Impressions at once; another number than the closer's.
-    tell : callable, optional
-        Told how many impressions were read.
-
-    Returns
-    -------
-    n : int
-        Impressions read.
-    problems : list of str
-        What differs; empty where everything agrees.
-    """
+    """Compute the statistics again from the impressions; return how many were read, and what differs."""
     row = experiment.row
     progress = store.progress(row.id)
     if store.counters(row.id).get("deleted"):

@@ -46,13 +46,7 @@ def worker_app() -> Starlette:
 
 
 def serve(settings: Settings) -> None:
-    """Answer until interrupted; workers that die are replaced.
-
-    Parameters
-    ----------
-    settings : Settings
-        The store must have the present schema.
-    """
+    """Answer until interrupted; workers that die are replaced."""
     import uvicorn
 
     from structsvm.live.limited_headers import LimitedHeaders

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.routing import Route
 
-from structsvm.live.app import endpoint, json_body
+from structsvm.live.endpoints import endpoint, json_body
 from structsvm.live.engines.answers import at_path
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
@@ -27,20 +27,7 @@ _CHUNK = 1 << 16
 
 
 def click_of(event: Any) -> dict[str, Any] | None:
-    """Return what a UBI event says as an event of ``POST /v1/clicks``; None if it is no action on a document.
-
-    Parameters
-    ----------
-    event : object
-        An entry of ``ubi_events``. Documents are told by ``object_id``, never by ``ordinal``, which counts from 0 in
-        some applications and from 1 in others.
-
-    Examples
-    --------
-    >>> click_of({"action_name": "item_click", "query_id": "t", "event_attributes": {"object": {"object_id": "d7"}}})
-    {'token': 't', 'document': 'd7', 'action': 'click'}
-    >>> click_of({"action_name": "impression", "query_id": "t"})
-    """
+    """Return what a UBI event says as an event of ``POST /v1/clicks``; None if it is no action on a document."""
     if not isinstance(event, Mapping):
         return None
     action, token = event.get("action_name"), event.get("query_id")
@@ -54,19 +41,7 @@ def click_of(event: Any) -> dict[str, Any] | None:
 
 
 def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any]]:
-    """Yield a stored impression as a UBI query, its impression events and its clicks, ordinals from 1.
-
-    Parameters
-    ----------
-    row : mapping
-        As :meth:`~structsvm.live.service.Service.rows` yields it. Late clicks are left out, as in every other count.
-    application : str
-        The experiment.
-
-    Notes
-    -----
-    ``user_query`` is empty unless the experiment keeps queries (``log_query``).
-    """
+    """Yield a stored impression as a UBI query, its impression events and its clicks, ordinals from 1."""
     documents, token, shown = row["documents"], row["token"], _iso(row["shown_at"])
     yield {
         "application": application,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice, check_number, check_positive
 from structsvm.common.frames import frame
+from structsvm.common.names import did_you_mean, plain_name
 from structsvm.common.notebook import html_by
 from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, largest_grade
 from structsvm.metrics.measures import MEASURES, Measure, Settings
@@ -25,12 +25,6 @@ __all__ = ["EvaluationResult", "available_metrics", "evaluate"]
 
 Empty = Literal["zero", "one", "skip"]
 T = TypeVar("T")
-_OTHER_NAMES = {"p": "precision", "r": "recall", "recip_rank": "mrr", "auc": "roc"}
-"""Names of ir_measures and trec_eval, in lower case, which are no names of ours in another case."""
-
-_WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
-"""trec_eval writes ``ndcg_cut_10`` in its output, and takes ``ndcg_cut.10``."""
-
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
 
@@ -163,12 +157,6 @@ def evaluate(
     -------
     EvaluationResult
 
-    Raises
-    ------
-    ValueError
-        For an unknown name or option, no rows, lengths that differ, values that are not numbers, scores that are NaN or
-        plus infinity, and NaN or infinite grades; the message names the first row.
-
     Warns
     -----
     SingleQueryWarning
@@ -273,10 +261,11 @@ def evaluate_part(
 
 
 def _parse(name: str) -> tuple[Measure, int | None]:
-    base, at, depth = _ours(name).partition("@") if isinstance(name, str) else ("", "", "")
+    base, at, depth = plain_name(name).partition("@") if isinstance(name, str) else ("", "", "")
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):
-        raise BadInput("metric", f"expected one of {', '.join(available_metrics())} (k a number)", value=name)
+        expected = f"expected one of {', '.join(available_metrics())} (k a number)"
+        raise BadInput("metric", expected, did_you_mean(str(name), MEASURES), value=name)
     if not at:
         if measure.cutoff == "required":
             raise BadInput("metric", f"{base!r} needs a cutoff, for example '{base}@10'", value=name)
@@ -284,16 +273,6 @@ def _parse(name: str) -> tuple[Measure, int | None]:
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
         raise BadInput("metric", f"expected a positive whole number after '@', as in '{base}@10'", value=name)
     return measure, int(depth)
-
-
-def _ours(name: str) -> str:
-    """Return our name of a measure that ir_measures and trec_eval spell otherwise."""
-    lower = name.lower()
-    found = _WITH_CUTOFF.fullmatch(lower)
-    if found:
-        lower = f"{found[1].removesuffix('_cut')}@{found[2]}"
-    base, at, depth = lower.partition("@")
-    return f"{_OTHER_NAMES.get(base, base)}{at}{depth}"
 
 
 def _choose(option: str, value: str, choices: Mapping[str, T]) -> T:

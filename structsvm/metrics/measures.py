@@ -83,7 +83,7 @@ def ndcg(ranking: Ranking, settings: Settings) -> Values:
 
 
 def expected_reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
-    stop = (exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / 2.0**settings.max_grade
+    stop = (exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / exp2(settings.max_grade)
     reach = np.ones_like(stop)
     if stop.size:
         # probability of passing all earlier ranks: a segmented product that doubles its reach at each step, so that the

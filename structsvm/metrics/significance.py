@@ -64,11 +64,6 @@ def compare(a: Any, b: Any) -> Comparison:
     -------
     Comparison
 
-    Raises
-    ------
-    ValueError
-        If the lengths, queries or measures differ, no query is left, or a query has a value in one system only.
-
     Notes
     -----
     The p-value is that of ``scipy.stats.wilcoxon`` with its defaults: exact for few queries, the normal
@@ -114,13 +109,7 @@ def compare(a: Any, b: Any) -> Comparison:
 
 
 def paired(a: Any, b: Any) -> tuple[Float, Float]:
-    """Return the values of two systems query by query; results of ``evaluate`` are matched by query id.
-
-    Raises
-    ------
-    ValueError
-        For results of different measures or queries, or one result beside plain values.
-    """
+    """Return the values of two systems query by query; results of ``evaluate`` are matched by query id."""
     if isinstance(a, EvaluationResult) != isinstance(b, EvaluationResult):
         raise ValueError(
             "a and b: expected two results of evaluate, or two arrays of values, got one of each"

@@ -30,6 +30,7 @@ def convert_letor(
     one_based: bool = True,
     fill: float | None = None,
     query_sizes: str | PathLike[str] | Iterable[int] | None = None,
+    label: Literal["grade"] | None = "grade",
     n_jobs: int | None = -1,
     block_bytes: int = _BLOCK_BYTES,
     max_expansion: float | None = None,
@@ -44,7 +45,7 @@ def convert_letor(
     source : path
     path : path
         The store; see :class:`structsvm.readers.StoreWriter`.
-    n_features, dtype, sparse, one_based, fill, query_sizes, n_jobs
+    n_features, dtype, sparse, one_based, fill, query_sizes, label, n_jobs
         As for :func:`structsvm.readers.read_letor`.
     block_bytes : int
         Bytes of text read at a time; memory use is a few times as much. Each query has to fit.
@@ -77,6 +78,8 @@ def convert_letor(
     if query_sizes is None and not is_stream(source):
         size = letor.Size(0, 0, n_features or 0)
         for text in read_blocks(source, block_bytes, max_expansion=max_expansion):
+            if label is None and size.n_rows == 0:
+                options = replace(options, with_grade=letor.has_grade(text, options))
             block = letor.measure(text, options, letor.Place(source, 0))[0]
             size = letor.Size(
                 size.n_rows + block.n_rows, size.n_stated + block.n_stated, max(size.width, block.width)
@@ -99,6 +102,7 @@ def convert_letor(
         one_based=one_based,
         fill=fill,
         query_sizes=query_sizes,
+        label=label,
         n_jobs=n_jobs,
         max_expansion=max_expansion,
     )
@@ -148,7 +152,8 @@ def _convert(
                 continue  # read to the end for the width that the next attempt needs
             X, y, docid = _widen(rows.X, size.width), rows.y, rows.docid
             ids, lengths = rows.ids, rows.run_lengths
-            docid = np.zeros(y.shape[0], dtype="<U1") if docid is None else docid
+            y = np.zeros(X.shape[0]) if y is None else y  # not written
+            docid = np.zeros(X.shape[0], dtype="<U1") if docid is None else docid
             if held is not None:
                 n_held = held[1].shape[0]
                 X = stack([held[0], X])
@@ -164,12 +169,14 @@ def _convert(
             seen |= fresh - {ids[-1]}
             a = y.shape[0] - int(lengths[-1])
             if a:
-                writer.append(X[:a], y[:a], lengths[:-1], letor.identify(ids[:-1]), docid=docid[:a])
+                grades = y[:a] if options.with_grade else None
+                writer.append(X[:a], grades, lengths[:-1], letor.identify(ids[:-1]), docid=docid[:a])
             held = (X[a:].copy(), y[a:].copy(), ids[-1], docid[a:].copy())
         if options.n_features is None and width != size.width:
             raise _Width(width)
         assert held is not None, "measured to have rows"
-        writer.append(held[0], held[1], [held[1].shape[0]], letor.identify([held[2]]), docid=held[3])
+        grades = held[1] if options.with_grade else None
+        writer.append(held[0], grades, [held[0].shape[0]], letor.identify([held[2]]), docid=held[3])
 
 
 def _widen(X: Any, width: int) -> Any:

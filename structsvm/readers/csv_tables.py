@@ -29,7 +29,7 @@ _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
 def read_csv(
     path: str | PathLike[str],
     *,
-    label: str = "label",
+    label: str | None = "label",
     qid: str = "qid",
     docid: str = "docid",
     features: Sequence[str] | None = None,
@@ -43,8 +43,11 @@ def read_csv(
     path : path
         Plain, gzip, bzip2 or xz. Cells are separated by tabs if the name ends in ``.tsv`` (before ``.gz`` and the
         like), else by commas.
-    label, qid : str
-        Columns of labels (numbers) and query ids (whole numbers or strings).
+    label : str or None
+        Column of labels (numbers). None: labels are optional; those of a column ``label`` are read, and without one
+        ``y`` is None.
+    qid : str
+        Column of query ids (whole numbers or strings).
     docid : str
         Column of document ids; the default is used if there is such a column.
     features : sequence of str, optional
@@ -82,7 +85,7 @@ def read_csv(
     if header is None:
         raise BadInput(path, "expected names of columns in the first line, got an empty file")
     names = [name.strip() for name in header[1]]
-    at, chosen = choose_columns(path, names, label=label, qid=qid, docid=docid, features=features)
+    label, at, chosen = choose_columns(path, names, label=label, qid=qid, docid=docid, features=features)
     place = {name: j for j, name in enumerate(names)}
     columns = [place[name] for name in chosen]
     take = itemgetter(*columns) if len(columns) > 1 else lambda cells: tuple(cells[j] for j in columns)
@@ -102,18 +105,8 @@ def read_csv(
         except ValueError:
             del X[n:]
             X.extend(_value(f"{path}:{number}", names[j], cells[j], fill) for j in columns)
-        word = cells[place[label]].strip()
-        try:
-            grade = _number(word)
-        except ValueError:
-            grade = math.nan
-        if not math.isfinite(grade):
-            raise BadInput(
-                f"{path}:{number}",
-                f"column {label!r}: expected a finite label, got {shorten(word)}",
-                "drop the row or grade it",
-            )
-        y.append(grade)
+        if label is not None:
+            y.append(_grade(f"{path}:{number}", label, cells[place[label]].strip()))
         query = cells[place[qid]].strip()
         if not query:
             raise BadInput(
@@ -127,11 +120,12 @@ def read_csv(
     if not ids:
         raise BadInput(path, "expected rows below the names of the columns, got none")
     matrix = np.frombuffer(X, dtype=np.float64).reshape(len(ids), len(chosen))
-    grades = np.frombuffer(y, dtype=np.float64)
+    grades: Any = np.frombuffer(y, dtype=np.float64) if label is not None else None
     docids = np.array(documents, dtype=np.str_) if at is not None else None
     grouping = group_queries(identify(ids), len(ids))
     if grouping.order is not None:
-        matrix, grades = matrix[grouping.order], grades[grouping.order]
+        matrix = matrix[grouping.order]
+        grades = None if grades is None else grades[grouping.order]
         docids = None if docids is None else docids[grouping.order]
     return QueryData(
         matrix, grades, grouping.offsets, grouping.query_ids, docids, grouping.order, tuple(chosen)
@@ -181,24 +175,25 @@ def choose_columns(
     file: Path,
     names: Sequence[str],
     *,
-    label: str,
+    label: str | None,
     qid: str,
     docid: str,
     features: Sequence[str] | None,
     whose: str = "asked for",
-) -> tuple[str | None, tuple[str, ...]]:
-    """Return the column of document ids, None without, and those of the features; raise for names that do not fit."""
+) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """Return the columns of labels and of document ids, None without, and of features; raise if names do not fit."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise BadInput(file, f"expected each column once, got {twice[0]!r} twice")
-    stated = [("label", label), ("qid", qid), *([("docid", docid)] if docid != "docid" else [])]
+    stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
     for role, name in stated:
-        if name not in names:
+        if name is not None and name not in names:
             raise BadInput(
                 file,
                 f"expected a column {name!r} for the {role}, got {_some(names)}",
                 f"name it by {{{role}}}",
             )
+    label = "label" if label is None and "label" in names else label
     at = docid if docid in names else None
     if features is None:
         chosen = tuple(name for name in names if name not in (label, qid, at))
@@ -212,15 +207,16 @@ def choose_columns(
                 code="frame.to_csv(path, index=False)",
             )
         if not chosen:
-            raise BadInput(file, f"expected columns of features besides {label!r} and {qid!r}, got none")
-        return at, chosen
+            besides = " and ".join(map(repr, filter(None, (label, qid))))
+            raise BadInput(file, f"expected columns of features besides {besides}, got none")
+        return label, at, chosen
     missing = [name for name in features if name not in names]
     if missing:
         raise BadInput(
             file,
             f"expected the {len(features)} features {whose}, got no column {missing[0]!r} among {_some(names)}",
         )
-    return at, tuple(features)
+    return label, at, tuple(features)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -253,6 +249,21 @@ def _number(word: str) -> float:
     if "_" in word or not word.isascii():  # float() takes 1_000 and ١
         raise ValueError
     return float(word)
+
+
+def _grade(place: str, name: str, word: str) -> float:
+    """Return a label; raise with place and column unless it is a finite number."""
+    try:
+        grade = _number(word)
+    except ValueError:
+        grade = math.nan
+    if not math.isfinite(grade):
+        raise BadInput(
+            place,
+            f"column {name!r}: expected a finite label, got {shorten(word)}",
+            "drop the row or grade it",
+        )
+    return grade
 
 
 def _value(place: str, name: str, word: str, fill: float | None) -> float:

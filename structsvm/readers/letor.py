@@ -66,6 +66,7 @@ def read_letor(
     one_based: bool = True,
     fill: float | None = None,
     query_sizes: str | PathLike[str] | Iterable[int] | None = None,
+    label: Literal["grade"] | None = "grade",
     n_jobs: int | None = -1,
     max_expansion: float | None = None,
 ) -> QueryData:
@@ -94,6 +95,8 @@ def read_letor(
     query_sizes : path or iterable of int, optional
         For files without ``qid:``: the number of rows of each query in turn, as an array or a text file of
         them (LightGBM's ``.query`` files). The queries are then numbered from 0.
+    label : {"grade", None}
+        None: the rows may all begin with ``qid:``, without grade; ``y`` is None then.
     n_jobs : int or None
         Threads, as in joblib: -1 is one per processor, None is 1. The result does not depend on it.
     max_expansion : float, optional
@@ -134,7 +137,10 @@ def read_letor(
     options = check_options(
         n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
     )
+    check_choice("label", label, ("grade", None))
     text = read_text(path, max_expansion=max_expansion)
+    if label is None:
+        options = replace(options, with_grade=has_grade(text, options))
     rows = parse(text, options, Place(path, 0))
     if rows is None:
         raise ValueError(f"{path}: expected rows '{GRAMMAR}', got an empty file")
@@ -143,12 +149,12 @@ def read_letor(
     if query_sizes is None:
         ids: Any = np.repeat(identify(rows.ids), rows.run_lengths)
     else:
-        ids = _ids_from_sizes(query_sizes, rows.y.shape[0], path)
-    grouping = group_queries(ids, rows.y.shape[0])
+        ids = _ids_from_sizes(query_sizes, rows.X.shape[0], path)
+    grouping = group_queries(ids, rows.X.shape[0])
     del ids
     X, y, docid, order = rows.X, rows.y, rows.docid, grouping.order
     if order is not None:
-        X, y = X[order], y[order]
+        X, y = X[order], None if y is None else y[order]
         docid = None if docid is None else docid[order]
     return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, order)
 
@@ -156,9 +162,9 @@ def read_letor(
 def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
     """Write LETOR text that :func:`read_letor` reads back bit for bit.
 
-    Features are numbered from 1. A dense matrix is written with its zeros, a CSR matrix with its stored values. The
-    file is compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. It appears once it is complete; if writing
-    fails, an earlier file is kept.
+    Features are numbered from 1; rows without labels begin with ``qid:``. A dense matrix is written with its zeros, a
+    CSR matrix with its stored values. The file is compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. It
+    appears once it is complete; if writing fails, an earlier file is kept.
 
     Parameters
     ----------
@@ -191,7 +197,8 @@ def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
             lines = []
             for i, (columns, values) in enumerate(_entries(block)):
                 row = first + i
-                words = [_number_text(data.y[row]), f"qid:{query}"]
+                words = [] if data.y is None else [_number_text(data.y[row])]
+                words.append(f"qid:{query}")
                 words += [f"{k + 1}:{_number_text(v)}" for k, v in zip(columns, values, strict=True)]
                 if data.docid is not None and data.docid[row]:
                     words.append(f"# docid = {_check_word(data.docid[row], 'docid')}")
@@ -253,6 +260,7 @@ class Options:
     fill: float
     with_qid: bool
     n_jobs: int
+    with_grade: bool = True
 
 
 def check_options(
@@ -305,7 +313,7 @@ class Rows:
     """Parsed rows in file order; ``ids`` are the query ids as written, one per run of equal rows."""
 
     X: Any
-    y: Float
+    y: Any
     ids: list[str]
     run_lengths: Int
     docid: NDArray[np.str_] | None
@@ -317,6 +325,20 @@ def is_sparse(options: Options, size: Size) -> bool:
     if options.sparse != "auto":
         return bool(options.sparse)
     return size.n_stated < SPARSE_BELOW * size.n_rows * max(1, size.width)
+
+
+def has_grade(text: Bytes, options: Options) -> bool:
+    """Return whether the first row of a text begins with a grade, not with its query id or first feature."""
+    at = 0
+    while at < text.shape[0]:
+        end = _line_end(text, at, MAX_LINE_BYTES)
+        if end is None:
+            break  # a line that will be refused
+        line = text[at:end].tobytes().strip()
+        if line and not line.startswith(b"#"):
+            return not line.startswith(b"qid:") if options.with_qid else b":" not in line.split(None, 1)[0]
+        at = end
+    return True
 
 
 def measure(text: Bytes, options: Options, place: Place) -> tuple[Size, list[tuple[int, int]], Int]:
@@ -436,7 +458,7 @@ def _parse_as(
             outcome = parse_lines(
                 text, *chunks[i], first_row[i], first_entry[i], not as_sparse, X, data, indices, row_nnz,
                 y, qid_at, qid_len, note_at, note_len,
-                limit, options.base, options.with_qid, options.fill,
+                limit, options.base, options.with_grade, options.with_qid, options.fill,
                 exact, high, low, rare,
             )  # fmt: skip
             if outcome.code != RARE_FULL:
@@ -466,8 +488,9 @@ def _parse_as(
             if options.with_qid
             else []
         )
-        return Rows(X, y, ids, np.diff(np.append(starts, n)), docid, found_width)
-    return Rows(None, y, [], np.empty(0, dtype=np.int64), None, found_width)
+        grades = y if options.with_grade else None
+        return Rows(X, grades, ids, np.diff(np.append(starts, n)), docid, found_width)
+    return Rows(None, None, [], np.empty(0, dtype=np.int64), None, found_width)
 
 
 def _settle(token: bytes, target: int, as_sparse: bool, X: Any, data: Any, y: Float) -> int:
@@ -619,6 +642,8 @@ def _refuse(text: Bytes, at: int, code: int, options: Options, place: Place) -> 
     got = shorten(text[at:end].tobytes()) if end > at else "the end of the line"
     key = got.partition(":")[0].lstrip("'")
     grammar = GRAMMAR if options.with_qid else "<grade> <k>:<v> ..."
+    if not options.with_grade:
+        grammar = grammar.removeprefix("<grade> ")
     first = options.base
     limited = options.n_features is not None
     last = first + (options.n_features - 1 if options.n_features is not None else _MAX_COLUMN)

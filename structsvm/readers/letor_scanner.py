@@ -110,7 +110,7 @@ def parse_lines(
     buf: Bytes, start: int, end: int, row: int, entry: int, dense: bool,
     X: Any, data: Any, indices: Lengths, row_nnz: Int,
     y: Float, qid_at: Int, qid_len: Lengths, note_at: Int, note_len: Lengths,
-    limit: int, base: int, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
+    limit: int, base: int, with_grade: bool, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
     rare: Int,
 ) -> Outcome:  # fmt: skip
     """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
@@ -135,20 +135,21 @@ def parse_lines(
                 p += 1
             p += 1
             continue
-        at = p
-        value, p, kind = _number(buf, p, exact, high, low)
-        if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-            return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
-        if kind == 4:
-            if n_rare == rare.shape[0]:
-                return Outcome(10, at, max_column, entry - first_entry, unsorted, n_rare)
-            rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = at, p, -1 - row
-            n_rare += 1
-        elif not np.isfinite(value):
-            return Outcome(9, at, max_column, entry - first_entry, unsorted, n_rare)
-        y[row] = value
-        while _blank(buf[p]):
-            p += 1
+        if with_grade:
+            at = p
+            value, p, kind = _number(buf, p, exact, high, low)
+            if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
+                return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
+            if kind == 4:
+                if n_rare == rare.shape[0]:
+                    return Outcome(10, at, max_column, entry - first_entry, unsorted, n_rare)
+                rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = at, p, -1 - row
+                n_rare += 1
+            elif not np.isfinite(value):
+                return Outcome(9, at, max_column, entry - first_entry, unsorted, n_rare)
+            y[row] = value
+            while _blank(buf[p]):
+                p += 1
         is_qid = buf[p] == 113 and buf[p + 1] == 105 and buf[p + 2] == 100 and buf[p + 3] == 58
         if is_qid != with_qid:
             return Outcome(2 if with_qid else 3, p, max_column, entry - first_entry, unsorted, n_rare)

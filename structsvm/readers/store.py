@@ -117,7 +117,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryD
             )
 
 
-def _data(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> QueryData:
+def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData:
     """Return the arrays that ``meta`` describes, checked, as data."""
     shape, specs = _stated(path, meta)
     for name, array in arrays.items():
@@ -141,8 +141,9 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
     except BadInput as error:
         raise _damaged(path, error.fault) from None
     names = arrays.get("feature_names")
+    y: Any = arrays.get("y")
     return QueryData(
-        X, arrays["y"], offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"),
+        X, y, offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"),
         None if names is None else tuple(names.tolist()),
     )  # fmt: skip
 
@@ -199,7 +200,7 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
             )
         if bool(scipy_sparse.issparse(data.X)):
             _check_ascending(data.X)
-        if not np.isfinite(data.y).all():
+        if data.y is not None and not np.isfinite(data.y).all():
             row = int(np.flatnonzero(~np.isfinite(data.y))[0])
             raise BadInput("y", f"expected a finite label, got {data.y[row]}", at=f"[{row}]")
         for name in ("query_ids", "docid"):
@@ -228,7 +229,8 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
         ``.tsv``; or any other text, which is LETOR.
     **options
         Of :func:`structsvm.readers.read_parquet`, :func:`structsvm.readers.read_csv` or
-        :func:`structsvm.readers.read_letor`; a store has them settled and takes none.
+        :func:`structsvm.readers.read_letor`; a store has them settled and takes none but ``label=None``. With that
+        labels are optional in all of them: ``y`` is None if there are none.
 
     Returns
     -------
@@ -264,15 +266,19 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
             break
         time.sleep(_PAUSE)
     for name in _OF_TABLES:
-        if name in options:
+        if name in options and not (name == "label" and options["label"] is None):
             kind = "a store" if path.is_dir() else "a text without names of columns"
             raise BadInput(name, f"expected Parquet files or CSV with it, got {kind}: {path}")
     if path.is_dir():
+        optional = options.pop("label", "") is None
         if options:
             raise ValueError(
                 f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
             )
-        return open_store(path)
+        data = open_store(path)
+        if data.y is None and not optional:
+            raise BadInput(path, "expected labels, got a store of rows without", "convert rows with labels")
+        return data
     from structsvm.readers.letor import read_letor  # compiled, and a store needs none of it
 
     return read_letor(path, **options)
@@ -319,7 +325,7 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
             a, b = int(data.offsets[first]), int(data.offsets[last])
             writer.append(
                 data.X[a:b],
-                data.y[a:b],
+                None if data.y is None else data.y[a:b],
                 np.diff(data.offsets[first : last + 1]),
                 data.query_ids[first:last],
                 docid=None if data.docid is None else data.docid[a:b],
@@ -418,7 +424,8 @@ class StoreWriter:
         Parameters
         ----------
         X : ndarray or CSR matrix, shape (n, n_features)
-        y : array-like, shape (n,)
+        y : array-like, shape (n,), or None
+            In each piece or in none.
         sizes : array-like of int, shape (k,)
             Rows of each query, >= 1; they add up to n.
         query_ids : array-like of int or str, shape (k,)
@@ -430,10 +437,11 @@ class StoreWriter:
         ValueError
             For shapes that do not fit, NaN or infinite values.
         """
-        y = np.asarray(y, dtype=np.float64)
+        n = int(X.shape[0])
+        labelled = y is not None
+        y = np.asarray(y if labelled else np.zeros(n), dtype=np.float64)
         sizes = np.asarray(sizes, dtype=np.int64)
         query_ids = np.asarray(query_ids)
-        n = int(X.shape[0])
         if scipy_sparse.issparse(X) != self.sparse:
             raise BadInput(
                 "X", f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
@@ -447,6 +455,8 @@ class StoreWriter:
             raise BadInput("query_ids", f"expected {sizes.shape[0]}, one per query, got {query_ids.shape[0]}")
         if self._n_rows and (docid is not None) != ("docid" in self._files):
             raise BadInput("docid", "expected in each piece or in none, got it in some")
+        if self._n_rows and labelled != ("y" in self._files):
+            raise BadInput("y", "expected labels in each piece or in none, got them in some")
         bad = first_beyond(X.tocsr() if self.sparse else np.asarray(X))
         if bad is not None:
             raise BadInput(
@@ -468,7 +478,8 @@ class StoreWriter:
                 self._write("row_nnz", np.diff(X.indptr).astype(np.int64, copy=False))
             else:
                 self._write("X", np.ascontiguousarray(X, dtype=self.dtype))
-            self._write("y", y)
+            if labelled:
+                self._write("y", y)
             if docid is not None:
                 # the final width is known at the end only: until then each piece has its own, in a plain
                 # sequence
@@ -528,7 +539,8 @@ class StoreWriter:
             arrays["indices"], arrays["indptr"] = (index, (nnz,)), (index, (self._n_rows + 1,))
         else:
             arrays["X"] = (self.dtype, (self._n_rows, self.n_features))
-        arrays["y"] = (np.dtype(np.float64), (self._n_rows,))
+        if "y" in self._files:
+            arrays["y"] = (np.dtype(np.float64), (self._n_rows,))
         if self._has_docid:
             arrays["docid"] = (np.dtype(f"<U{self._docid_width}"), (self._n_rows,))
             self._finish_docid(arrays["docid"][0])
@@ -722,8 +734,8 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
     if matrix is None:
         raise fail(f"kind {kind!r:.40}")
     assert isinstance(specs, dict), "read so"
-    needed = {*matrix, "y", "offsets", "query_ids"}
-    if not needed <= set(specs) <= needed | {"docid", "order", "feature_names"}:
+    needed = {*matrix, "offsets", "query_ids"}
+    if not needed <= set(specs) <= needed | {"y", "docid", "order", "feature_names"}:
         raise fail(f"arrays {', '.join(sorted(specs)):.80}")
     for name, spec in specs.items():
         if not isinstance(spec, dict):

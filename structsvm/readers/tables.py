@@ -39,7 +39,7 @@ _BATCH_ROWS = 1 << 16
 class Layout(NamedTuple):
     """What files of a table have in common."""
 
-    label: str
+    label: str | None
     qid: str
     features: tuple[str, ...]
     dtype: np.dtype[Any]
@@ -122,7 +122,7 @@ def parquet_files(path: str | PathLike[str]) -> list[Path]:
 def layout_of(
     files: Sequence[Path],
     *,
-    label: str = "label",
+    label: str | None = "label",
     qid: str = "qid",
     docid: str = "docid",
     features: Sequence[str] | None = None,
@@ -151,6 +151,7 @@ def layout_of(
     import pyarrow.types as types
 
     chosen = None if features is None else tuple(features)
+    labels: str | None = None
     document: str | None = None
     narrow, n_rows = True, []
     for file in files:
@@ -159,15 +160,17 @@ def layout_of(
             n_rows.append(int(table.metadata.num_rows))
         names = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]  # of pandas
         whose = "asked for" if features is not None else f"of {files[0]}"
-        at, own = choose_columns(file, names, label=label, qid=qid, docid=docid, features=chosen, whose=whose)
+        grades, at, own = choose_columns(
+            file, names, label=label, qid=qid, docid=docid, features=chosen, whose=whose
+        )
         if len(n_rows) == 1:
-            chosen, document = own, at
+            labels, chosen, document = grades, own, at
         assert chosen is not None, "those of the first file"
-        further = sorted(set(names) - {label, qid, document, *chosen}) if features is None else []
-        if further or at != document:
-            what = (
-                f"a further column {(further or [at])[0]!r}" if at or further else f"no column {document!r}"
-            )
+        further = sorted(set(names) - {labels, qid, document, *chosen}) if features is None else []
+        if further or (grades, at) != (labels, document):
+            more = [*further, *(name for name in (grades, at) if name not in (labels, document, None))]
+            lacking = labels if grades is None else document
+            what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
             raise BadInput(
                 file,
                 f"expected the columns of {files[0]}, got {what}",
@@ -182,18 +185,19 @@ def layout_of(
                     "name the columns to read by {features}",
                 )
             narrow = narrow and types.is_floating(kind) and kind.bit_width <= 32
-        kind = schema.field(label).type
-        if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            raise BadInput(file, f"expected numbers in the column {label!r} of labels, got {kind}")
+        if labels is not None:
+            kind = schema.field(labels).type
+            if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+                raise BadInput(file, f"expected numbers in the column {labels!r} of labels, got {kind}")
     assert chosen is not None, "there is at least one file"
     kind_of_X = np.dtype(np.float32 if narrow else np.float64)
-    return Layout(label, qid, chosen, kind_of_X, tuple(n_rows), document, fill)
+    return Layout(labels, qid, chosen, kind_of_X, tuple(n_rows), document, fill)
 
 
 def read_parquet(
     path: str | PathLike[str],
     *,
-    label: str = "label",
+    label: str | None = "label",
     qid: str = "qid",
     docid: str = "docid",
     features: Sequence[str] | None = None,
@@ -206,8 +210,11 @@ def read_parquet(
     path : path
         A file, a folder (its files ``*.parquet``) or a pattern such as ``"logs/part-*.parquet"``; files are read in
         the order of their names, and may cut a query.
-    label, qid : str
-        Columns of labels (numbers) and query ids (whole numbers, strings or categories).
+    label : str or None
+        Column of labels (numbers). None: labels are optional; those of a column ``label`` are read, and without one
+        ``y`` is None.
+    qid : str
+        Column of query ids (whole numbers, strings or categories).
     docid : str
         Column of document ids; the default is used if there is such a column.
     features : sequence of str, optional
@@ -267,14 +274,16 @@ def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: 
     """
     n_rows = sum(n for _, _, n in units)
     X = np.empty((n_rows, len(layout.features)), dtype=layout.dtype)
-    y = np.empty(n_rows)
+    y: Any = None if layout.label is None else np.empty(n_rows)
     ids: list[Any] = []
     documents: list[Any] = []
     start = 0
     for file, row_groups, _ in units:
         for block_X, block_y, block_ids, block_docid in _batches(file, layout, row_groups):
-            stop = start + block_y.shape[0]
-            X[start:stop], y[start:stop] = block_X, block_y
+            stop = start + block_X.shape[0]
+            X[start:stop] = block_X
+            if y is not None:
+                y[start:stop] = block_y
             ids.append(block_ids)
             documents.append(block_docid)
             start = stop
@@ -282,7 +291,7 @@ def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: 
     qid = _one_type(ids, [file for file, _, _ in units]) if ids else np.empty(0, dtype=np.int64)
     grouping = group_queries(qid, n_rows)
     if grouping.order is not None:
-        X, y = X[grouping.order], y[grouping.order]
+        X, y = X[grouping.order], None if y is None else y[grouping.order]
         docid = None if docid is None else docid[grouping.order]
     return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, grouping.order, layout.features)
 
@@ -297,7 +306,7 @@ def convert_parquet(
     source: str | PathLike[str],
     path: str | PathLike[str],
     *,
-    label: str = "label",
+    label: str | None = "label",
     qid: str = "qid",
     docid: str = "docid",
     features: Sequence[str] | None = None,
@@ -363,14 +372,14 @@ def _write(files: Sequence[Path], layout: Layout, path: Path, dtype: np.dtype[An
     kinds: list[Any] = []
 
     def put(writer: StoreWriter, X: Any, y: Any, ids: Any, docid: Any) -> None:
-        grouping = group_queries(ids, y.shape[0])
+        grouping = group_queries(ids, X.shape[0])
         fresh = set(grouping.query_ids.tolist())
         if grouping.order is not None or not fresh.isdisjoint(seen):
             raise _Apart
         seen.update(fresh)
         writer.append(
-            X.astype(dtype, copy=False), y, np.diff(grouping.offsets), grouping.query_ids,
-            docid=None if layout.docid is None else docid,
+            X.astype(dtype, copy=False), None if layout.label is None else y, np.diff(grouping.offsets),
+            grouping.query_ids, docid=None if layout.docid is None else docid,
         )  # fmt: skip
 
     with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
@@ -395,11 +404,11 @@ def _batches(
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield features, labels, ids of queries and of documents of some rows at a time, of some row groups if named.
 
-    Without a column of document ids they are empty.
+    Without a column of labels they are 0, without one of document ids empty.
     """
     import pyarrow
 
-    columns = [layout.label, layout.qid, *([layout.docid] if layout.docid else []), *layout.features]
+    columns = [*filter(None, (layout.label, layout.qid, layout.docid)), *layout.features]
     start = 0
     with _reading(file) as table:
         if row_groups:
@@ -422,7 +431,9 @@ def _batches(
                     f"{value_at(X, *bad)}",
                     "state a value for missing ones by {fill}" if missing else "",
                 )
-            y = np.asarray(batch.column(layout.label).to_numpy(zero_copy_only=False), dtype=np.float64)
+            y = np.zeros(n)
+            if layout.label is not None:
+                y[:] = batch.column(layout.label).to_numpy(zero_copy_only=False)
             if not np.isfinite(y).all():
                 row = int(np.flatnonzero(~np.isfinite(y))[0])
                 raise BadInput(

@@ -27,8 +27,7 @@ def fit(result: Any) -> str:
 
 def model(estimator: Any, *, top: int = 12) -> str:
     """The largest weights by name, and the certificate."""
-    names = figures.feature_names(getattr(estimator, "feature_names_in_", None), np.size(estimator.coef_))
-    pieces = [draw(figures.weights(estimator.coef_, names, top=top))]
+    pieces = [draw(figures.weights(estimator.coef_, figures.weight_names(estimator), top=top))]
     certificate = getattr(estimator, "fit_", None)
     if certificate is not None:
         pieces.append(paragraph(repr(certificate)))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from structsvm.common.portable.elementary import power
 from structsvm.common.portable.sums import combine, dot, matmul, products
 from structsvm.protocols import Float, Int
 
@@ -120,4 +121,4 @@ def adam_step(
             gradient = gradient - lam * w
         mean += 0.1 * (gradient - mean)
         square += 0.001 * (gradient * gradient - square)
-        w += learning_rate * (mean / (1 - 0.9**t)) / (np.sqrt(square / (1 - 0.999**t)) + 1e-8)
+        w += learning_rate * (mean / (1 - power(0.9, t))) / (np.sqrt(square / (1 - power(0.999, t))) + 1e-8)

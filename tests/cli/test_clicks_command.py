@@ -272,7 +272,6 @@ def test_errors_are_one_line(files, capsys, tmp_path):
     (tmp_path / "none.csv").write_text("query,document,position,clicked\nq,a,1,0\nq,b,2,0\n")
     (tmp_path / "blanks.csv").write_text("query,document,position,clicked\na b,a,1,1\na b,b,2,0\n")
     (tmp_path / "one.csv").write_text("query,document,position,clicked\n77,a,1,1\n77,b,2,1\n")
-    (tmp_path / "rows.csv").write_text("qid,docid,x\n77,a,1\n77,b,2\n")
     (tmp_path / "short").write_text("1 0 0\n.5 .1\n")
     (tmp_path / "other.txt").write_text("1 qid:77 1:1 2:1 #docid = a\n0 qid:77 1:0 2:1 #docid = b\n")
     (tmp_path / "log.csv").write_text("query,document,position,clicked\nq,a,0,1\nq,b,1,0\n")
@@ -313,10 +312,6 @@ def test_errors_are_one_line(files, capsys, tmp_path):
                 tmp_path / "theta",
             ),
             "theta:1: expected alpha and beta of position 1, two numbers, got '1'",
-        ),
-        (
-            ("train", tmp_path / "one.csv", tmp_path / "rows.csv", "-o", tmp_path / "m.npz"),
-            "rows.csv: expected a column 'label' of labels, which clicks do not need but tables have",
         ),
         (
             ("describe", tmp_path / "empty.csv"),

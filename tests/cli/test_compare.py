@@ -10,6 +10,7 @@ import pytest
 import structsvm
 from structsvm.cli import main
 from structsvm.cli.dask import predict_there
+from structsvm.cli.files import Columns
 from structsvm.cli.grids import parse_grid
 from structsvm.readers import make_ranking, read_letor, write_letor
 from structsvm.studies.folds import methods
@@ -196,7 +197,7 @@ def test_trees_and_peers_stand_in_the_same_table(rows, tmp_path, capsys, monkeyp
     code, out, err = run(capsys, "evaluate", rows, scores, "--metric", "map")
     assert (code, err) == (0, "")
     with pytest.raises(ValueError, match="expected a linear model, got a TreeRanker; predict without --dask"):
-        next(predict_there(None, structsvm.load(model), rows, "label", "qid"))
+        next(predict_there(None, structsvm.load(model), rows, Columns()))
 
 
 def test_a_peer_that_is_not_installed_is_refused_with_the_command(rows, capsys, monkeypatch):

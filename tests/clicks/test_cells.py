@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.checks import BadInput
-from structsvm.clicks import ClickCells
+from structsvm.clicks import ClickCells, judgments
 
 
 def as_dict(cells):
@@ -176,3 +176,61 @@ def test_rows_of(kind):
     assert cells.rows_of(unknown, log[1][:1]).tolist() == cells.rows_of(log[0][:1], unknown).tolist() == [-1]
     with pytest.raises(BadInput, match="query: expected ids as in the log"):
         cells.rows_of([1] if kind == "str" else ["1"], log[1][:1])
+
+
+BIG = 2**63  # from here on, ids of 64 bits are no int64
+
+
+@pytest.mark.parametrize("documents", [[BIG + 5, BIG + 6], [3, BIG + 5]])
+@pytest.mark.parametrize("form", [list, lambda ids: np.array(ids, dtype=np.uint64)])
+def test_large_ids_stay_what_they_are(form, documents, tmp_path):
+    """Hashes of 64 bits became negative, in counts, judgments and qrels."""
+    ids = form(documents * 2)
+    cells = ClickCells.from_arrays(ids, ids, [1, 2] * 2, [1, 0, 1, 1], session=[1, 1, 2, 2])
+    assert cells.docid.tolist() == cells.query_ids.tolist() == documents
+    assert cells.rows_of(form(documents), form(documents)).tolist() == [0, 1]
+    small = ClickCells.from_arrays([3], [3], [1], [0], session=[9])
+    assert ClickCells.concatenate([cells, small]).query_ids.tolist() == sorted({3, *documents})
+    assert cells.rows_of([3 - 2**62], [3]).tolist() == [-1]
+    judgments(cells).write_qrels(tmp_path / "qrels")
+    assert {int(line.split()[2]) for line in (tmp_path / "qrels").read_text().splitlines()} == set(documents)
+
+
+def test_ids_beyond_64_bits_are_refused():
+    for ids, got in (([1, 2**70], 2**70), ([-1, BIG], BIG), ([1, -(2**70)], -(2**70))):
+        with pytest.raises(
+            BadInput, match=f"query: expected whole numbers of 64 bits, got {got}; read ids as strings"
+        ):
+            ClickCells.from_arrays(ids, [1, 2], [1, 2], [0, 1])
+    negative, large = (ClickCells.from_arrays(ids, [1], [1], [0]) for ids in ([-1], [BIG]))
+    with pytest.raises(
+        BadInput, match="query: expected whole numbers of 64 bits, got negative ones and some"
+    ):
+        ClickCells.concatenate([negative, large])
+
+
+@pytest.mark.parametrize(
+    ("zero", "missing"), [([0, 1], [None, np.nan]), (["", "a"], ["", None]), (["0", "a"], ["", ""])]
+)
+def test_a_missing_id_is_in_no_row(zero, missing):
+    """It was taken for document 0, or for the one without a name."""
+    cells = ClickCells.from_arrays(zero, zero, [1, 2], [1, 0])
+    known = "a" if isinstance(zero[0], str) else 1
+    assert cells.rows_of([known, known], [known, missing[0]]).tolist() == [
+        cells.rows_of([known], [known])[0],
+        -1,
+    ]
+    assert (cells.rows_of([known, missing[1]], [missing[0], known]) == -1).all()
+
+
+def test_ids_that_would_be_one_are_refused():
+    one, text = ClickCells.from_arrays([5], [5], [1], [0]), ClickCells.from_arrays(["5"], ["5"], [1], [0])
+    with pytest.raises(
+        BadInput, match="query: expected ids that are all numbers or all strings, got logs of both"
+    ):
+        ClickCells.concatenate([one, text])
+    with pytest.raises(BadInput, match="document: expected ids that do not end in a NUL character"):
+        ClickCells.from_arrays([1, 1], ["a", "a\0"], [1, 2], [0, 1])
+    with pytest.raises(BadInput, match="document: expected text or whole numbers"):
+        ClickCells.from_arrays([1], [b"\xe9"], [1], [0])
+    assert ClickCells.from_arrays([1], [b"a"], [1], [0]).docid.tolist() == ["a"]

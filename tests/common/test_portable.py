@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from structsvm.common.portable import arrays, compiled, elementary, sums
+from structsvm.common.portable import arrays, cholesky, compiled, elementary, sums
 
 
 def lanes_of(a, b):
@@ -100,6 +100,27 @@ def test_solve():
         np.testing.assert_allclose(arrays.inverse(A) @ A, np.eye(n), atol=1e-9)
     with pytest.raises(np.linalg.LinAlgError):
         arrays.solve(np.ones((2, 2)), np.ones(2))
+
+
+@pytest.mark.parametrize("rank", [0, 1, 7, 12])
+def test_cholesky_of_what_may_be_singular(rank):
+    rng = np.random.default_rng(rank)
+    B = np.zeros((12, 12))
+    B[:, :rank] = rng.normal(size=(12, rank)) * 10.0 ** rng.integers(-2, 3, (12, 1))
+    A, x = B @ B.T, rng.normal(size=12)
+    np.testing.assert_allclose(
+        A @ cholesky.solve(A, A @ x), A @ x, rtol=1e-6, atol=1e-8 * np.abs(A @ x).max(initial=0)
+    )
+    inverse = cholesky.inverse(A)
+    np.testing.assert_allclose(A @ inverse @ A, A, rtol=1e-6, atol=1e-8 * np.abs(A).max())
+    assert np.count_nonzero(np.diagonal(inverse)) == rank
+
+
+@pytest.mark.parametrize("p", [-3, -1, 0, 2, 16, 17, 0.5, -2.5, 1.01])
+def test_power(p):
+    x = np.linspace(0.1, 40.0, 997)
+    np.testing.assert_allclose(elementary.power(x, p), x**p, rtol=2e-14)
+    assert elementary.power(2.0, p) == elementary.power(np.array([2.0]), p)[0]
 
 
 def points():

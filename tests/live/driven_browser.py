@@ -53,6 +53,13 @@ class DrivenBrowser:
             self._wait(lambda said: said.get("method") == "Page.loadEventFired")
         return value["result"].get("value")
 
+    def click(self, element: str, button: str) -> None:
+        """Press and release a button of the mouse over the element of an id."""
+        box = f"document.getElementById({element!r}).getBoundingClientRect()"
+        left, top = self.run(f"[{box}.left + 3, {box}.top + 3]")
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=left, y=top, button=button, clickCount=1)
+
     def close(self) -> None:
         """End the browser."""
         os.close(self._write)

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 import structsvm.live
 from structsvm.checks import BadInput
 from structsvm.live.client import Client, Page
+from tests.live.driven_browser import DrivenBrowser
 from tests.test_browser import BROWSER, FLAGS
 
 SCRIPT = Path(structsvm.live.__file__).parent / "client.js"
@@ -166,6 +168,29 @@ def test_the_snippet_sends_clicks_until_they_are_taken(status, tmp_path):
     else:  # kept, and sent again
         assert len(sent) >= 2
         assert sent[-1] == expected
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
+@pytest.mark.parametrize(("button", "sends"), [("left", True), ("middle", True), ("right", False)])
+def test_buttons_that_open_a_document_are_clicks(button, sends, tmp_path):
+    """The middle button, which opens a new tab, is told by ``auxclick`` and not by ``click``."""
+    with Answering(answer=b'{"accepted": 1}') as server:
+        server.page = """<!doctype html><ol data-structsvm-token="T"><li data-structsvm-document="d1">
+<a id="a" href="#x">one</a></li></ol><script src="/client.js"></script>"""
+        browser = DrivenBrowser(tmp_path / "profile")
+        try:
+            browser.open(server.url + "/")
+            browser.click("a", button)
+            browser.run("structsvm.click('T', 'last')")
+            deadline = time.monotonic() + 60
+            events: list[dict[str, str]] = []
+            while {"token": "T", "document": "last", "action": "click"} not in events:
+                assert time.monotonic() < deadline, events
+                time.sleep(0.02)
+                events = [event for _, _, body in server.asked for event in json.loads(body)["events"]]
+        finally:
+            browser.close()
+    assert [event["document"] for event in events] == ["d1"] * sends + ["last"]
 
 
 def test_the_snippet_is_javascript():

@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from structsvm.live.pages import routes
 from structsvm.live.pages.band import band_over_time
 from structsvm.live.pages.experiment import experiment_page
+from structsvm.live.pages.layout import address, ago, count, moment, percent
 from structsvm.live.pages.overview import overview_page
 from tests.live import samples
 from tests.test_browser import BROWSER, DARK, LIGHT, check, look
@@ -172,3 +173,16 @@ def test_routes():
     assert get("/client.js").headers["content-type"].startswith("text/javascript")
     assert len(get("/client.js").text.splitlines()) <= 44
     assert get("/openapi.json").json()["openapi"].startswith("3.1")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (address("shop/new"), "/e/shop%2Fnew"), (count(12345), "12,345"), (count(None), "–"), (count(2.5), "2.5"),
+        (percent(0.0123), "1.2 %"), (percent(0.5), "50 %"), (percent(None), "–"), (ago(0, 90_000), "2 min ago"),
+        (ago(0, 5_000), "5 s ago"), (ago(None, 0), "never"), (ago(0, 7_300_000), "2 h ago"),
+        (moment(1767225600123), "2026-01-01 00:00:00 UTC"),
+    ],
+)  # fmt: skip
+def test_how_figures_and_times_are_said(found, expected):
+    assert found == expected

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from structsvm.cli import main
 from structsvm.live.breaker import Breaker
 from structsvm.live.engines.calling import Caller
 from structsvm.live.proxy import Asked, Proxy, routes
@@ -261,6 +262,21 @@ def test_a_second_page_needs_the_request_id_and_continues_the_first():
     assert len(engines.asked) == 1
 
 
+@pytest.mark.parametrize("first", [0, 10])
+def test_production_judges_the_content_type(first):
+    """On every page; challengers get JSON, as their bodies are written anew."""
+    engines, body = Engines(), {"from": first}
+
+    async def search():
+        async with httpx.AsyncClient(transport=Transport(engines)) as client:
+            asked = Asked(json.dumps(body).encode(), body, headers={"content-type": "text/x"}, search="r")
+            await Proxy(Desk(), budget_s=20.0, caller=Caller(client)).search("shop", asked)
+
+    asyncio.run(search())
+    kinds = {name: request.headers["content-type"] for name, _, request in engines.asked}
+    assert kinds == {"prod": "text/x", "new": "application/json"}
+
+
 def test_a_page_longer_than_what_is_drafted_goes_on_as_productions():
     drafted = list(TeamDraft().show([PROD[:25], NEW[:25]], length=10, rng=7).documents)
     expected = drafted + [name for name in PROD if name not in drafted]
@@ -287,7 +303,24 @@ def test_control_is_production_with_a_token():
     assert ids_of(answer) == PROD[10:20]
     assert json.loads(answer.body)["ext"]["ubi"]["query_id"] == "t"
     assert desk.calls[0]["rankings"] == {"prod": PROD[:20]}
+    # the page is the engine's own: of a longer list it may say another largest score
+    assert [sent.get("from") for _, sent, *_ in engines.asked] == [0, 10]
+    assert json.loads(answer.body)["hits"] == hits(PROD, 10, 10)["hits"]
+    _, _, engines = run({}, desk=desk)
     assert len(engines.asked) == 1
+
+
+def test_a_control_list_of_another_unit_is_productions_answer():
+    """The same id of a search with a unit that is in the share: the stored list is control's."""
+
+    class Stored(Desk):
+        async def show(self, key, request_id, rankings, **options):
+            ids = rankings["prod"][: options["length"]]
+            return {"serve": "production", "why": "control", "token": "t", "documents": ids}
+
+    answer, *_ = run({}, desk=Stored())
+    assert served(answer) == "production; why=control"
+    assert json.loads(answer.body)["hits"] == hits(PROD, 0, 10)["hits"]
 
 
 def test_a_winner_is_served_with_productions_total():
@@ -320,10 +353,13 @@ def test_a_service_that_cannot_record_serves_production(fault):
     assert served(answer).startswith("production; why=")
 
 
-def test_a_stored_list_of_another_search_is_not_shown():
+@pytest.mark.parametrize("stored", [["gone"], [*PROD[:9], "gone"], PROD[:3], PROD[:12]])
+def test_a_stored_list_of_another_search_is_not_shown(stored):
+    """Which has other documents, or is of another length."""
+
     class Replaying(Desk):
         async def show(self, *args, **options):
-            return {"serve": "interleaved", "token": "t", "documents": ["gone"], "replayed": True}
+            return {"serve": "interleaved", "token": "t", "documents": stored, "replayed": True}
 
     answer, *_ = run({}, desk=Replaying())
     assert (ids_of(answer), served(answer)) == (PROD[:10], "production; why=replayed")
@@ -603,3 +639,48 @@ def test_with_the_service_itself(store_url, open_client):
         assert report["not_compared"] == {"n": 1, "why": {"status": 1}}
         client.call("POST", "/v1/kill")
         assert search("r4")[2] == "production; why=killed"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "text"),
+    [
+        ({"ext": {"ubi": {"user_query": "red lamp"}}}, {}, "red lamp"),
+        ({"query": {"match_all": {}}}, {"X-Structsvm-Query": "j%C3%B6rg%20lamp"}, "jörg lamp"),
+        ({"q": "lamp"}, {}, "lamp"),
+    ],
+)
+def test_a_kept_query_makes_the_export_a_log_for_click_models(
+    body, headers, text, store_url, open_client, tmp_path, capsys
+):
+    """``clicks describe`` takes the export where ``log_query`` keeps what the request says, and refuses it else."""
+    tables = {
+        name: {
+            "kind": "opensearch",
+            "url": f"http://engine/{name}",
+            "body": {"query": {"match": {"t": "{q}"}}},
+        }
+        for name in ("prod", "new")
+    }
+    settings = Settings(
+        store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables
+    )
+    with open_client(settings) as client:
+        proxy = next(one.__self__ for one in client.service.closing if isinstance(one.__self__, Proxy))
+        proxy._caller, proxy.budget_s = caller_of(Engines()), 20.0
+        used = {"prod": {"engine": "prod"}, "new": {"engine": "new"}}
+        for key in ("kept", "not-kept"):
+            client.create(key, engines=used, window_s=0.3, log_query=key == "kept")
+            answer = client.request(
+                "POST", f"/v1/search/{key}", body, headers={"X-Structsvm-Search": "s", **headers}
+            )
+            assert answer.headers["x-structsvm-serve"] == "interleaved"
+            found = answer.json()
+            client.click({"token": found["ext"]["ubi"]["query_id"], "place": 1})
+            client.wait_closed(key)
+            log = tmp_path / f"{key}.jsonl"
+            log.write_bytes(client.request("GET", f"/v1/experiments/{key}/export").content)
+    assert json.loads((tmp_path / "kept.jsonl").read_text())["query"] == text
+    assert main(["clicks", "describe", str(tmp_path / "kept.jsonl")]) == 0
+    assert "1 list" in capsys.readouterr().out.replace("impressions", "lists")
+    assert main(["clicks", "describe", str(tmp_path / "not-kept.jsonl")]) == 2
+    assert "query" in capsys.readouterr().err

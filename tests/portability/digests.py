@@ -270,7 +270,7 @@ def click_models() -> Any:
     log, out = cells(), {}
     for name in (
         "CascadeModel", "DependentClickModel", "SimplifiedDynamicBayesianModel", "DynamicBayesianModel",
-        "ClickChainModel",
+        "ClickChainModel", "PositionBasedModel", "UserBrowsingModel",
     ):  # fmt: skip
         model = getattr(clicks, name)().fit(log)
         out[name] = [
@@ -288,6 +288,22 @@ def propensities() -> Any:
     for weighting in ("policy", "ips"):
         weights = clicks.click_weights(log, found, weighting=weighting)
         out.append([value for value in weights if isinstance(value, np.ndarray)])
+    return out
+
+
+@case
+def counterfactual() -> Any:
+    """Estimates, and their differences from the log."""
+    query, document = np.divmod(np.arange(30 * 12), 12)
+    scores = np.random.default_rng(7).integers(0, 64, query.size) / 64
+    out = []
+    for weighting in ("policy", "ips"):
+        found = clicks.evaluate_from_clicks(
+            cells(), query, document, scores, weighting=weighting, most_unseen=1.0
+        )
+        out.append(
+            [*found.dcg, *found.logged_dcg, *found.difference, *found.discount, found.effective_sample_size]
+        )
     return out
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["exp", "exp2", "expit", "expm1", "log", "log1p", "log2"]
+__all__ = ["exp", "exp2", "expit", "expm1", "log", "log1p", "log2", "power"]
 
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453
@@ -26,6 +26,7 @@ LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 FAR = 40.0
 """Beyond, ``exp(x)`` and ``exp(x) - 1`` have the same digits, or -1 has."""
+_MOST_FACTORS = 16
 SQRT_HALF = 0.7071067811865476
 MOST, LEAST = 709.782712893384, -745.1332191019412
 """Beyond these ``exp`` is infinite or zero."""
@@ -110,6 +111,17 @@ def log1p(x: ArrayLike) -> Any:
         # what the addition lost, to first order
         lost = np.where(np.isfinite(u) & (u > 0.0), (x - (u - 1.0)) / u, 0.0)
     return (log(u) + lost)[()]
+
+
+def power(x: ArrayLike, p: float) -> Any:
+    """Return ``x**p`` of positive numbers: by products where ``p`` is a small whole number, else by a logarithm."""
+    x = np.asarray(x, dtype=np.float64)
+    if p != int(p) or abs(p) > _MOST_FACTORS:
+        return exp(p * log(x))
+    out = np.ones_like(x)
+    for _ in range(abs(int(p))):
+        out = out * x
+    return (out if p >= 0 else 1.0 / out)[()]
 
 
 def expit(x: ArrayLike) -> Any:

@@ -67,14 +67,7 @@ def waiting_page(problem: str | None) -> str:
 
 
 def search_page(session: Session, page: Mapping[str, Any]) -> str:
-    """Return the page on which a visitor searches.
-
-    Parameters
-    ----------
-    session : Session
-    page : mapping
-        As :meth:`~structsvm.live.demo.session.Session.page` gives it.
-    """
+    """Return the page on which a visitor searches."""
     world = session.world
     assert world is not None
     query = page["query"]
@@ -118,14 +111,7 @@ def search_page(session: Session, page: Mapping[str, Any]) -> str:
 
 
 def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
-    """Return what stands in the frame beside the search: the verdict as it forms.
-
-    Parameters
-    ----------
-    session : Session
-    found : mapping
-        The report of the current experiment.
-    """
+    """Return what stands in the frame beside the search: the verdict as it forms."""
     verdict = found["verdict"]
     winner = verdict["winner"]
     pieces = [f"<p>{badge('not decided') if winner is None else badge(f'decided: {winner}', 'good')}</p>"]
@@ -158,16 +144,7 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
 
 
 def train_page(session: Session, *, waiting: int, problem: str = "") -> str:
-    """Return the page on which a ranker is trained from clicks.
-
-    Parameters
-    ----------
-    session : Session
-    waiting : int
-        Impressions that are closed, for the button.
-    problem : str
-        Why nothing was trained.
-    """
+    """Return the page on which a ranker is trained from clicks."""
     world = session.world
     assert world is not None
     button = (

@@ -30,30 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Session:
-    """One demo.
-
-    Parameters
-    ----------
-    service : Service
-    random_state : int, default=0
-        Of the world and of the simulated visitors.
-    window_s : float, default=20
-    visits_per_s : float, default=25.0
-
-    Attributes
-    ----------
-    world : World or None
-        None while it is made.
-    problem : str or None
-        Why the demo cannot start.
-    stage : str
-        A key of ``STAGES``.
-    visitors : bool
-        Whether simulated visitors search.
-    visits : int
-        Of theirs so far.
-    trainings : list of ClickTraining
-    """
+    """The world, simulated visitors and experiments of one demo; ``world`` is None while it is made."""
 
     def __init__(
         self,
@@ -121,13 +98,7 @@ class Session:
         return [stage for stage in STAGES if stage != "contenders" or self.trainings]
 
     async def page(self, rng: np.random.Generator | None = None, stage: str | None = None) -> dict[str, Any]:
-        """Return a list for a random image: ``{"query", "documents", "token"}``.
-
-        Raises
-        ------
-        Refused
-            While the world is being made.
-        """
+        """Return a list for a random image: ``{"query", "documents", "token"}``."""
         if self.world is None:
             raise Refused(503, "not_ready", "the demo is being prepared", 1)
         rng = np.random.default_rng() if rng is None else rng
@@ -176,13 +147,7 @@ class Session:
                 await asyncio.sleep(1.0)
 
     async def train(self) -> ClickTraining:
-        """Train a ranker from the closed impressions of the first experiment, and let it compete.
-
-        Raises
-        ------
-        Refused
-            If there are no clicks yet.
-        """
+        """Train a ranker from the closed impressions of the first experiment, and let it compete."""
         if self.world is None:
             raise Refused(503, "not_ready", "the demo is being prepared", 1)
         async with self._training:

@@ -35,18 +35,7 @@ _JITTER = 0.2
 
 @dataclass(frozen=True)
 class ClickTraining:
-    """What was learned from clicks.
-
-    Attributes
-    ----------
-    name : str
-    n_impressions, n_clicks : int
-        Of the log.
-    looks : tuple of float
-        How often users look at each position.
-    estimated : bool
-        Whether the log told it; else every position counts alike.
-    """
+    """What was learned from clicks."""
 
     name: str
     n_impressions: int

@@ -20,25 +20,13 @@ NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Query:
-    """What a client asked for, read from the body of its request.
+    """What a client asked for, read from the body of its request."""
 
-    Attributes
-    ----------
-    first : int
-        Documents before the page.
-    size : int
-        Documents on the page, at most.
-    text : str or None
-        What the user typed, where the body says so.
-    obstacle : str or None
-        Why the list must be production's: ``"sort"`` (the user chose an order), ``"page"`` (a cursor), ``"group"``
-        (documents come in groups), ``"count"`` (no documents are asked for); None where it may be interleaved.
-    """
-
-    first: int
+    first: int  # documents before the page
     size: int
-    text: str | None = None
+    text: str | None = None  # what the user typed
     obstacle: str | None = None
+    """Why the list must be production's: "sort", "page" (a cursor), "group" or "count" (no documents wanted)."""
 
 
 class UnusableAnswer(Exception):
@@ -61,13 +49,7 @@ class UnusableAnswer(Exception):
 
 
 def at_path(value: Any, path: str) -> Any:
-    """Return what stands at a dotted path of nested objects, None where there is nothing.
-
-    Examples
-    --------
-    >>> at_path({"_source": {"sku": "a7"}}, "_source.sku"), at_path({"_source": 3}, "_source.sku")
-    ('a7', None)
-    """
+    """Return what stands at a dotted path of nested objects, None where there is nothing."""
     for key in path.split("."):
         if not isinstance(value, Mapping):
             return None
@@ -76,13 +58,7 @@ def at_path(value: Any, path: str) -> Any:
 
 
 def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested objects as one; where both have a value, that of ``second`` stands.
-
-    Examples
-    --------
-    >>> merged_mappings({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}, "a": 4})
-    {'a': 4, 'b': {'c': 2, 'd': 3}}
-    """
+    """Return nested objects as one; where both have a value, that of ``second`` stands."""
     result = dict(first)
     for key, value in second.items():
         old = result.get(key)
@@ -92,13 +68,7 @@ def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict
 
 
 def page_number(name: str, value: Any, default: int) -> int:
-    """Return a count of documents from a request.
-
-    Raises
-    ------
-    BadInput
-        Unless it is a whole number from 0 to 10,000; Solr's parameters may be strings of digits.
-    """
+    """Return a count of documents from a request: 0 to 10,000, for Solr also as text; else raise BadInput."""
     if value is None:
         return default
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 6:

@@ -71,13 +71,7 @@ class Caller:
         parameters: str = "",
         most: float = float("inf"),
     ) -> Raw:
-        """Return the answer to a body, of at most ``most`` bytes.
-
-        Raises
-        ------
-        UnusableAnswer
-            ``"timeout"``, ``"unreachable"``, or ``"junk"`` for an answer that is too long.
-        """
+        """Return the answer to a body, of at most ``most`` bytes."""
         # httpx would replace the parameters of an address by an empty mapping
         url = str(httpx.URL(engine.url).copy_merge_params(engine.params)) if engine.params else engine.url
         if parameters:

@@ -34,7 +34,6 @@ class Dialect(Protocol):
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]: ...
     def query(self, body: Mapping[str, Any]) -> Any: ...
     def documents(self, answer: Mapping[str, Any]) -> Any: ...
-    def with_documents(self, production: Any, chosen: Any, ids: Any) -> dict[str, Any]: ...
     def merge(self, production: Any, others: Any, chosen: Any, ids: Any) -> dict[str, Any]: ...
     def named(self, answer: Any, query_id: str | None) -> dict[str, Any]: ...
 
@@ -260,18 +259,7 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
 
 
 def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
-    """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as of :func:`check`.
-
-    Examples
-    --------
-    >>> shop = {"kind": "opensearch", "url": "http://10.0.0.1:9200/shop/_search"}
-    >>> moved = shop | {"url": "http://10.0.0.2:9200/shop/_search"}
-    >>> used = {"old": {"engine": "shop"}}
-    >>> engine_hashes(used, {"shop": shop}) == engine_hashes(used, {"shop": moved})
-    True
-    >>> engine_hashes(used, {"shop": shop}) == engine_hashes(used, {"shop": shop | {"body": {"boost": 2}}})
-    False
-    """
+    """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as of :func:`check`."""
     check(engines, tables)
     known = engines_of(tables)
     return {ranker: known[table["engine"]].for_ranker(table).hash() for ranker, table in engines.items()}

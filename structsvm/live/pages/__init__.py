@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from structsvm.live.app import endpoint
+from structsvm.live.endpoints import endpoint
 from structsvm.live.openapi import document
 from structsvm.live.pages.experiment import experiment_page
 from structsvm.live.pages.overview import overview_page

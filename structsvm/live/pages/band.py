@@ -25,25 +25,7 @@ def band_over_time(
     second: str,
     explained: bool = True,
 ) -> str:
-    """Return a chart: above 0 speaks for ``first``, below for ``second``; decided where 0 is outside of the band.
-
-    Parameters
-    ----------
-    n : sequence of float
-        Impressions closed at each point, ascending.
-    mean, lower, upper : sequence of float
-        Per point; a None is left out.
-    first, second : str
-        Names of the rankers.
-    explained : bool, default=True
-        Whether to say what the band means; else only whom each side speaks for.
-
-    Examples
-    --------
-    >>> chart = band_over_time([10, 100], [0.1, 0.2], [-0.5, 0.1], [0.7, 0.3], first="a", second="b")
-    >>> "speaks for a" in chart, chart.count("<svg")
-    (True, 1)
-    """
+    """Return a chart: above 0 speaks for ``first``, below for ``second``; decided where 0 is outside of the band."""
     least = max(n, default=0) / 10**_DECADES
     points = [
         (float(a), float(b), float(low), float(high))

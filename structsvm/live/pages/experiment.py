@@ -19,17 +19,7 @@ MOST_CHARTS = 6
 
 
 def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | None = 10) -> str:
-    """Return the page ``/e/{key}``.
-
-    Parameters
-    ----------
-    one : mapping
-        As :meth:`~structsvm.live.service.Service.report` gives it.
-    now_ms : float
-        The server's clock.
-    refresh : int, optional
-        Seconds after which a browser loads the page again.
-    """
+    """Return the page ``/e/{key}``."""
     experiment = one["experiment"]
     figures = [("impressions counted", count(one["n_impressions"]))]
     if not one.get("bandit"):

@@ -45,13 +45,7 @@ def navigation(links: list[tuple[str, str]], here: str) -> str:
 
 
 def address(key: str) -> str:
-    """Return the address of an experiment's page.
-
-    Examples
-    --------
-    >>> address("shop/new")
-    '/e/shop%2Fnew'
-    """
+    """Return the address of an experiment's page."""
     return f"/e/{quote(key, safe='')}"
 
 
@@ -70,26 +64,14 @@ def facts(pairs: list[tuple[str, str]]) -> str:
 
 
 def count(n: float | None) -> str:
-    """Return a number of things.
-
-    Examples
-    --------
-    >>> count(12345), count(None), count(2.5)
-    ('12,345', '–', '2.5')
-    """
+    """Return a number of things."""
     if n is None or not math.isfinite(n):
         return "–"
     return f"{n:,.0f}" if float(n).is_integer() else f"{n:,.3g}"
 
 
 def percent(share: float | None) -> str:
-    """Return a share as percent.
-
-    Examples
-    --------
-    >>> percent(0.0123), percent(0.5), percent(None)
-    ('1.2 %', '50 %', '–')
-    """
+    """Return a share as percent."""
     if share is None or not math.isfinite(share):
         return "–"
     return f"{100 * share:.2g} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
@@ -101,13 +83,7 @@ def share_of(part: float, whole: float) -> str:
 
 
 def ago(then_ms: float | None, now_ms: float) -> str:
-    """Return how long ago something was.
-
-    Examples
-    --------
-    >>> ago(0, 90_000), ago(0, 5_000), ago(None, 0), ago(0, 7_300_000)
-    ('2 min ago', '5 s ago', 'never', '2 h ago')
-    """
+    """Return how long ago something was."""
     if then_ms is None:
         return "never"
     seconds = max(0.0, (now_ms - then_ms) / 1000)
@@ -119,11 +95,5 @@ def ago(then_ms: float | None, now_ms: float) -> str:
 
 
 def moment(ms: float | None) -> str:
-    """Return a time of the server's clock, in UTC.
-
-    Examples
-    --------
-    >>> moment(1767225600123)
-    '2026-01-01 00:00:00 UTC'
-    """
+    """Return a time of the server's clock, in UTC."""
     return "–" if ms is None else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -13,17 +13,7 @@ __all__ = ["overview_page", "state_badges"]
 
 
 def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refresh: int | None = 10) -> str:
-    """Return the page ``/``.
-
-    Parameters
-    ----------
-    reports : sequence of mapping
-        As :meth:`~structsvm.live.service.Service.report` gives them.
-    now_ms : float
-        The server's clock.
-    refresh : int, optional
-        Seconds after which a browser loads the page again.
-    """
+    """Return the page ``/``."""
     failed = [one["experiment"]["key"] for one in reports if "verdict" not in one]
     reports = [one for one in reports if "verdict" in one]
     cards = [_card(one, now_ms) for one in reports]

@@ -62,18 +62,7 @@ def version_of(connection: Connection) -> int | None:
 
 
 def migrate(connection: Connection) -> tuple[int | None, int]:
-    """Bring a store to the present schema within one transaction, which the caller commits.
-
-    Returns
-    -------
-    before, after : int
-        Versions; None for a store that was empty.
-
-    Raises
-    ------
-    ValueError
-        For a store of a later release.
-    """
+    """Bring a store to the present schema in the caller's transaction; return the versions before and after."""
     before = version_of(connection)
     if before is None:
         schema.tables.create_all(connection)

@@ -61,24 +61,7 @@ def connector(url: str) -> Callable[[], HotConnection]:
 
 
 def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
-    """Make the tables of an empty store, or check that it has the present schema.
-
-    Parameters
-    ----------
-    url : str
-    upgrade : bool, default=False
-        Bring an older store to the present schema.
-
-    Returns
-    -------
-    before, after : int
-        Versions of the schema; None for a store that was empty.
-
-    Raises
-    ------
-    ValueError
-        For a store that is not there, is of another program, or has an older schema without ``upgrade``.
-    """
+    """Make the tables of an empty store, or check (or ``upgrade``) the schema; return its versions before and after."""
     path = _path(url)
     if path is not None:
         _make_file(path)

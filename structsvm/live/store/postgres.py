@@ -44,17 +44,7 @@ def engines(url: str) -> tuple[Engine, Engine]:
 
 
 class PostgresConnection:
-    """The hot inserts.
-
-    Parameters
-    ----------
-    url : str
-
-    Raises
-    ------
-    StoreDown
-        If nobody answers there.
-    """
+    """The hot inserts."""
 
     def __init__(self, url: str) -> None:
         import psycopg

@@ -64,19 +64,9 @@ class HotConnection(Protocol):
     """A connection for the two inserts that most requests make, of one thread."""
 
     def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
-        """Store all in one transaction that is on disk when this returns.
+        """Return what was stored before of each impression (None: it is new), and the fate of each click.
 
-        Returns
-        -------
-        list
-            For each impression None, or what was stored under its id before.
-        list
-            For each click one of ACCEPTED, DUPLICATE, LATE and GONE.
-
-        Raises
-        ------
-        StoreDown
-            Then nothing is stored.
+        All is stored in one transaction, which is on disk by then; or StoreDown is raised.
         """
         ...
 

@@ -72,18 +72,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 class SqliteConnection:
-    """The hot inserts.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it must be there.
-
-    Raises
-    ------
-    StoreDown
-        If it cannot be opened.
-    """
+    """The hot inserts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput, check_positive, check_whole
-from structsvm.common.portable.elementary import log
+from structsvm.common.portable.elementary import log, power
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
@@ -106,8 +106,8 @@ class MergeRUCB(SavedState):
         self.delta = check_positive("delta", delta)
         self.size = check_whole("size", size, 2)
         self.order = None if order is None else self._checked_order("order", order)
-        power = 2 * alpha - 1
-        self.offset = ((4 * alpha - 1) * self.n_arms**2 / (power * delta)) ** (1 / power)  # C(delta)
+        p = 2 * alpha - 1
+        self.offset = float(power((4 * alpha - 1) * self.n_arms**2 / (p * delta), 1 / p))  # C(delta)
         self.t = 0
         self.stage = 1
         # without an order given the first duel draws one; until then the batches only have the right sizes

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_positive
-from structsvm.common.portable.elementary import log
+from structsvm.common.portable.elementary import log, power
 from structsvm.online.bandits.policy import Duel, check_arms, pair_indices, record_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
 
@@ -53,7 +53,9 @@ class RMED1(SavedState):
 
     def __init__(self, n_arms: int, *, margin: float | None = None) -> None:
         self.n_arms = check_arms(n_arms)
-        self.margin = 0.3 * self.n_arms**1.01 if margin is None else check_positive("margin", margin)
+        self.margin = (
+            0.3 * float(power(self.n_arms, 1.01)) if margin is None else check_positive("margin", margin)
+        )
         self.t = 0
         self.wins = np.zeros((self.n_arms, self.n_arms))
         self.waiting = list(range(self.n_arms))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import check_number
+from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.record import (
     Shown,
@@ -116,7 +117,7 @@ class Probabilistic:
         posterior = np.empty((n, min(length, m)))
         for k in range(posterior.shape[1]):
             behind = np.maximum(ranks / ranks[:, left].min(axis=1, keepdims=True), 1.0)
-            weight = np.where(left, behind**-self.tau, 0.0)
+            weight = np.where(left, power(behind, -self.tau), 0.0)
             weight /= weight.sum(axis=1, keepdims=True)
             column = choose((weight.sum(axis=0) / n).tolist())
             posterior[:, k] = weight[:, column] / weight[:, column].sum()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.credit_shares import share_of_largest
 from structsvm.online.interleaving.record import (
@@ -73,13 +74,13 @@ class SOSM:
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the difference in credit per click of each pair, as a share of the largest possible, (n, n)."""
-        places = np.arange(1, len(shown.documents) + 1) ** -3.0
+        places = power(np.arange(1, len(shown.documents) + 1), -3)
         largest = float((places[0] - places[-1]) / places.sum())
         return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), largest)
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         documents, _ = draft(rankings, length, choose)
-        by_place = np.arange(1, len(documents) + 1) ** -3.0
+        by_place = power(np.arange(1, len(documents) + 1), -3)
         by_place /= by_place.sum()
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):

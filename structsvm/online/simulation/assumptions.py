@@ -82,7 +82,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
     degree = beats.sum(axis=1)
     mean = matrix.mean(axis=1)
     winner = condorcet_winner(matrix)
-    order = np.argsort(-degree)
+    order = np.argsort(-degree, kind="stable")
     total = bool((degree[order] == np.arange(k - 1, -1, -1)).all())
     strong = triangle = gamma = gap = None
     if total:

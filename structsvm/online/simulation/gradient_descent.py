@@ -18,6 +18,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.machine import count_threads
 from structsvm.common.portable import elementary
 from structsvm.common.portable.compiled import exp, log2
+from structsvm.common.portable.elementary import exp2
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
@@ -144,7 +145,9 @@ def descend(
     check_choice("method", method, METHODS)
     steps, d = check_whole("horizon", horizon, floats=True), check_whole("dimension", dimension)
     radius = check_positive("radius", radius)
-    delta = steps**-0.25 * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
+    delta = (
+        1 / np.sqrt(np.sqrt(steps)) * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
+    )
     gamma = radius / np.sqrt(steps)
     grid = time_grid(times, steps)
     streams = run_streams(seed, n_runs)
@@ -261,7 +264,7 @@ def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
     check_whole("k", k)
     dense = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     X = np.ascontiguousarray(dense, dtype=np.float64)
-    gains = 2.0 ** np.maximum(data.y, 0) - 1
+    gains = exp2(np.maximum(data.y, 0)) - 1
     ideal = np.zeros(len(data.offsets) - 1)
     for q, (a, b) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         best = np.sort(gains[a:b])[::-1][:k]

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.portable.arrays import dot, products
-from structsvm.common.portable.elementary import log2
+from structsvm.common.portable.elementary import exp2, log2
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, compare_pairs
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
@@ -106,7 +106,7 @@ def rank_queries(
 
 def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
     """Return NDCG@k of each ranker for each query, gain ``2^grade - 1``; 0 if no document has a grade above 0."""
-    gains = 2.0**ranked.grades - 1
+    gains = exp2(ranked.grades) - 1
     table = np.zeros((ranked.n_rankers, ranked.n_queries))
     for q, (a, b) in enumerate(zip(ranked.offsets[:-1], ranked.offsets[1:], strict=True)):
         depth = min(k, b - a)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice
+from structsvm.common.portable.elementary import expit
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.protocols import Float
 
@@ -141,8 +142,6 @@ def _linear(difference: Float) -> Float:
 
 
 def _logistic(difference: Float) -> Float:
-    from scipy.special import expit
-
     return np.asarray(expit(difference))
 
 

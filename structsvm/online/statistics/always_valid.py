@@ -21,16 +21,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_fraction
+from structsvm.common.portable.arrays import dot, products
+from structsvm.common.portable.elementary import exp, log, log1p
 from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
 
 __all__ = ["ConfidenceSequence", "confidence_sequence", "outcomes_needed"]
 
-_SHARES = 0.9 * 0.5 ** np.arange(12)
+_SHARES = np.ldexp(0.9, -np.arange(12))
 """Shares of the capital that are bet. The best is near mean / variance, which a few million outcomes resolve to
 0.0005."""
 
-_LOG_WEIGHT = -np.log(2 * len(_SHARES))
+_LOG_WEIGHT = -log(2 * len(_SHARES))
 _BLOCK = 1 << 15
 """Most different outcomes per block of a table, so that tables stay small."""
 
@@ -132,7 +134,7 @@ def confidence_sequence(
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
         raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
     intervals = np.array([_interval(values[:t], alpha) for t in at])
-    p = np.exp(-np.maximum([_log_capital(*_counted(values[:t]), 0.5) for t in at], 0.0))
+    p = exp(-np.maximum([_log_capital(*_counted(values[:t]), 0.5) for t in at], 0.0))
     mean = values.cumsum()[at - 1] / at
     return ConfidenceSequence(at, mean, intervals[:, 0], intervals[:, 1], p, alpha)
 
@@ -163,9 +165,7 @@ def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
     181
     """
     values = check_outcomes(outcomes)
-    return _crossing(
-        np.array([np.log1p(sign * c * values).mean() for c in _SHARES for sign in (1, -1)]), alpha
-    )
+    return _crossing(np.array([log1p(sign * c * values).mean() for c in _SHARES for sign in (1, -1)]), alpha)
 
 
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
@@ -179,7 +179,7 @@ def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> 
     (0.083..., 0.314..., 4.2...e-06)
     """
     unit = (1 + values) / 2
-    p = float(np.exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
+    p = float(exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
     return *_counted_interval(unit, counts, alpha), p
 
 
@@ -192,7 +192,8 @@ def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> fl
     181
     """
     n = counts.sum()
-    growth = np.array([np.log1p(sign * c * values) @ counts / n for c in _SHARES for sign in (1, -1)])
+    bets = np.stack([_SHARES, -_SHARES], axis=1).reshape(-1, 1)
+    growth = products(log1p(bets * values), counts) / n
     return _crossing(growth, alpha)
 
 
@@ -214,8 +215,8 @@ def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> 
     array([10.3 ,  8.02])
     """
     bets = np.concatenate([_SHARES, -_SHARES])[:, None]
-    before = np.log1p(bets * values) @ counts
-    return np.asarray(_log_sum(before[:, None] + np.log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
+    before = products(log1p(bets * values), counts)
+    return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
 
 
 def _crossing(growth: Float, alpha: float) -> float:
@@ -225,8 +226,8 @@ def _crossing(growth: Float, alpha: float) -> float:
     from scipy.optimize import brentq
 
     # upper end: where the best share alone crosses
-    upper = (-np.log(alpha) - _LOG_WEIGHT) / growth.max()
-    excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + np.log(alpha)  # noqa: E731
+    upper = (-log(alpha) - _LOG_WEIGHT) / growth.max()
+    excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + log(alpha)  # noqa: E731
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
@@ -243,8 +244,8 @@ def _interval(values: Float, alpha: float) -> tuple[float, float]:
 
 def _counted_interval(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float]:
     """Return the same of distinct values and their counts."""
-    mean = float(np.clip(unit @ counts / counts.sum(), 0.0, 1.0))
-    threshold = -np.log(alpha)
+    mean = float(np.clip(dot(unit, counts) / counts.sum(), 0.0, 1.0))
+    threshold = -log(alpha)
     # at the sample mean no bet has gained, so it is inside; towards 0 and 1 the capital grows
     bounds = []
     for outside in (0.0, 1.0):
@@ -265,12 +266,12 @@ def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
     above, below = np.zeros(len(_SHARES)), np.zeros(len(_SHARES))
     for start in range(0, len(unit), _BLOCK):
         u, n = unit[start : start + _BLOCK], counts[start : start + _BLOCK]
-        above += np.log1p(c * (u / mean - 1)) @ n
-        below += np.log1p(c * ((1 - u) / (1 - mean) - 1)) @ n
+        above += products(log1p(c * (u / mean - 1)), n)
+        below += products(log1p(c * ((1 - u) / (1 - mean) - 1)), n)
     return float(_log_sum(np.concatenate([above, below])) + _LOG_WEIGHT)
 
 
-def _log_sum(log: Float) -> Any:
+def _log_sum(logs: Float) -> Any:
     """Return the logarithm of the sum of exponentials over the first axis."""
-    largest = log.max(axis=0)
-    return largest + np.log(np.exp(log - largest).sum(axis=0))
+    largest = logs.max(axis=0)
+    return largest + log(exp(logs - largest).sum(axis=0))

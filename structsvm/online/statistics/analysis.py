@@ -465,7 +465,7 @@ class Measured:
         if self.clusters is None or self.met is None:
             return self.clusters
         _, first, number = np.unique(self.clusters[self.met[k]], return_index=True, return_inverse=True)
-        return np.asarray(np.argsort(np.argsort(first))[number], dtype=np.int64)
+        return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[number], dtype=np.int64)
 
 
 def measure(log: CreditedLog, *, random_state: int = 0) -> Measured:

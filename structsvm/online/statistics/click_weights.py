@@ -15,6 +15,7 @@ import numpy as np
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.arrays import Damaged, read_json
 from structsvm.common.files import read_text, replacing
+from structsvm.common.portable.arrays import products
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
@@ -191,7 +192,7 @@ def _held_out(rows: Float, learner: Callable[[Float], Float]) -> float:
     delta = np.empty(len(rows))
     for half in (0, 1):
         try:
-            scores = rows[half::2] @ learner(rows[1 - half :: 2])
+            scores = products(rows[half::2], learner(rows[1 - half :: 2]))
         except ValueError:  # half of the queries are too few to learn from
             return np.inf
         delta[half::2] = scores / (scores.std() or 1.0)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.lazy import labelled
+from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving import (
     SOSM,
     Interleaver,
@@ -22,7 +23,6 @@ from structsvm.online.interleaving import (
     TeamDraft,
 )
 from structsvm.online.interleaving.record import signs
-from structsvm.online.statistics.ordinary_lines import Record
 from structsvm.protocols import Float
 
 __all__ = [
@@ -49,6 +49,22 @@ _TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
 )
 _ENTRIES = 1 << 22
 """Most numbers per table: probabilistic credit needs one per impression and pair of rankers."""
+
+
+class Record:
+    """The evidence of a shown list, shared by impressions of equal lists; ``unchecked``: it may be out of range."""
+
+    __slots__ = ("bound", "documents", "evidence", "said", "unchecked")
+
+    def __init__(
+        self,
+        documents: tuple[Any, ...],
+        evidence: tuple[tuple[Any, ...], ...],
+        bound: float,
+        unchecked: bool = False,
+    ) -> None:
+        self.documents, self.evidence, self.bound, self.unchecked = documents, evidence, bound, unchecked
+        self.said = hash((documents, evidence))
 
 
 class Rows(NamedTuple):
@@ -225,7 +241,7 @@ def _credit_alike(
         if beyond_bound(spread, largest).any():
             return None
     else:
-        by_place = np.arange(1, values.shape[2] + 1) ** -3.0
+        by_place = power(np.arange(1, values.shape[2] + 1), -3)
         largest = np.full(len(records), (by_place[0] - by_place[-1]) / by_place.sum())
     # as ``share_of_largest``
     outcome = np.zeros((len(records), len(i)))

@@ -6,10 +6,13 @@ are stacked. The learned ``w`` is then the test statistic ``psi_new @ w`` of a n
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_number
+from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
 from structsvm.protocols import Float
 
 __all__ = ["inverse_rank_test", "inverse_z_test", "max_mean_difference"]
@@ -88,12 +91,14 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     rows = _rows(psi)
     total = rows.sum(axis=0)
     _length(total)
-    sigma = rows.T @ rows + _ridge(ridge) * np.eye(rows.shape[1])
-    from scipy.linalg import pinvh
+    sigma = matmul(rows.T, rows) + _ridge(ridge) * np.eye(rows.shape[1])
+    if ridge:
+        w = solve(sigma, total)
+    else:  # sigma may be singular; total lies in its range
+        from scipy.linalg import pinvh
 
-    # the pseudoinverse solves the system exactly, as total lies in the range of sigma
-    w = pinvh(sigma) @ total
-    return np.asarray(w / np.sqrt(total @ w))
+        w = products(pinvh(sigma), total)
+    return np.asarray(w / math.sqrt(dot(total, w)))
 
 
 def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
@@ -153,7 +158,7 @@ def _never_wrong(rows: Float) -> bool:
 
 
 def _length(total: Float) -> float:
-    length = float(np.linalg.norm(total))
+    length = norm(total)
     if length == 0:
         raise BadInput("psi", "the queries sum to zero, so no weights make the better ranker win")
     return length

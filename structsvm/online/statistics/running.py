@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice, check_fraction, check_positive
+from structsvm.common.portable.arrays import dot
+from structsvm.common.portable.elementary import exp, log
 from structsvm.online.statistics.always_valid import counted_needed, counted_sequence, log_capitals
 from structsvm.online.statistics.analysis import (
     Analysis,
@@ -140,7 +142,7 @@ class RunningStatistics:
 
     def p_values(self) -> list[float]:
         """The smallest always-valid p-value so far of each pair of rankers, corrected for their number (Holm)."""
-        return list(CORRECTIONS["holm"]([math.exp(-pair.peak) for pair in self._pairs]).tolist())
+        return list(CORRECTIONS["holm"](exp([-pair.peak for pair in self._pairs])).tolist())
 
     def sequences(self) -> list[tuple[float, float, float, float]]:
         """Return mean, always-valid interval and corrected p-value of each pair, as :meth:`analysis` has them."""
@@ -149,7 +151,7 @@ class RunningStatistics:
         for pair in self._pairs:
             values, counts = _table(pair.cells)
             lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
-            found.append((float(values @ counts) / int(counts.sum()), bound * lower, bound * upper, p))
+            found.append((dot(values, counts) / int(counts.sum()), bound * lower, bound * upper, p))
         corrected = CORRECTIONS["holm"]([one[3] for one in found]).tolist()
         return [(*one[:3], p) for one, p in zip(found, corrected, strict=True)]
 
@@ -282,14 +284,14 @@ class RunningStatistics:
 
     def _add_pair(self, pair: _Pair, values: Float, outcome: Float) -> None:
         before, counts = _table(pair.cells)
-        log = log_capitals(before / self.bound, counts, values / self.bound)
-        best = int(np.argmax(log))
-        sums = (before @ counts if len(before) else 0.0) + values.cumsum()
-        if log[best] > pair.peak:
-            pair.peak, pair.peak_n = float(log[best]), self.n_impressions + best + 1
+        capital = log_capitals(before / self.bound, counts, values / self.bound)
+        best = int(np.argmax(capital))
+        sums = dot(before, counts) + values.cumsum()
+        if capital[best] > pair.peak:
+            pair.peak, pair.peak_n = float(capital[best]), self.n_impressions + best + 1
             pair.peak_sign = int(np.sign(sums[best]))
         if pair.crossed_n is None:
-            above = np.flatnonzero(log >= -math.log(self.alpha))
+            above = np.flatnonzero(capital >= -log(self.alpha))
             if above.size:
                 pair.crossed_n = self.n_impressions + int(above[0]) + 1
         for value, count in zip(*np.unique(values, return_counts=True), strict=True):
@@ -320,8 +322,8 @@ class RunningStatistics:
     def _figures(self, pair: _Pair, bound: float, power: float, level: float) -> PairFigures:
         values, counts = _table(pair.cells)
         n = int(counts.sum())
-        mean = float(values @ counts) / n
-        square = float((values - mean) ** 2 @ counts)
+        mean = dot(values, counts) / n
+        square = dot((values - mean) ** 2, counts)
         error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
         results = {"z": _mean_result(mean, error * math.sqrt((n - 1) / n), n, False)}
         results["t"] = _mean_result(mean, error, n, True)
@@ -374,7 +376,7 @@ def _wilcoxon(values: Float, counts: NDArray[np.int64]) -> TestResult:
     alike = np.bincount(which, counts[own], minlength=len(size))
     rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
     n = int(counts[own].sum())
-    W, variance = float(np.sign(values[own]) * rank @ counts[own]), float(rank**2 @ counts[own])
+    W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
     z = W / math.sqrt(variance) if n else 0.0
     return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
+from structsvm.common.portable.elementary import log
 from structsvm.online.statistics.significance import (
     DECIMALS,
     TESTS,
@@ -72,8 +73,8 @@ class SampleSizeCurve:
         k = int(reached[0])
         if k == 0:
             return float(self.sizes[0])
-        above, below = np.log(np.maximum(self.p_values[[k - 1, k]], 1e-300))
-        share = (above - np.log(target)) / (above - below)
+        above, below = log(np.maximum(self.p_values[[k - 1, k]], 1e-300))
+        share = (above - log(target)) / (above - below)
         return float(self.sizes[k - 1] + share * (self.sizes[k] - self.sizes[k - 1]))
 
 

@@ -33,24 +33,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Task:
-    """Data of a task, with its baselines.
-
-    Attributes
-    ----------
-    title, description : str
-    train, test : QueryData
-    baselines : dict of name -> scores of the test rows
-        Rankings without learned weights; the others are compared with the first.
-    relevance : float
-        Label from which a document is relevant.
-    scale : str
-        As in :class:`structsvm.StructuralRanker`.
-    shape : (int, int) or None
-        Shape of the features as an image.
-    pictures : Pictures or None
-    n_seen : int
-        Number of test queries that are also training queries.
-    """
+    """Data of a task, with its baselines."""
 
     title: str
     description: str

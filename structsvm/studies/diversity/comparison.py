@@ -33,25 +33,7 @@ WITH_LABELS = tuple(name for name, one in METHODS.items() if "labels" in signatu
 
 @dataclass(frozen=True, eq=False)
 class DiversityResult:
-    """Result of :func:`compare_methods`; dictionaries go by method, models first, arrays have an entry per set.
-
-    Attributes
-    ----------
-    labelled : LabelledSets
-        The sets that were measured on.
-    k : int
-        Number of documents chosen from each set.
-    models : dict of name -> SVMDiv
-        The methods that are models.
-    chosen : dict of name -> list of ndarray of int64
-        The rows chosen from each set, in order.
-    losses : dict of name -> ndarray, shape (n_sets,)
-        :func:`~structsvm.metrics.weighted_subtopic_loss`.
-    recalls : dict of name -> ndarray, shape (n_sets,)
-        :func:`~structsvm.metrics.subtopic_recall`.
-    alpha_ndcgs : dict of name -> ndarray, shape (n_sets,)
-        :func:`~structsvm.metrics.alpha_ndcg` at ``k``.
-    """
+    """Result of :func:`compare_methods`; dictionaries go by method, models first, arrays have an entry per set."""
 
     labelled: LabelledSets
     k: int

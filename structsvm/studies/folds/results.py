@@ -37,19 +37,7 @@ _KEPT_PROGRESS = 60
 
 @dataclass(frozen=True)
 class Measures:
-    """The measures, and the convention they follow.
-
-    Attributes
-    ----------
-    select : str
-        Measure that decides C on the validation part.
-    report : tuple of str
-        Measures of the test part; differences are tested in the first.
-    convention, relevance
-        As in :func:`structsvm.metrics.evaluate`.
-    selection : {"max", "one_se"}, default="max"
-        How it decides, see :func:`~structsvm.estimators.choosing_C.select_C`.
-    """
+    """The measures, and the convention they follow."""
 
     select: str = "map"
     report: tuple[str, ...] = ("map", "ndcg@10")
@@ -159,18 +147,7 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Results:
-    """Result of :func:`run`.
-
-    Attributes
-    ----------
-    methods : tuple of MethodResult
-    measures : Measures
-    folds : tuple of str
-    baseline : str
-        The method that others are compared with.
-    reused, computed : int
-        Numbers of cells found in the work folder and of cells trained now.
-    """
+    """Result of :func:`run`."""
 
     methods: tuple[MethodResult, ...]
     measures: Measures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def _stage(
     """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
     n_batches = len(sizes)
     horizon = times[-1]
-    limit = len(costs) / 2.0 ** state[2]
+    limit = len(costs) / math.ldexp(1.0, state[2])
     remaining = sizes.sum()
     while True:
         t = state[0] + 1
@@ -130,7 +131,7 @@ def _stage(
             if sizes[current] == 1:
                 if remaining <= limit:
                     state[2] += 1
-                    limit = len(costs) / 2.0 ** state[2]
+                    limit = len(costs) / math.ldexp(1.0, state[2])
                     if n_batches > 1 and remaining > 1:
                         return True
                 if remaining > 1:
@@ -198,6 +199,6 @@ def _stage(
         state[0] = t
         if remaining <= limit:
             state[2] += 1
-            limit = len(costs) / 2.0 ** state[2]
+            limit = len(costs) / math.ldexp(1.0, state[2])
             if n_batches > 1:
                 return True

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.portable.elementary import power
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled.multileaving import multileave
 from structsvm.online.interleaving.compiled.probabilistic import probabilistic
@@ -133,7 +134,7 @@ def compare_pairs(
     n_tasks = first.shape[0]
     wins, losses = np.zeros(n_tasks, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
     outcome = np.zeros(n_tasks)
-    decay = np.arange(1, np.diff(ranked.offsets).max() + 1, dtype=np.float64) ** -tau
+    decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
     def run(part: slice) -> None:
         task = first[part], second[part], counts[part], seeds[part]
@@ -288,7 +289,7 @@ class LiveComparisons:
         self._ranked = ranked
         self._method = method
         self.tables = _tables(ranked, clicks, length, 1)
-        self._decay = np.arange(1, np.diff(ranked.offsets).max() + 1, dtype=np.float64) ** -3.0
+        self._decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -3)
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
         """Return the outcome for two or more different rankers, as :class:`structsvm.protocols.World` defines it."""

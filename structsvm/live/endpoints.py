@@ -1,0 +1,156 @@
+"""What every endpoint does: who may call, what a body says, how answers and refusals are written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from structsvm.live.config import problem_of
+from structsvm.live.refused import Refused
+from structsvm.live.service import Service
+
+__all__ = ["as_json", "body_of", "endpoint", "fields_of", "is_allowed", "json_body", "refusal", "who"]
+
+T = TypeVar("T")
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+_FORWARDED = (
+    "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server",
+    "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip",
+)  # fmt: skip
+"""Headers of reverse proxies: who sends one is somewhere else."""
+
+
+def endpoint(
+    call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str | None, limited: bool = False
+) -> Endpoint:
+    """Return an endpoint that answers what ``call`` returns or raises; its key must allow ``scope`` (None: no key)."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            if scope is not None:
+                check_access(request, scope)
+            elif limited:
+                _check_rate(request)
+            found = await call(request)
+        except Refused as error:
+            return refusal(error)
+        except SQLAlchemyError:
+            return refusal(Refused(503, "store", "the store does not answer now", 1))
+        except ClientDisconnect:
+            return Response(status_code=400)
+        return found if isinstance(found, Response) else as_json(found)
+
+    return answer
+
+
+def check_access(request: Request, scope: str) -> None:
+    """Raise Refused unless the caller may; notes whose key it was."""
+    service: Service = request.app.state.service
+    if request.method not in ("GET", "HEAD"):
+        _check_origin(request, service)
+    if _is_local(request, service):
+        return
+    key = service.keys.allows(_authorization(request), scope)
+    if key is None:
+        raise Refused(
+            401, "key_needed", f"expected 'Authorization: Bearer sk_...' of a key with scope {scope}"
+        )
+    service.used(key)
+    request.state.key = key
+
+
+def _check_rate(request: Request) -> None:
+    """Raise Refused for an address that calls too often."""
+    service: Service = request.app.state.service
+    if _is_local(request, service):
+        return
+    given = _authorization(request)
+    if given is not None and (key := service.keys.allows(given, "click")) is not None:
+        service.used(key)
+        return
+    if not service.click_limit.allows("" if request.client is None else request.client.host):
+        raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
+
+
+def is_allowed(request: Request, scope: str) -> bool:
+    """Return whether a call may do what needs a scope, besides what its endpoint asks for."""
+    service: Service = request.app.state.service
+    return _is_local(request, service) or service.keys.allows(_authorization(request), scope) is not None
+
+
+def _is_local(request: Request, service: Service) -> bool:
+    """Return whether a call needs no key: the operator said so, and no reverse proxy let it in."""
+    return service.settings.keyless and not any(name in request.headers for name in _FORWARDED)
+
+
+def _authorization(request: Request) -> str | None:
+    given = request.headers.getlist("authorization")
+    if len(given) > 1:
+        raise Refused(400, "bad_authorization", "expected one header Authorization")
+    return given[0] if given else None
+
+
+def _check_origin(request: Request, service: Service) -> None:
+    """Raise Refused for a change that a page of another site makes a browser ask for."""
+    origin = request.headers.get("origin")
+    if origin is None or origin in service.settings.origins:
+        return
+    if origin.partition("://")[2] != request.headers.get("host"):
+        raise Refused(
+            403, "foreign_origin", "expected a request of this site, or an origin that the service allows"
+        )
+
+
+def who(request: Request) -> str:
+    """Return who calls, for the record of changes."""
+    return getattr(request.state, "key", "local")
+
+
+def refusal(error: Refused) -> Response:
+    """Return the answer to a call that was refused."""
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="structsvm live"'
+    body = {"error": {"code": error.code, "message": error.message}}
+    return Response(json.dumps(body), error.status, headers, "application/json")
+
+
+def as_json(value: Any, status: int = 200) -> Response:
+    """Return an answer of JSON."""
+    return Response(_ENCODE(value), status, None, "application/json")
+
+
+async def json_body(request: Request) -> Any:
+    """Return the JSON of a request's body; Refused for anything else."""
+    return await body_of(request, _ANYTHING)
+
+
+async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
+    """Return a request's body as its type; Refused, with the field that is wrong, for anything else."""
+    try:
+        return decoder.decode(await request.body())
+    except msgspec.ValidationError as error:
+        place, said = problem_of(error)
+        first = re.split(r"[.\[]", place)[0] or "json"
+        code = "unknown_field" if "unknown field" in said else f"bad_{first}"
+        raise Refused(422, code, f"{place or 'body'}: {said}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise Refused(422, "bad_json", "expected a body of JSON") from None
+
+
+def fields_of(body: Any) -> dict[str, Any]:
+    """Return the fields that a body has."""
+    given = {name: getattr(body, name) for name in body.__struct_fields__}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_ANYTHING = msgspec.json.Decoder(Any)
