@@ -163,7 +163,6 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
 
 def _count_constant(data: QueryData) -> int:
     """Return the number of features with one value in all rows.
-
     It reads blocks of rows, as a store may be larger than memory.
     """
     check_sparse(data.X)
