@@ -42,7 +42,7 @@ from structsvm.trainers.row_planes import (
     mix,
     rows_cache_size,
 )
-from structsvm.trainers.segment_search import FEWEST, LARGEST_FACTOR, best_length, between
+from structsvm.trainers.segment_search import FEWEST, best_length, between
 from structsvm.trainers.smoothed_planes import Planes, minimise
 
 __all__ = ["BlockDual", "PlaneKind", "cache_size", "dual_of", "frank_wolfe", "pays"]
@@ -158,7 +158,6 @@ def frank_wolfe(
         record.upper(primal, candidate)
         record.lower(state.value)
         gap = record.gap
-        started = not newton
         far_gap = _FAR if problem.n_queries >= FEWEST else _FAR_OF_FEW
         late = record.n_passes >= _PATIENCE and problem.n_features <= _WIDEST * problem.n_queries
         hard = gap > min(far_gap, _LITTLE * last) if pays(problem) else late
@@ -176,10 +175,6 @@ def frank_wolfe(
         record.passed()
         if newton and not record.done:
             candidate = between(problem, C, state.planes, record.w, centre)
-            if started:  # the first length may have been off by more than a sample is trusted to correct
-                shorter = between(problem, C, state.planes, record.w, np.zeros_like(centre))
-                if 0 < norm(shorter) < norm(record.w) / LARGEST_FACTOR:
-                    candidate = shorter
         else:
             halfway = not halfway and record.gap <= 3 * tol
             candidate = 0.5 * (candidate + state.w) if halfway else None

@@ -11,12 +11,12 @@ from structsvm.protocols import Float, Problem
 from structsvm.trainers.passes import sample
 from structsvm.trainers.smoothed_planes import Planes, Segment
 
-__all__ = ["FEWEST", "LARGEST_FACTOR", "best_length", "between", "flat"]
+__all__ = ["FEWEST", "best_length", "between", "flat"]
 
 FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
 
-LARGEST_FACTOR = 3.0
+_LARGEST_FACTOR = 3.0
 """Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
 as its end."""
 
@@ -64,7 +64,7 @@ def best_length(slope: Callable[[float], float]) -> float:
         before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
         if abs(factor - before) < 0.005:
             break
-    return factor if 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR else 1.0
+    return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
 
 
 def flat(start: float, slope: Callable[[float], float]) -> float:
