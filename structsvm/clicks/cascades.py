@@ -97,17 +97,7 @@ def _simulate(self: _Reader, sessions: ClickSessions, rng: Any = None) -> NDArra
 
 
 def _user(self: _Reader, query: Any) -> TableUser:
-    """Return the user of one query, as ``structsvm.online`` takes click models.
-
-    Parameters
-    ----------
-    query : int or str
-        Its id. The "grade" of a document is its number within the query, in the order of the cells.
-
-    Returns
-    -------
-    ClickModel
-    """
+    """Return the user of one query, as ``structsvm.online`` takes click models."""
     rows = rows_of_query(self._cells, query)
     n, longest = rows.shape[0], sessions_of(self._cells).longest
     # each document at each place: lists of one document each would all be at place 1
@@ -518,11 +508,9 @@ def read_until(offsets, clicked):
 
 @kernel
 def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
-    """Return the exact log-likelihood of each list, and expected looks, satisfaction and reading on.
-
-    Up to the last click every place was looked at. Below, ``none[k]`` is the probability of no click from ``k`` on,
-    given a look at ``k``.
-    """
+    """Return the exact log-likelihood of each list, and expected looks, satisfaction and reading on."""
+    # Up to the last click every place was looked at. Below, `none[k]` is the probability of no click from `k`
+    # on, given a look at `k`.
     n_lists = offsets.shape[0] - 1
     log_likelihood = np.zeros(n_lists)
     examined, content = np.zeros(clicked.shape[0]), np.zeros(clicked.shape[0])

@@ -66,12 +66,7 @@ class TableUser:
 
 
 def rows_of_query(cells: ClickCells, query: Any) -> Int:
-    """Return the rows of the query with this id; raise if the log has none.
-
-    Raises
-    ------
-    BadInput
-    """
+    """Return the rows of the query with this id; raise if the log has none."""
     at = np.flatnonzero(cells.query_ids == query)
     if at.shape[0] != 1:
         raise BadInput("query", "expected the id of a query of the log", value=query)

@@ -65,11 +65,6 @@ def click_weights(
     -------
     ClickWeights
 
-    Raises
-    ------
-    BadInput
-        Without clicks, or for a position without a propensity.
-
     Notes
     -----
     Joachims, Swaminathan & Schnabel (WSDM 2017); policy-aware: Oosterhuis & de Rijke (SIGIR 2020).

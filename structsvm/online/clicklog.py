@@ -268,13 +268,7 @@ class ClickLog:
 
     @classmethod
     def of(cls, impressions: Iterable[Impression]) -> ClickLog:
-        """A log of impressions in memory; those without feedback, and repeated ones, are left out and counted.
-
-        Raises
-        ------
-        ValueError
-            If none is left, or they are of different methods or rankers, or two with one id do not agree.
-        """
+        """A log of impressions in memory; those without feedback, and repeated ones, are left out and counted."""
         collected = _Collector("impression ", "skip")
         for number, impression in enumerate(impressions):
             collected.add(number, impression)
@@ -285,13 +279,7 @@ class ClickLog:
         return f"{self.source}{self.numbers[k] if self.numbers else k}"
 
     def clusters(self, by: str) -> list[Id]:
-        """The ``user`` or ``session`` of every impression.
-
-        Raises
-        ------
-        ValueError
-            If ``by`` is neither, or an impression has none.
-        """
+        """The ``user`` or ``session`` of every impression."""
         if by not in ("user", "session"):
             raise BadInput("cluster", "expected 'user' or 'session'", value=by)
         ids = [getattr(impression, by) for impression in self.impressions]

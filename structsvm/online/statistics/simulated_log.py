@@ -54,11 +54,6 @@ def simulate_log(
     Impression
         Clicks from the top, with made-up times (some seconds per place) and dwell times (longer on higher grades).
 
-    Raises
-    ------
-    ValueError
-        If the scores do not fit the data, or the grades do not fit the click model.
-
     Examples
     --------
     >>> from structsvm.online.users import CascadeModel
