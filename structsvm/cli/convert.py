@@ -105,7 +105,8 @@ def convert(
             convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
         _say(store, open_store(store))
         return
-    columns.pop("label", None)
+    if "label" in columns and columns["label"] is None:
+        del columns["label"]
     if columns:
         raise BadInput(next(iter(columns)), f"expected a table with it, got the text {source}")
     if source.is_dir():

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -100,14 +100,19 @@ class Table(Columns):
             "--features", help="Columns of the features in a table: a,b,c.", show_default="all other columns"
         ),
     ] = None
-    fill: Annotated[
-        float | None,
+    missing: Annotated[
+        str | None,
         typer.Option(
-            help="Value for missing features ('nan' in text, empty cells in tables). Without it they are an error."
+            "--fill",
+            metavar="NUMBER",
+            help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it. In "
+            "train also median: that of each feature, which predict uses too.",
         ),
     ] = None
 
     def __post_init__(self) -> None:
+        if self.missing not in (None, "median"):
+            _ = self.fill
         names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
             raise ValueError(
@@ -118,6 +123,20 @@ class Table(Columns):
     def names(self) -> tuple[str, ...] | None:
         """The columns of features; None for all others."""
         return None if self.features is None else tuple(name.strip() for name in self.features.split(","))
+
+    @property
+    def fill(self) -> float | None:
+        """The number that stands for missing features."""
+        if self.missing is None:
+            return None
+        try:
+            value = float(self.missing)
+            if not math.isfinite(value):
+                raise ValueError
+        except ValueError:
+            expected = "a number; train learns medians" if self.missing == "median" else "a finite number"
+            raise ValueError(f"--fill {self.missing}: expected {expected}") from None
+        return value
 
     def read(self, path: Path, **options: Any) -> QueryData:
         """Read a store, a table or LETOR text, as :func:`read_data` does."""
@@ -251,23 +270,25 @@ def read_data(
     path: Path,
     columns: Columns | None = None,
     *,
-    fill: float | None = None,
+    fill: float | Literal["keep"] | None = None,
     features: Sequence[str] | None = None,
     labels: bool = True,
     **options: Any,
 ) -> QueryData:
     """Read a store, a table (its ``columns``, or these ``features``), or text with ``options`` that are not None.
 
-    Without ``labels`` there need not be any.
+    Without ``labels`` there need not be any. With ``fill="keep"`` missing features are NaN.
     """
     from structsvm.readers import read_queries
+    from structsvm.readers.missing import read_missing
 
     named = (columns or Columns()).options(labels=labels)
     if is_table(check_input(path)):
         options = {"features": features}
-    given = {"fill": fill, **options}
+    given = {"fill": None if fill == "keep" else fill, **options}
+    read = read_missing if fill == "keep" else read_queries
     try:
-        return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
+        return read(path, **named, **{k: v for k, v in given.items() if v is not None})
     except BadInput as error:
         if error.argument == "/dev/stdin:1":  # perhaps the names of columns
             raise ValueError(f"{error}; the standard input is LETOR text, a table has to be a file") from None

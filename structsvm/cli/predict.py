@@ -29,6 +29,8 @@ from structsvm.cli.files import (
     read_data,
     write_lines,
 )
+from structsvm.cli.filling import fill_of, filled, kept_medians
+from structsvm.cli.tables import read_as_trained
 from structsvm.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -91,11 +93,14 @@ def predict(
             parts = predict_there(client, ranker, data, columns)
             write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
         return
+    fill = fill_of(ranker, columns)
     known = getattr(ranker, "feature_names_in_", None)
     names = None if known is None else tuple(map(str, known))
     if data.is_dir() or is_table(data):
-        rows = read_data(data, columns, fill=columns.fill, features=names, labels=False)
-        rows = by_name(rows, names, data)
+        if is_table(data) and names is not None:
+            rows = read_as_trained(data, columns, names, fill=fill, labels=False)
+        else:
+            rows = by_name(read_data(data, columns, fill=fill, labels=False), names, data)
         if rows.n_features != n_features:
             raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
     else:
@@ -103,13 +108,15 @@ def predict(
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
         sparse = False if dense else None
         rows = read_data(
-            data, columns, fill=columns.fill, labels=False, sparse=sparse, n_features=n_features, n_jobs=jobs
+            data, columns, fill=fill, labels=False, sparse=sparse, n_features=n_features, n_jobs=jobs
         )
         width = _width(rows.X)
         if width < n_features:
             note(
                 f"warning: {data}: features up to {width}, of the model's {n_features}; the others count as 0"
             )
+    if (values := kept_medians(ranker)) is not None and fill == "keep":
+        rows = filled(rows, values)
     with naming(data), warnings.catch_warnings():
         # they were read by name, or the data have none
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)

@@ -117,7 +117,9 @@ _EVERYWHERE = {
 """Options for arguments of the library that most commands can pass on, or that another command has."""
 
 
-_ARGUMENTS = {"jobs": "n_jobs", "seed": "random_state", "monotone": "monotone_constraints"}
+_ARGUMENTS = {
+    "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
+}  # fmt: skip
 """Arguments of the library that options have another name for."""
 
 
@@ -127,7 +129,8 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
     for name, hint in command.__annotations__.items():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, OptionInfo):
-                stated = [text for text in info.param_decls or () if text.startswith("--")]
+                declared = (info.default, *(info.param_decls or ()))  # typer keeps the first as a default
+                stated = [text for text in declared if isinstance(text, str) and text.startswith("--")]
                 options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
     return options
 
@@ -194,6 +197,11 @@ class GapProgress:
             self._bar.update(self._task, completed=min(1.0, math.log(gap) / math.log(self._tol)))
         self._bar.update(self._task, state=f"gap {gap:.1e} (to {self._tol:g}), pass {progress.n_passes}")
         return self.interrupted and math.isfinite(progress.primal)
+
+    def grown(self, n: int, n_trees: int) -> bool:
+        """Tell how many trees there are; return whether to grow no more."""
+        self._bar.update(self._task, completed=n / n_trees, state=f"tree {n} of {n_trees}")
+        return self.interrupted
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         if self.interrupted:

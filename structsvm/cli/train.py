@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +20,53 @@ from structsvm.cli.files import (
     keep_names,
     naming,
 )
+from structsvm.cli.filling import filled, medians
+from structsvm.cli.groups import Group
 from structsvm.cli.scales import Scale
 from structsvm.cli.signs import Monotone, read_signs
+from structsvm.cli.tables import read_with_categories
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
+
+
+@dataclass(frozen=True)
+class Trees(Group):
+    """Trees in place of a linear model."""
+
+    trees: Annotated[
+        bool,
+        typer.Option(
+            "--trees",
+            help="Grow boosted trees by LightGBM and weight their leaves, instead of the features. Features may be "
+            "missing.",
+        ),
+    ] = False
+    n_trees: Annotated[int | None, typer.Option(help="With --trees: their number.", show_default="300")] = (
+        None
+    )
+    n_leaves: Annotated[
+        int | None, typer.Option(help="With --trees: leaves of each tree.", show_default="15")
+    ] = None
+    seed: Annotated[int, typer.Option(help="With --trees: seed of their growth.")] = 0
+
+    def check(self, **refused: bool) -> bool:
+        """Return whether trees are asked for; raise for options that do not go together."""
+        for name, value in (("--n-trees", self.n_trees), ("--n-leaves", self.n_leaves)):
+            if value is not None and not self.trees:
+                raise ValueError(f"{name}: expected --trees with it")
+        reasons = {"monotone": "; the weights of leaves are bound to no order along a feature"}
+        for name in (name for name, given in refused.items() if given and self.trees):
+            raise ValueError(f"--{name}: expected a linear model, without --trees{reasons.get(name, '')}")
+        return self.trees
+
+    def ranker(self, loss: str, C: float, **options: Any) -> Any:
+        """Return the ranker, not fitted."""
+        from structsvm.estimators.tree import TreeRanker
+        from structsvm.studies.folds.peers import check_installed
+
+        check_installed("lightgbm")
+        sizes = {"n_trees": self.n_trees, "n_leaves": self.n_leaves}
+        given: Any = {name: value for name, value in sizes.items() if value is not None}
+        return TreeRanker(loss, C, **given, random_state=self.seed, **options)
 
 
 def train(
@@ -32,7 +77,9 @@ def train(
         float, typer.Option("--C", help="Trade-off: larger fits the training data more closely.")
     ] = 1.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3,
-    solver: Annotated[str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe.")] = "auto",
+    solver: Annotated[
+        str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe; with --trees also newton.")
+    ] = "auto",
     scale: Scale = "none",
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
     positive: Annotated[
@@ -41,6 +88,14 @@ def train(
     monotone: Monotone = None,
     max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000,
     *,
+    trees: Trees,
+    categorical: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of words in a table: a,b. Each of their values is a feature, called column=value; in "
+            "prediction a value that training did not have is none of them."
+        ),
+    ] = None,
     table: Table,
     jobs: Jobs = -1,
     dask: Dask = None,
@@ -63,15 +118,25 @@ def train(
     from structsvm.estimators.weight_constraints import numbered_signs
     from structsvm.trainers.certificate import ConvergenceWarning
 
-    options: Any = {"solver": solver, "scale": scale}
-    model = StructuralRanker(
-        loss, C, tol=tol, **options, relevance=relevance, positive=positive, max_passes=max_passes,
-        monotone_constraints=signs or None, n_jobs=jobs,
-    )  # fmt: skip
+    shared: Any = {
+        "tol": tol,
+        "solver": solver,
+        "relevance": relevance,
+        "max_passes": max_passes,
+        "n_jobs": jobs,
+    }
+    linear: Any = {"scale": scale, "positive": positive, "monotone_constraints": signs or None}
+    model: Any
+    if trees.check(scale=scale != "none", positive=positive, monotone=bool(signs), dask=dask is not None):
+        model = trees.ranker(loss, C, **shared)
+    else:
+        model = StructuralRanker(loss, C, **shared, **linear)
     model.check_options()  # a misspelt loss is found before the data are read
     if dask is not None:
         if signs:
             raise ValueError("--monotone: expected training on one machine, without --dask")
+        if categorical is not None or table.missing is not None:
+            raise ValueError("--categorical, --fill: expected training on one machine, without --dask")
         with (
             connecting(dask) as client,
             GapProgress(tol, output) as progress,
@@ -92,16 +157,29 @@ def train(
         return
     if checkpoint is not None:
         raise ValueError("--checkpoint: expected --dask with it")
-    # scaling moves the zeros of a sparse matrix
+    # scaling moves the zeros of a sparse matrix, and trees take none
     in_text = not data.is_dir() and not is_table(data)
-    sparse = False if scale != "none" and in_text else None
-    rows = table.read(data, sparse=sparse, n_jobs=jobs if in_text else None)
-    model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
+    sparse = False if (scale != "none" or trees.trees) and in_text else None
+    learned = table.missing == "median"
+    keep = learned or (trees.trees and table.missing is None)
+    rows = read_with_categories(
+        data, table, categorical, fill="keep" if keep else table.fill, sparse=sparse, n_jobs=jobs if in_text else None
+    )  # fmt: skip
+    kept = {}
+    if learned:
+        kept["fill"] = medians(rows, data)
+        rows = filled(rows, kept["fill"])
+    if signs:
+        model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     with naming(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
+        if trees.trees:
+            model.growth_callback = progress.grown
         model.fit(rows.X, rows.y, qid=rows.qid)
     keep_names(model, rows)
+    if kept:
+        model.table_ = kept
     model.save(output)
 
     about = f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"

@@ -11,6 +11,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.holding_out import sketch_of
 from structsvm.clicks.losses import click_values, loss_by_name
 from structsvm.clicks.propensities import Propensities, harvest
 from structsvm.clicks.weights import Weighting, click_weights
@@ -66,6 +67,8 @@ class ClickSVM(StructuralRanker):
         The certificate.
     propensities_ : Propensities or None
         As used; None after a fit to weights.
+    log_sketch_ : ndarray of uint64, or None
+        What :func:`~structsvm.clicks.learned_share` recognises the log by; None after a fit to weights.
     largest_weight_, effective_sample_size_ : float
         Of the clicks (:class:`~structsvm.clicks.weights.ClickWeights`); of the rows after a fit to weights.
     n_queries_, n_uninformative_, n_features_in_, feature_names_in_
@@ -183,7 +186,7 @@ class ClickSVM(StructuralRanker):
                 raise BadInput(
                     "y", "expected clicks, got no label (weight) above 0", "collect more of the log"
                 )
-            self.propensities_ = None
+            self.propensities_ = self.log_sketch_ = None
             self.largest_weight_ = float(values.max())
             self.effective_sample_size_ = float(values.sum() ** 2 / dot(values, values))
             return y
@@ -217,7 +220,7 @@ class ClickSVM(StructuralRanker):
                 f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents that are not among the rows",
                 stacklevel=3,
             )
-        self.propensities_ = theta
+        self.propensities_, self.log_sketch_ = theta, sketch_of(y)
         self.largest_weight_, self.effective_sample_size_ = found.largest, found.effective
         return values
 

@@ -85,11 +85,13 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
       labels={'-2': 1, '0': 1, '1': 1}, warnings=('1 topic has no relevant document', '1 judgment is negative'))
     """
     from structsvm.readers import read_queries
+    from structsvm.readers.missing import read_missing
     from structsvm.readers.tables import is_table
 
     path = Path(path)
+    read = read_queries if "fill" in options else read_missing
     if is_table(path):
-        return _describe_queries(path, "table", read_queries(path, **{"label": None, **options}))
+        return _describe_queries(path, "table", read(path, **{"label": None, **options}))
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got nothing there")
     if path.is_dir():
@@ -103,9 +105,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
         return _describe_queries(path, "store", open_store(path))
     kind = _recognise(path)
     if kind == "letor":
-        from structsvm.readers.letor import read_letor
-
-        return _describe_queries(path, "letor", read_letor(path, **{"label": None, **options}))
+        return _describe_queries(path, "letor", read(path, **{"label": None, **options}))
     if options:
         raise ValueError(
             f"{path}: {', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
@@ -152,13 +152,33 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
             _says(int(equal.sum()), "query has", "queries have", "equal labels above 0"),
         ]
     warnings.append(_says(_count_constant(data), "feature is", "features are", "constant"))
+    missing = _missing(data)
+    if missing.any():
+        lacking = np.flatnonzero(missing).tolist()
+        names = data.feature_names or range(1, data.n_features + 1)
+        most = ", ".join(f"{names[j]} ({missing[j]})" for j in lacking[:5]) + ", ..." * (len(lacking) > 5)
+        warnings.append(_says(len(lacking), "feature has", "features have", f"missing values: {most}"))
     counts = {"queries": data.n_queries, "rows": data.n_rows, "features": data.n_features}
     is_csr = sparse.issparse(data.X)
     if is_csr:
         counts["stored values"] = int(data.X.indptr[-1])
     counts |= {"shortest query": int(lengths.min()), "longest query": int(lengths.max())}
+    if missing.any():
+        counts["missing values"] = int(missing.sum())
     labels = {} if data.y is None else _histogram(data.y)
     return Description(str(path), kind, counts, labels, tuple(filter(None, warnings)))
+
+
+def _missing(data: QueryData) -> Any:
+    """Return how many values each feature lacks."""
+    found = np.zeros(data.n_features, dtype=np.int64)
+    for first in range(0, data.n_rows, _ROWS_AT_ONCE):
+        block: Any = data.X[first : first + _ROWS_AT_ONCE]
+        if hasattr(block, "indptr"):
+            found += np.bincount(block.indices[np.isnan(block.data)], minlength=data.n_features)
+        else:
+            found += np.isnan(block).sum(axis=0)
+    return found
 
 
 def _count_constant(data: QueryData) -> int:
@@ -174,9 +194,9 @@ def _count_constant(data: QueryData) -> int:
         if is_csr:
             least, most = block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()
         else:
-            least, most = block.min(axis=0), block.max(axis=0)
-        np.minimum(low, least, out=low)
-        np.maximum(high, most, out=high)
+            least, most = np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)
+        np.fmin(low, least, out=low)  # past missing values
+        np.fmax(high, most, out=high)
     return int((low == high).sum())
 
 

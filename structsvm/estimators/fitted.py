@@ -275,7 +275,9 @@ def warn_of_uninformative(model: Any, loss: Any) -> None:
 
 
 def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
-    """Take the column ``qid`` out of a pandas or polars frame; ids given separately take precedence."""
+    """Take the column ``qid`` out of a frame of pandas, polars or Arrow; ids given separately take precedence."""
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
+        X = X.to_pandas()
     columns = getattr(X, "columns", None)
     if columns is None or "qid" not in columns:
         return X, qid

@@ -191,8 +191,8 @@ def _check_columns(X: Any) -> None:
         raise BadInput(
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
-            "drop or encode them (for trees with OrdinalEncoder and {categorical_features}); a column of query ids is "
-            "called 'qid' or passed as {qid}",
+            "drop or encode them (trees take columns of the dtype category); a column of query ids is called 'qid' or "
+            "passed as {qid}",
         )
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_fraction, check_number, check_whole
 from structsvm.common.machine import count_threads
+from structsvm.estimators.categories import Categories, categories_of, encode
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
     FittedRanker,
@@ -91,7 +92,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Boosting runs among which the trees are divided, each on a random 70 % of the queries. Their trees differ more
         than those of one long run.
     categorical_features : sequence of int or str, optional
-        Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name.
+        Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name. Columns of a
+        pandas or polars frame whose dtype is one of categories (or a dictionary of Arrow) are known without it.
     leaves : LeafFeatures, optional
         Columns to weight instead of growing trees with the parameters above: usually
         ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of an existing model.
@@ -129,6 +131,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         The certificate; ``fit_.dual_rows`` has one number for each row given, from which ``fit_.gain_bound``
         computes how much further columns can gain at most. The rows are None for n_slack, and for one_slack on more
         than 200,000 rows.
+    categories_ : dict of str to list
+        The categories of each column of a frame that has them by its dtype.
     n_queries_ : int
     n_uninformative_ : int
         Queries without a constraint.
@@ -143,7 +147,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
 
     Notes
     -----
-    A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins.
+    A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins. Categories of a frame
+    go by their values in ``predict``, too, whatever their dtype there; one that training did not have counts as
+    missing, after a warning. In an array they are numbers: places in ``categories_``.
 
     Examples
     --------
@@ -243,7 +249,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         X, qid = split_qid(X, qid)
+        X = encode(X, getattr(self, "categories_", {}))
         X = validate_rows(self, X, qid=qid, order="C", reset=False, sparse=False, missing=True)
+        self.leaves_._check_categories(X)
         return self.leaves_.scores(X, self.coef_)
 
     def check_options(self) -> None:
@@ -296,6 +304,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
                 callback=self.growth_callback,
             )  # fmt: skip
         features.set_params(n_jobs=self.n_jobs)
+        if known := getattr(self, "categories_", {}):
+            features.categorical_features = [*(features.categorical_features or ()), *known]
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(features, name, getattr(self, name))
@@ -308,7 +318,15 @@ class TreeRanker(FittedRanker, BaseEstimator):
         """Return validated rows with their queries together; set the attributes that describe the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
+        self.categories_: Categories = {}  # of this fit
         self._features().check_numbers(X)
+        self.categories_ = categories_of(X)
+        if self.categories_ and self.leaves is not None and self.leaves.forest is not None:
+            raise BadInput(
+                "X", f"expected numbers, as the trees of {{leaves}} have, got categories in {list(self.categories_)}",
+                "pass the numbers of the categories that the trees were grown on",
+            )  # fmt: skip
+        X = encode(X, self.categories_)
         X, y = validate_rows(self, X, y, qid=qid, order="C", sparse=False, missing=True)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
@@ -330,8 +348,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
         if not isinstance(validation, (tuple, list)) or len(validation) != 3:
             raise BadInput("validation", "expected rows, labels and query ids as a tuple (X, y, qid)")
         with naming("validation"):
+            rows = encode(validation[0], self.categories_)
             X, y = validate_rows(
-                self, validation[0], validation[1], order="C", reset=False, sparse=False, missing=True
+                self, rows, validation[1], order="C", reset=False, sparse=False, missing=True
             )
         return X, y, validation[2]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from structsvm.metrics.measures import MEASURES, Measure, Settings
 from structsvm.metrics.ranking import rank_queries
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, one_query, stacklevel_of_user
+
+if TYPE_CHECKING:
+    from structsvm.metrics.run_table import RunTable
+    from structsvm.readers.qrels import Qrels
 
 __all__ = ["EvaluationResult", "available_metrics", "evaluate"]
 
@@ -100,6 +104,7 @@ def available_metrics() -> dict[str, str]:
     return descriptions
 
 
+@overload
 def evaluate(
     name: str,
     y_true: Any,
@@ -112,8 +117,30 @@ def evaluate(
     ties: Ties | None = None,
     empty: Empty = "zero",
     max_grade: float = 4,
-) -> EvaluationResult:
-    """Compute a ranking measure for each query, and its mean.
+) -> EvaluationResult: ...
+@overload
+def evaluate(
+    name: Qrels, y_true: Any, y_score: Sequence[str], *, convention: str = "trec", relevance: float = 1,
+    ties: Ties | None = None, empty: Empty = "zero", max_grade: float = 4,
+) -> RunTable: ...  # fmt: skip
+def evaluate(
+    name: Any,
+    y_true: Any,
+    y_score: Any,
+    *,
+    qid: Any = None,
+    docid: Any = None,
+    convention: str = "trec",
+    relevance: float = 1,
+    ties: Ties | None = None,
+    empty: Empty = "zero",
+    max_grade: float = 4,
+) -> EvaluationResult | RunTable:
+    """Compute a ranking measure for each query, and its mean; or several measures of TREC runs.
+
+    ``evaluate(qrels, runs, ["map", "ndcg@10"])`` returns a :class:`RunTable` of one or several
+    :class:`~structsvm.readers.Run` (a mapping gives them other names than their tags) on the judged topics, a topic
+    that a run lacks counting as ``-c`` of trec_eval does. The other options are the same.
 
     Parameters
     ----------
@@ -184,13 +211,29 @@ def evaluate(
     >>> evaluate("map", [1, 0, 1], [0.9, 0.5, float("-inf")], qid=0).mean
     0.5
     """
-    result, undefined = evaluate_part(
-        name, y_true, y_score, qid=qid, docid=docid, convention=convention, relevance=relevance, ties=ties,
-        empty=empty, max_grade=max_grade,
-    )  # fmt: skip
+    options: dict[str, Any] = {
+        "convention": convention, "relevance": relevance, "ties": ties, "empty": empty, "max_grade": max_grade,
+    }  # fmt: skip
+    if not isinstance(name, str) and hasattr(name, "grades"):
+        return _of_runs(name, y_true, [y_score] if isinstance(y_score, str) else list(y_score), options)
+    result, undefined = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, **options)
     if undefined:
         warn_of_nothing_relevant(name, result.per_query.shape[0])
     return result
+
+
+def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, Any]) -> RunTable:
+    from structsvm.metrics.run_table import RunTable, runs_by_name
+    from structsvm.readers.run_features import judge_run
+
+    for measure in measures:
+        _parse(measure)
+    named = runs_by_name(runs)
+    results: dict[tuple[str, str], EvaluationResult] = {}
+    for name, run in named.items():
+        rows = judge_run(run, qrels)._asdict()
+        results |= {(name, measure): evaluate(measure, **rows, **options) for measure in measures}
+    return RunTable(tuple(named), tuple(measures), results)
 
 
 def warn_of_nothing_relevant(name: str, n_queries: int) -> None:

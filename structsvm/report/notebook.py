@@ -13,7 +13,7 @@ import numpy as np
 from structsvm.report import charts, figures
 from structsvm.report.html import Column, bar_list, draw, p_value, paragraph, style_in, table
 
-__all__ = ["analysis", "evaluation", "fit", "importances", "model", "simulation"]
+__all__ = ["analysis", "evaluation", "fit", "importances", "model", "run_table", "simulation"]
 
 
 def _box(*pieces: str) -> str:
@@ -73,3 +73,11 @@ def importances(result: Any, *, top: int = 20) -> str:
     return _box(
         bar_list([result.names[j] for j in order], [float(result.mean[j]) for j in order], caption=caption)
     )
+
+
+def run_table(result: Any) -> str:
+    """Means of runs, the best of each measure bold, and what differs from the baseline."""
+    columns = [Column("run"), *(Column(measure, True) for measure in result.measures)]
+    rows = [[name, *cells] for name, cells in result._cells("{}", "†")]
+    caption = f"means over {len(next(iter(result.results.values())).query_ids)} topics"
+    return _box(table(columns, rows, caption=caption), *(paragraph(note) for note in result._note("")))

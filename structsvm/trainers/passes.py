@@ -5,6 +5,7 @@ Everything that reads the features during training goes through here; the chunk 
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +35,9 @@ _CUTS_PER_ROWS = 4
 
 _SAMPLE = 256
 """Queries that tell the scale of a problem: :func:`sample` takes at least so many, where there are that many."""
+
+_LEAST_TASKS = 4
+"""Fewest tasks of :meth:`RankingProblem.part`: some hundred queries of a hundred documents."""
 
 _CHUNKS_PER_TASK = 8
 """Chunks per task of a thread. Fixed, as partial sums are added per task and must not depend on ``n_jobs``."""
@@ -106,7 +110,30 @@ class RankingProblem:
         self.support = support_of(rows, self.offsets)
         # the cut of a query has one number per feature: cuts of wide sparse rows are larger than the rows
         n_bytes = max(self.n_bytes, 8 * self.n_queries * self.n_features // _CUTS_PER_ROWS)
+        self._part = 1
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
+
+    def part(self, n_parts: int) -> RankingProblem | None:
+        """Return the problem of every ``n_parts``-th stretch of queries, weighted to stand for all; None if small.
+
+        Only its whole passes (``cut``, ``tangent``, ``curve``) are those of the part.
+        """
+        if len(self._tasks) < _LEAST_TASKS * n_parts:
+            return None
+        out = copy.copy(self)
+        out._part, out.keep_rows = n_parts, False
+        kept = np.zeros(self.n_queries, dtype=bool)
+        for begin in out._tasks:
+            kept[begin : begin + self.chunk * _CHUNKS_PER_TASK] = True
+        share = self.weights[kept].sum()
+        if share == 0.0:
+            return None
+        out.weights = np.where(kept, self.weights, 0.0) / share
+        return out
+
+    @property
+    def _tasks(self) -> range:
+        return range(0, self.n_queries, self.chunk * _CHUNKS_PER_TASK)[:: self._part]
 
     def cut(self, w: Float) -> Cut:
         """See :class:`structsvm.protocols.Problem`."""
@@ -162,7 +189,7 @@ class RankingProblem:
                 total += dot(self.weights[first:last], loss)
             return total, joint
 
-        tasks = range(0, self.n_queries, self.chunk * _CHUNKS_PER_TASK)
+        tasks = self._tasks
         if self.n_jobs == 1 or len(tasks) == 1:
             return _add_up(map(part, tasks), self.n_features)
         with ThreadPoolExecutor(min(self.n_jobs, len(tasks))) as pool:

@@ -85,7 +85,7 @@ def test_describe_takes_tables(tmp_path, capsys):
         }  # fmt: skip
         assert found["labels"] == {"0": 2, "2": 1}
     assert main(["datasets", "describe", str(tmp_path / "t.csv")]) == 2
-    assert "'label'" in capsys.readouterr().err
+    assert "expected a column 'qid'" in capsys.readouterr().err
 
 
 def test_describe_refuses_the_standard_input(capsys):

@@ -187,7 +187,7 @@ def test_other_commands_read_tables(room, tmp_path, capsys):
         ("qid,label,a\n1,,2\n", "t.csv:2: column 'label': expected a finite label, got ''; drop the row or grade it"),
         ("qid,label,a\n,1,2\n", "t.csv:2: column 'qid': expected a query id, got none"),
         ('qid,label,a\n1,1,"2\n', "t.csv:2: expected a row of a CSV file"),
-        ("1 qid:3 1:2\n", "expected a column 'label' for the label, got '1 qid:3 1:2'"),
+        ("1 qid:3 1:2\n", "got '1 qid:3 1:2'; name it by --"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_table_is_one_line(tmp_path, capsys, content, message):

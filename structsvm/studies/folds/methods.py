@@ -32,7 +32,7 @@ _DESCRIPTIONS = {
     "lcra": "the same on two random views of the features that have to agree, lam = 1/C",
     "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
-    "tree": "boosted trees whose leaves are weighted at once by the structural SVM for MAP (TreeRanker)",
+    "tree-LOSS": "boosted trees whose leaves are weighted at once by the structural SVM (TreeRanker); tree is tree-map",
     "lightgbm": "LightGBM's LambdaRank, the best of a grid that stops early on the validation part; no C",
     "xgboost": "XGBoost's rank:map and rank:ndcg, likewise; no C",
     "catboost": "CatBoost's YetiRank, likewise; no C",
@@ -109,18 +109,20 @@ def full_name(name: str) -> str:
 def check_method(name: str, *, relevance: float = 1.0) -> str:
     """Return ``name`` in full if it is a method: ``map`` and ``roc`` are short for ``svm-map`` and ``svm-roc``."""
     name = full_name(name)
-    if name in PEERS or name == "tree":
+    if name in PEERS or _is_tree(name):
         from structsvm.studies.folds.peers import check_installed
 
-        check_installed("lightgbm" if name == "tree" else name)
-    if name.startswith("svm-") and name != "svm-LOSS":
+        check_installed("lightgbm" if _is_tree(name) else name)
+    if name == "tree":
+        return name
+    if name.startswith(("svm-", "tree-")) and not name.endswith("-LOSS"):
         from structsvm.oracles import get_oracle
 
         try:
-            get_oracle(name.removeprefix("svm-"), relevance=relevance)
+            get_oracle(name.partition("-")[2], relevance=relevance)
         except BadInput as error:
             raise BadInput("method", error.fault, error.remedy, value=name) from None
-    elif name not in _DESCRIPTIONS or name == "svm-LOSS":
+    elif name not in _DESCRIPTIONS or name.endswith("-LOSS"):
         remedy = did_you_mean(name, _DESCRIPTIONS)
         raise BadInput("method", f"expected one of {', '.join(_DESCRIPTIONS)}", remedy, value=name)
     return name
@@ -206,10 +208,10 @@ def _models(
             )
         for model in model_path(ranker, train.X, train.y, grid, qid=train.qid):
             yield model.C, model
-    elif name == "tree":
+    elif _is_tree(name):
         from structsvm.estimators.tree import tree_path
 
-        for model in tree_path(_tree(options), train.X, train.y, grid, qid=train.qid):
+        for model in tree_path(_tree(name, options), train.X, train.y, grid, qid=train.qid):
             yield model.C, model
     elif name.startswith("ranksvm"):
         from structsvm.estimators.pairwise import PairwiseSVM
@@ -255,10 +257,15 @@ def _separate(name: str, C: float, options: Training) -> Any:
     return AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 
 
-def _tree(options: Training) -> Any:
+def _is_tree(name: str) -> bool:
+    return name == "tree" or name.startswith("tree-")
+
+
+def _tree(name: str, options: Training) -> Any:
     from structsvm.estimators.tree import TreeRanker
 
     return TreeRanker(
+        name.removeprefix("tree").removeprefix("-") or "map",
         tol=options.tol,
         max_passes=options.max_passes,
         relevance=options.relevance,

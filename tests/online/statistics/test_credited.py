@@ -282,7 +282,7 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
     write_log(tmp_path / "log.jsonl", simulated(METHODS[0], 5))
     monkeypatch.setattr("structsvm.online.statistics.credited._Reader.credit", interrupt)
     with pytest.raises(typer.Exit):
-        interleave.app.registered_commands[0].callback(tmp_path / "log.jsonl")
+        interleave.analyse(log=tmp_path / "log.jsonl")
     assert "interrupted; nothing was written" in capsys.readouterr().err
 
 

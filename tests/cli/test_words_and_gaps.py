@@ -1,0 +1,208 @@
+"""Columns of words, missing cells and trees on the command line, from training to prediction."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+
+import structsvm
+from structsvm.cli import main
+from structsvm.datasets import describe
+from structsvm.readers.missing import read_missing
+
+BRANDS = ("acme", "b=c", "Zeta, Ltd")
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def write(path, rows):
+    if path.suffix == ".parquet":
+        pd = pytest.importorskip("pandas")
+        header, *lines = rows
+        frame = pd.DataFrame({name: [line[j] for line in lines] for j, name in enumerate(header)})
+        frame["price"] = pd.to_numeric(frame["price"])
+        frame.replace({"brand": {"": None}}).to_parquet(path)
+        return
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory):
+    """200 products of 20 queries; the label depends on the brand and the price, of which a tenth is missing."""
+    folder, rng = tmp_path_factory.mktemp("products"), np.random.default_rng(0)
+    rows = [["query", "brand", "price", "stock", "label"]]
+    for k in rng.permutation(200).tolist():
+        brand, price = rng.integers(3), round(float(rng.uniform(1, 9)), 2)
+        label = int(brand == 1) + int(price < 5)
+        missing = rng.random() < 0.1
+        rows.append([f"q{k % 20}", BRANDS[brand], "" if missing else price, int(rng.integers(9)), label])
+    write(folder / "train.csv", rows)
+    write(folder / "train.parquet", rows)
+    # other products, without labels; one brand is new, one missing
+    fresh = [["stock", "brand", "query", "price"], [1, "acme", "q1", 2.0], [1, "b=c", "q1", 2.0], [3, "new", "q1", ""],
+             [3, "", "q1", 4.0]]  # fmt: skip
+    write(folder / "new.csv", fresh)
+    write(folder / "new.parquet", fresh)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_words_and_medians_are_kept_with_the_model(products, tmp_path, capsys, kind):
+    train = ("train", products / f"train.{kind}", "--qid", "query", "-o", tmp_path / "m.npz", "--C", 10)
+    code, out, err = run(capsys, *train, "--categorical", "brand", "--fill", "median")
+    assert (code, "5 features" in out) == (0, True), err
+    model = structsvm.load(tmp_path / "m.npz")
+    names = ["price", "stock", "brand=Zeta, Ltd", "brand=acme", "brand=b=c"]
+    assert list(model.feature_names_in_) == names
+    with (products / "train.csv").open(newline="") as file:
+        median = np.median([float(row["price"]) for row in csv.DictReader(file) if row["price"]])
+    assert model.table_["fill"][0] == median
+    assert model.coef_[4] > model.coef_[3]
+    code, _, err = run(
+        capsys,
+        "predict",
+        tmp_path / "m.npz",
+        products / f"new.{kind}",
+        "--qid",
+        "query",
+        "-o",
+        tmp_path / "s",
+    )
+    assert code == 0
+    assert "1 rows have a 'brand' that the model does not know, such as 'new'" in err
+    X = np.array([[2, 1, 0, 1, 0], [2, 1, 0, 0, 1], [median, 3, 0, 0, 0], [4, 3, 0, 0, 0]])
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "s"), X @ model.coef_, rtol=1e-12)
+    # a number in place of the medians
+    command = ("predict", tmp_path / "m.npz", products / f"new.{kind}", "--qid", "query", "--fill", "7")
+    assert run(capsys, *command, "-o", tmp_path / "s")[0] == 0
+    X[2, 0] = 7
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "s"), X @ model.coef_, rtol=1e-12)
+
+
+def test_medians_of_a_text(tmp_path, capsys):
+    rows = ["2 qid:1 1:nan 2:1", "1 qid:1 1:4 2:nan", "0 qid:1 1:2 2:3", "1 qid:2 1:8", "0 qid:2 2:nan"]
+    (tmp_path / "a.txt").write_text("\n".join(rows) + "\n")
+    assert run(capsys, "train", tmp_path / "a.txt", "-o", tmp_path / "m.npz", "--fill", "median")[0] == 0
+    model = structsvm.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(model.table_["fill"], [3.0, 1.0])
+    assert run(capsys, "predict", tmp_path / "m.npz", tmp_path / "a.txt", "-o", tmp_path / "s")[0] == 0
+    X = np.array([[3, 1], [4, 1], [2, 3], [8, 0], [0, 1]])
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "s"), X @ model.coef_, rtol=1e-12)
+
+
+def test_trees_take_words_and_gaps(products, tmp_path, capsys):
+    pytest.importorskip("lightgbm", reason="pip install lightgbm")
+    command = (
+        "train",
+        products / "train.csv",
+        "--qid",
+        "query",
+        "-o",
+        tmp_path / "m.npz",
+        "--loss",
+        "ndcg@10",
+    )
+    options = ("--trees", "--n-trees", 10, "--n-leaves", 4, "--categorical", "brand")
+    code, out, err = run(capsys, *command, *options)
+    assert (code, "5 features" in out) == (0, True), err
+    model = structsvm.load(tmp_path / "m.npz")
+    assert (type(model).__name__, model.loss, model.n_trees, model.n_leaves) == (
+        "TreeRanker",
+        "ndcg@10",
+        10,
+        4,
+    )
+    predict = ("predict", tmp_path / "m.npz", products / "new.csv", "--qid", "query", "-o", tmp_path / "s")
+    assert run(capsys, *predict)[0] == 0
+    X = np.array([[2, 1, 0, 1, 0], [2, 1, 0, 0, 1], [np.nan, 3, 0, 0, 0], [4, 3, 0, 0, 0]])
+    model.__dict__.pop("feature_names_in_")
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "s"), model.predict(X))
+    assert np.loadtxt(tmp_path / "s")[1] > np.loadtxt(tmp_path / "s")[0]
+
+
+def test_methods_of_trees_for_every_loss(products, tmp_path, capsys):
+    pytest.importorskip("lightgbm", reason="pip install lightgbm")
+    data = ("compare", products / "train.csv", "--qid", "query", "--features", "price,stock", "--fill", 0)
+    code, out, err = run(
+        capsys, *data, "--folds", 3, "--method", "tree-mrr,tree", "--C", "0.1", "--jobs", 1, "--tol", 0.1
+    )
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[1:3]] == ["tree-mrr", "tree"]
+    code, _, err = run(capsys, *data, "--method", "tree-nope")
+    assert code == 2
+    assert "--method tree-nope: loss='nope': expected one of" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--trees", "--monotone", "price:-1"], "--monotone: expected a linear model, without --trees; the weights of "
+         "leaves are bound to no order along a feature"),
+        (["--trees", "--positive"], "--positive: expected a linear model, without --trees"),
+        (["--trees", "--scale", "zscore"], "--scale: expected a linear model, without --trees"),
+        (["--n-trees", "5"], "--n-trees: expected --trees with it"),
+        (["--categorical", "colour"], "--categorical colour: expected columns of features of"),
+        (["--categorical", "label"], "got 'label'"),
+        (["--categorical", "brand"], "expected a finite number, got an empty cell"),
+        (["--fill", "mean"], "--fill mean: expected a finite number"),
+        (["--fill", "inf"], "--fill inf: expected a finite number"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_go_together(products, tmp_path, capsys, options, said):
+    code, _, err = run(
+        capsys, "train", products / "train.csv", "--qid", "query", "-o", tmp_path / "m.npz", *options
+    )
+    assert code == 2
+    assert said in err
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_medians_are_for_training(products, tmp_path, capsys):
+    source = products / "train.csv"
+    code, _, err = run(capsys, "convert", source, tmp_path / "s", "--qid", "query", "--fill", "median")
+    assert (code, "--fill median: expected a number; train learns medians" in err) == (2, True)
+    command = ("train", source, "--qid", "query", "-o", tmp_path / "m.npz", "--features", "stock")
+    assert run(capsys, *command)[0] == 0
+    code, _, err = run(
+        capsys,
+        "predict",
+        tmp_path / "m.npz",
+        source,
+        "--qid",
+        "query",
+        "--fill",
+        "median",
+        "-o",
+        tmp_path / "s",
+    )
+    assert (code, "expected a model that was trained with it" in err) == (2, True)
+    empty = tmp_path / "empty.csv"
+    empty.write_text("qid,label,a,b\n1,0,,2\n1,1,,1\n")
+    code, _, err = run(capsys, "train", empty, "-o", tmp_path / "n.npz", "--fill", "median")
+    assert (code, "expected values of each feature for its median, got none of 'a'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "txt"])
+def test_tables_with_missing_cells_are_described(tmp_path, capsys, kind):
+    path = tmp_path / f"a.{kind}"
+    if kind == "txt":
+        path.write_text("0 qid:1 1:nan 2:2\n1 qid:1 1:3 2:nan\n1 qid:2 1:nan 2:1\n")
+    else:
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({"qid": [1, 1, 2], "label": [0, 1, 1], "a": [None, 3, None], "b": [2, None, 1]})
+        frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    np.testing.assert_array_equal(
+        np.isnan(read_missing(path, **({"sparse": False} if kind == "txt" else {})).X),
+        [[True, False], [False, True], [True, False]],
+    )
+    code, out, err = run(capsys, "datasets", "describe", path)
+    assert (code, "missing values: 3" in out) == (0, True)
+    assert re.search(r"2 features have missing values: (a|1) \(2\), (b|2) \(1\)", err)
+    assert "missing values" in describe(path).counts
+    assert describe(path, fill=0.0).counts.get("missing values") is None
