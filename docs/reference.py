@@ -34,13 +34,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Losses": ("structsvm.oracles",),
     "Trainers and the small QP": (
         "structsvm.trainers",
-        "structsvm.trainers.partitioned",
-        "structsvm.trainers.frank_wolfe.frank_wolfe",
-        "structsvm.trainers.one_slack.one_slack",
-        "structsvm.trainers.n_slack.n_slack",
-        "structsvm.trainers.newton.newton",
         "structsvm.qp",
-        "structsvm.qp.active_set.solve",
     ),
     "From one machine to many": ("structsvm.dask",),
     "Seams, and checks of your own parts": ("structsvm.protocols", "structsvm.testing"),

@@ -53,14 +53,6 @@ class CandidateSet:
     query : str or None
     vocabulary : list of str or None
 
-    Raises
-    ------
-    ValueError
-        For no documents, duplicate ids, a wrong number of titles, ids or features, features that are infinite or no
-        numbers, and counts that are negative or above 2**53.
-    TypeError
-        For documents of any other kind.
-
     Examples
     --------
     >>> candidates = CandidateSet(["an opera by Verdi", "a cruise ship"], ids=["d1", "d2"])
@@ -150,22 +142,8 @@ class Coverage:
     """Which documents of a candidate set cover which elements: the input of the coverage oracle.
 
     An element is a word at an importance level. Elements of one level with document frequencies between the same
-    thresholds share a bin, and with it their benefit. Elements of a single document appear in ``counts`` only, as no
-    other document can cover them first.
-
-    Attributes
-    ----------
-    counts : ndarray of int32, shape (n_documents, n_bins)
-        Elements of each document by bin.
-    doc_start : ndarray of int64, shape (n_documents + 1,)
-    doc_elements : ndarray of int32
-        Shared elements of document ``d``: ``doc_elements[doc_start[d]:doc_start[d + 1]]``.
-    element_start : ndarray of int64, shape (n_elements + 1,)
-    element_documents : ndarray of int32
-        The documents of each shared element, two or more.
-    element_bin : ndarray of int32, shape (n_elements,)
-    features : ndarray of float64, shape (n_documents, n_document_features)
-        Document features, between 0 and 1.
+    thresholds share a bin, and with it their benefit. Elements of one document are in ``counts`` only, as no other can
+    cover them first. Document ``d`` shares ``doc_elements[doc_start[d]:doc_start[d + 1]]``.
     """
 
     counts: NDArray[np.int32]
@@ -202,11 +180,6 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
     """Return who covers what, as boolean matrices (n_documents, n_subtopics): a label above zero covers its subtopic.
 
     Columns that no document covers are kept. ``n_documents`` has the number of documents of each set, if known.
-
-    Raises
-    ------
-    ValueError
-        For a wrong number of matrices or documents, and labels that are not finite numbers.
     """
     try:
         matrices = list(labels)

@@ -28,37 +28,9 @@ _NOT_GIVEN: Any = object()
 class BadInput(ValueError):
     """An argument, a file or a place in the data that cannot be used, with what was expected and what to do.
 
-    The fields can be read by a caller that knows the argument by another name: the command line says ``--C 0`` where
-    Python says ``C=0``. Nothing needs to read the text.
-
-    Parameters
-    ----------
-    argument : str or Path
-        Name of the argument, or the place: ``"C"``, ``"y"``, ``"train.txt:17"``. A ``Path`` is never taken for an
-        argument of the same name.
-    problem : str
-        What was expected, and what was found if ``value`` does not show it.
-    remedy : str, default=""
-        What to do. Another argument stands in braces, ``"raise {max_passes} or state {positive=False}"``, and is
-        spelled as the reader knows it.
-    value : object, optional
-        The value of the argument, shown behind its name.
-    at : str, default=""
-        The place in the argument, shown behind its name: ``"[3, 1], query 7"``.
-    code : str, default=""
-        Python that does what ``remedy`` says. The command line leaves it out.
-    others : mapping of str to object, optional
-        Values of other arguments that ``problem`` names in braces: ``"expected 'sgd' with {loss}"``.
-
-    Attributes
-    ----------
-    argument, problem, remedy, at, code, others
-        As above.
-    is_file : bool
-        Whether ``argument`` was a ``Path``.
-    has_value : bool
-    value : object
-        None if ``has_value`` is False.
+    The command line says ``--C 0`` where Python says ``C=0``: other arguments stand in braces in ``problem`` (with
+    values in ``others``) and ``remedy``, ``"raise {max_passes}"``. ``at`` is the place in the argument (``"[3, 1]"``),
+    ``code`` is Python that does what ``remedy`` says. A ``Path`` is never taken for an argument of the same name.
 
     Examples
     --------
@@ -104,13 +76,9 @@ class BadInput(ValueError):
         return copyreg.__newobj__, (type(self), *self.args), state  # type: ignore[attr-defined]
 
     def spelled(self, options: Mapping[str, str]) -> str:
-        """Return the text for the command line.
+        """Return the text for the command line: ``options`` maps arguments to options, ``{"C": "--C"}``.
 
-        Parameters
-        ----------
-        options : mapping of str to str
-            The option that sets each argument, ``{"C": "--C"}``. Others are for Python only, and the text says so. A
-            key with a value, as ``"sparse=True"``, is for that value of the argument alone.
+        Others are for Python only, and the text says so. A key ``"sparse=True"`` is for that value alone.
         """
 
         def option(name: str, value: str | None) -> str:
@@ -218,32 +186,7 @@ def check_number(
     open_end: bool = False,
     remedy: str = "",
 ) -> None:
-    """Raise unless ``value`` is a finite number from ``least`` to ``most``.
-
-    Parameters
-    ----------
-    name : str
-        The argument.
-    value : object
-        Anything; True and False are not numbers here.
-    least, most : float, default=-inf, inf
-        Smallest and largest value allowed.
-    whole : bool, default=False
-        Whether the number must be whole.
-    open_end : bool, default=False
-        Whether ``least`` itself is refused.
-    remedy : str, default=""
-
-    Raises
-    ------
-    BadInput
-
-    Examples
-    --------
-    >>> check_number("k", 0, 1, whole=True)
-    Traceback (most recent call last):
-    structsvm.checks.BadInput: k=0: expected a whole number >= 1
-    """
+    """Raise unless ``value`` is a finite number from ``least`` (excluded with ``open_end``) to ``most``; no bool."""
     kind = numbers.Integral if whole else numbers.Real
     number: Any = value  # NaN compares false; a whole number may be too large for a float
     ok = isinstance(value, kind) and not isinstance(value, bool) and -math.inf < number < math.inf
@@ -270,15 +213,6 @@ def check_whole(
     """Return ``value`` as an int; raise unless it is a whole number from ``least`` to ``most``.
 
     With ``floats``, a float without a fraction is taken, too: ``1e6`` for a million steps.
-
-    Raises
-    ------
-    BadInput
-
-    Examples
-    --------
-    >>> check_whole("horizon", 1e6, floats=True)
-    1000000
     """
     fractional = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     number = int(value) if floats and fractional and float(value).is_integer() else value
@@ -287,35 +221,20 @@ def check_whole(
 
 
 def check_positive(name: str, value: Any) -> float:
-    """Return ``value`` as a float; raise unless it is a finite number > 0.
-
-    Raises
-    ------
-    BadInput
-    """
+    """Return ``value`` as a float; raise unless it is a finite number > 0."""
     check_number(name, value, 0.0, open_end=True)
     return float(value)
 
 
 def check_fraction(name: str, value: Any) -> None:
-    """Raise unless ``value`` is a number strictly between 0 and 1.
-
-    Raises
-    ------
-    BadInput
-    """
+    """Raise unless ``value`` is a number strictly between 0 and 1."""
     number: Any = value
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 < number < 1:
         raise BadInput(name, "expected a number in (0, 1)", value=value)
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Raise unless ``value`` is True or False.
-
-    Raises
-    ------
-    BadInput
-    """
+    """Raise unless ``value`` is True or False."""
     if (
         value is not True and value is not False and type(value).__name__ != "bool"
     ):  # numpy's bool, not imported here
@@ -323,18 +242,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any], *, remedy: str = "") -> None:
-    """Raise unless ``value`` is one of ``choices``.
-
-    Raises
-    ------
-    BadInput
-
-    Examples
-    --------
-    >>> check_choice("solver", "sgd", ("auto", "one_slack"))
-    Traceback (most recent call last):
-    structsvm.checks.BadInput: solver='sgd': expected 'auto' or 'one_slack'
-    """
+    """Raise unless ``value`` is one of ``choices``."""
     try:
         known = value in choices
     except TypeError:  # not hashable
@@ -346,10 +254,5 @@ def check_choice(name: str, value: Any, choices: Collection[Any], *, remedy: str
 
 
 def check_C(C: Any) -> float:
-    """Return ``C`` as a float; raise unless it is a finite number > 0.
-
-    Raises
-    ------
-    BadInput
-    """
+    """Return ``C`` as a float; raise unless it is a finite number > 0."""
     return check_positive("C", C)

@@ -46,8 +46,9 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
 
     Parameters
     ----------
-    coef : fitted linear model, or array-like of float, shape (n_features,)
-        Of a model the names are taken, too. Weights can be compared where the features have one scale.
+    coef : fitted linear model or tree ranker, or array-like of float, shape (n_features,)
+        Of a model the names are taken, too; those of trees are leaves and bins. Weights can be compared where the
+        features have one scale.
     names : sequence of str, optional
         Of the features; ``feature 1, feature 2, ...`` by default.
     top : int, default=25
@@ -65,8 +66,10 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     (['spam', 'bm25'], [-2.0, 1.0])
     """
     if hasattr(coef, "coef_"):
-        names = getattr(coef, "feature_names_in_", None) if names is None else names
+        names = figures.weight_names(coef) if names is None else names
         coef = coef.coef_
+    elif hasattr(coef, "predict"):
+        raise BadInput("coef", f"expected a fitted model with weights, got {coef!r}")
     values = np.asarray(coef, dtype=np.float64)
     called = figures.feature_names(names, values.size)
     if values.shape != (len(called),):
@@ -118,8 +121,9 @@ def against_C(
 
     Parameters
     ----------
-    Cs : fitted StructuralRankerCV, or array-like of float, shape (n_Cs,)
-        Of a search the values, the choice and the measure are taken, too.
+    Cs : fitted StructuralRankerCV or the like, or array-like of float, shape (n_Cs,)
+        Of a search the values, the choice and the measure are taken, too; of TreeRankerCV for the number of trees that
+        was chosen.
     values : array-like of float, shape (n_Cs,)
         Needed unless a search is given.
     chosen : float, optional
@@ -142,7 +146,7 @@ def against_C(
     """
     if hasattr(Cs, "scores_") and hasattr(Cs, "Cs_"):
         search = Cs
-        Cs, values = search.Cs_, np.nanmean(search.scores_, axis=0) if values is None else values
+        Cs, values = search.Cs_, _means(search) if values is None else values
         chosen = search.C_ if chosen is None else chosen
         measure = search.scoring or search._measure() if measure is None else measure
     elif values is None:
@@ -245,7 +249,7 @@ def gap(
     if x not in ("passes", "seconds"):
         raise BadInput("x", "expected 'passes' or 'seconds'", value=x)
     given = dict(fits) if isinstance(fits, Mapping) else {"": fits}
-    histories = {label: getattr(one, "fit_", one).history for label, one in given.items()}
+    histories = {name: history for label, one in given.items() for name, history in _histories(label, one)}
     return _draw(figures.gap(histories, x=x, tol=tol), ax)
 
 
@@ -336,10 +340,6 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
 
     Raises
     ------
-    NotFittedError
-        Before ``fit``.
-    ValueError
-        If the model scales within queries.
     ImportError
         If matplotlib is missing.
 
@@ -387,6 +387,29 @@ def regret(results: Simulation | Mapping[str, Simulation], *, ax: Any = None) ->
     True
     """
     return _draw(figures.regret(results if isinstance(results, Mapping) else {"": results}), ax)
+
+
+def _means(search: Any) -> Any:
+    """Return the mean measure for each C of a search."""
+    scores = search.scores_
+    if scores.ndim == 3:
+        scores = scores[:, search.numbers_of_trees_.tolist().index(search.n_trees_)]
+    return scores if scores.ndim == 1 else np.nanmean(scores, axis=0)
+
+
+def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
+    """Return the history of a fit by name; several for a model of several machines."""
+    machines = getattr(model, "fits_", [])
+    if len(machines) > 1:
+        return [(f"{label} grade {i}".strip(), fit.history) for i, fit in enumerate(machines, 1)]
+    fit = machines[0] if machines else getattr(model, "fit_", model)
+    if not hasattr(fit, "gap") or not hasattr(fit, "history"):
+        raise BadInput(
+            "fits",
+            f"expected a model with a duality gap, got {type(model).__name__}, which has none",
+            "StructuralRanker, PairwiseSVM, OrdinalSVM, TreeRanker and the like have one",
+        )
+    return [(label, fit.history)]
 
 
 def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:

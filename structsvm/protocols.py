@@ -1,8 +1,8 @@
 """Protocols: every interface that a class of your own can plug into, on one page.
 
-Data flow one way: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``, and for
-clicks ``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``. The classes here are protocols,
-from which nothing inherits, and the records they exchange. Run the checks of ``structsvm.testing`` on your own classes.
+The classes here are protocols, from which nothing inherits, and the records they exchange. Data flow one way:
+``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``, and for clicks
+``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``. Checks are in ``structsvm.testing``.
 
 ========================= ============================================ ==========================
 seam                      who uses it                                  check
@@ -11,8 +11,7 @@ seam                      who uses it                                  check
 ``StructuredModel``       ``oracles.StructuredProblem``                ``check_structured_model``
 ``CompiledRows``          ``X`` of the rankers                         none: compare with dense X
 ``Problem``               ``trainers.train``, ``trainers.fit_path``    ``check_problem``
-``SmoothProblem``         ``trainers.newton``                          none
-``Partitions``            ``trainers.partitioned``                     none: compare with one machine
+``SmoothProblem``         ``trainers.newton_path``                     none
 ``QPSolver``              ``one_slack``, ``n_slack``                   ``check_qp_solver``
 ``Callback``              every trainer, told a ``Progress``           none: any function
 ``Bandit``, ``Duel``      ``online.simulate``                          ``check_bandit``
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bandit", "Callback", "ClickModel", "ClickTables", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver",
-    "Oracle", "Partitions", "Problem", "Progress", "QPResult", "QPSolver", "RowCut", "RowProblem", "Separator",
-    "SmoothProblem", "StructuredModel", "World",
+    "Oracle", "Problem", "Progress", "QPResult", "QPSolver", "Separator", "SmoothProblem", "StructuredModel", "World",
 ]  # fmt: skip
 
 Float = NDArray[np.float64]
@@ -49,35 +47,27 @@ Int = NDArray[np.int64]
 class Oracle(Protocol):
     """A ranking loss with its joint feature, which defines *what* is optimised; it holds settings only, never data.
 
-    The joint-feature difference of a ranking oracle is a combination of the rows of a query,
-    ``Psi(x, y_true) - Psi(x, y) = X_q' a``, so that it depends on ``w`` only by the scores ``s = X_q w``.
+    ``Psi(x, y_true) - Psi(x, y) = X_q' a``, so that the output depends on ``w`` only by the scores ``s = X_q w``.
     """
 
     def bind(self, y: Float, offsets: Int) -> Separator:
-        """Precompute what depends on the labels alone.
-
-        ``y`` has one label per row; the rows ``offsets[q]:offsets[q + 1]`` belong to query ``q``.
-        """
+        """Precompute what depends on the labels alone; rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
 
 
 class Separator(Protocol):
     """An oracle bound to the labels of a data set, which finds the most violated outputs."""
 
-    exact: bool
-    """Whether ``separate`` maximises exactly. If not, a primal value computed from it is an estimate."""
-
-    informative: NDArray[np.bool_]
-    """One flag per query: False if its labels give no constraint (loss 0 for every output)."""
-
-    query_weights: Float | None
-    """One factor per query, >= 0, that multiplies the user's weight of the query in the mean; None: all equal."""
+    exact: bool  #: whether separate maximises exactly; if not, primal values are estimates
+    informative: NDArray[
+        np.bool_
+    ]  #: per query: False if its labels give no constraint (loss 0 for every output)
+    query_weights: Float | None  #: per query a factor >= 0 of the user's weight in the mean; None: all equal
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-        """Fill ``loss`` (one per query) and ``coef`` (one per row) for the queries ``first:last``.
+        """Fill ``loss`` (per query) and ``coef`` (per row) of the output of largest ``loss - scores . coef`` (>= 0).
 
-        ``scores`` and ``coef`` hold the rows ``offsets[first]:offsets[last]`` only. The output found maximises
-        ``loss - scores . coef`` for each query, and that maximum is >= 0. It is called from several threads at once on
-        disjoint queries: release the GIL, and keep no state that could change a result.
+        ``scores`` and ``coef`` hold the rows of the queries ``first:last`` only. It is called from several threads at
+        once on disjoint queries: release the GIL, and keep no state that could change a result.
         """
 
 
@@ -88,10 +78,7 @@ class SmoothSeparator(Separator, Protocol):
         """Do the same as :meth:`separate`, and return what :meth:`curve` needs to know about these scores."""
 
     def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
-        """Fill ``coef`` with minus the second derivative times ``direction``, which is given as one number per row.
-
-        ``curvature`` is what :meth:`tangent` returned for the same queries; it is not changed.
-        """
+        """Fill ``coef`` with minus the second derivative times ``direction`` (one number per row)."""
 
 
 class StructuredModel(Protocol):
@@ -114,7 +101,7 @@ class StructuredModel(Protocol):
 class CompiledRows(Protocol):
     """Rows in a format of their own, with compiled kernels for the three things training does with rows.
 
-    Dense arrays and CSR matrices need none of this; ``structsvm.features.binning.BinnedRows`` is an example.
+    Dense arrays and CSR matrices need none of this; ``structsvm.features.coded_rows.BinnedRows`` is an example.
     """
 
     @property
@@ -129,11 +116,10 @@ class CompiledRows(Protocol):
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Kernels, compiled to release the GIL.
+        """Kernels that release the GIL: ``scores(*arrays, start, stop, w, out)``, then
 
-        They are ``scores(*arrays, start, stop, w, out)``,
-        ``combine(*arrays, offsets, first, last, weights, coef, joint)`` and
-        ``query_joint(*arrays, offsets, first, last, coef, joint)``.
+        ``combine(*arrays, offsets, first, last, weights, coef, joint)``, which adds to ``joint``, and
+        ``query_joint(*arrays, offsets, first, last, coef, joint)``, which fills a row of it for each query.
         """
 
 
@@ -149,24 +135,6 @@ class Cut(NamedTuple):
     joint: Float
 
 
-class RowCut(Cut):
-    """A cut that is also known as a coefficient per row: ``joint = X' rows``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structsvm.oracles import AveragePrecision
-    >>> from structsvm.trainers import RankingProblem
-    >>> X, y, offsets = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> problem = RankingProblem(X, offsets, AveragePrecision().bind(y, offsets), keep_rows=True)
-    >>> cut = problem.cut(np.zeros(2))
-    >>> cut.rows, cut.joint  # joint is X' rows
-    (array([ 2., -2.]), array([ 2., -4.]))
-    """
-
-    rows: Float
-
-
 class Problem(Protocol):
     """A sum of hinges that a trainer can evaluate and linearise, whole or query by query.
 
@@ -176,18 +144,12 @@ class Problem(Protocol):
 
     n_queries: int
     n_features: int
-    weights: Float
-    """Weights of the queries in the mean of the objective, >= 0, summing to one over all queries."""
-    exact: bool
-    """Whether the most violated outputs are found exactly; if not, primal values are estimates."""
-    n_bytes: int
-    """Size of the data, 0 if unknown; the memory of trainers' caches may grow in proportion to it."""
-    chunk: int
-    """Number of queries to process at once so that their rows stay in cache."""
-    n_jobs: int
-    """Number of threads a trainer may use; it never changes a result."""
-    support: tuple[Int, Int] | None
-    """``(indptr, features)``: query ``q`` touches only ``features[indptr[q]:indptr[q + 1]]``; None: all features."""
+    weights: Float  #: of the queries in the mean, >= 0, with sum 1
+    exact: bool  #: as of a Separator
+    n_bytes: int  #: size of the data, 0 if unknown; trainers' caches may grow in proportion to it
+    chunk: int  #: queries to process at once so that their rows stay in cache
+    n_jobs: int  #: threads a trainer may use; results do not depend on it
+    support: tuple[Int, Int] | None  #: (indptr, features) that query q touches, as in CSR; None: all features
 
     def cut(self, w: Float) -> Cut:
         """Make one pass over the data at ``w``, and return the weighted mean over queries of loss and joint feature."""
@@ -196,49 +158,13 @@ class Problem(Protocol):
         """Fill ``loss`` (k,) and ``joint`` (k, m) with the unweighted cuts of the queries ``first:last`` at ``w``."""
 
 
-class Partitions(Protocol):
-    """Partitions of the queries, each a :class:`structsvm.trainers.partitioned.Partition` wherever it lies."""
-
-    n_parts: int
-
-    def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call ``method`` of each partition with its payload; return the answers in the order of the partitions.
-
-        A call may be made more than once, and on a partition that was just made anew from its rows: what a partition
-        remembers makes answers better, never true. Calls of one partition must not overlap.
-        """
-
-
-@runtime_checkable
-class RowProblem(Problem, Protocol):
-    """A problem whose cuts are sums over rows, ``joint_q = sum_r coef[r] X[r]``: planes may be kept as coefficients."""
-
-    n_rows: int
-    offsets: Int
-    """Rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
-
-    def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
-        """Write the cuts of the queries ``first:last`` at ``w`` as coefficients.
-
-        It fills ``loss`` (one per query), and ``scores`` and ``coef`` (one per row of these queries).
-        """
-
-    def query_joints(self, first: int, last: int, coef: Float, joint: Float) -> None:
-        """Fill ``joint`` (k, m) with the sum of the rows of each query, weighted by ``coef``."""
-
-    def combine(self, first: int, last: int, coef: Float, joint: Float) -> None:
-        """Add to ``joint`` (m,) the sum of the rows of the queries ``first:last``, weighted by ``coef``."""
-
-
 class Tangent(NamedTuple):
     """The tangent of a smooth ``R`` at a point: ``R = loss - joint . w`` there, and the gradient is ``-joint``."""
 
     loss: float
     joint: Float
-    curvature: Any
-    """What :meth:`SmoothProblem.curve` needs to know about the point; opaque to everything else."""
-    rows: Float | None = None
-    """``joint = X' rows``, where the problem keeps coefficients of its rows."""
+    curvature: Any  #: for SmoothProblem.curve alone
+    rows: Float | None = None  #: joint = X' rows, where the problem keeps coefficients of its rows
 
 
 class SmoothProblem(Protocol):
@@ -258,7 +184,7 @@ class QPResult(NamedTuple):
 
     Examples
     --------
-    See :func:`structsvm.qp.active_set.solve`.
+    See :func:`structsvm.qp.get_solver`.
     """
 
     alpha: Float
@@ -273,15 +199,8 @@ class QPSolver(Protocol):
     """
 
     def __call__(
-        self,
-        gram: Float,
-        loss: Float,
-        group: Int,
-        cap: Float,
-        alpha0: Float | None = None,
-        *,
-        tol: float = 1e-10,
-    ) -> QPResult: ...
+        self, gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
+    ) -> QPResult: ...  # fmt: skip
 
 
 class Progress(NamedTuple):
@@ -297,16 +216,11 @@ class Progress(NamedTuple):
     pass 2: the optimum is in [0.0312, 0.0312]
     """
 
-    n_passes: int
-    """Number of passes over the data so far, from 1."""
-    primal: float
-    """Lowest objective so far: an upper bound on the optimum; infinite as long as there is none."""
-    dual: float
-    """Highest lower bound on the optimum so far, from 0."""
-    gap: float
-    """``(primal - dual) / primal``, at least 0, which is compared with ``tol``; infinite as long as ``primal`` is."""
-    seconds: float
-    """Wall-clock time since training began."""
+    n_passes: int  #: over the data so far, from 1
+    primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before there is one
+    dual: float  #: highest lower bound on the optimum so far, from 0
+    gap: float  #: ``(primal - dual) / primal``, at least 0, which is compared with ``tol``
+    seconds: float  #: wall-clock time since training began
 
 
 Callback = Callable[[Progress], object]
@@ -314,20 +228,11 @@ Callback = Callable[[Progress], object]
 
 
 class Duel(NamedTuple):
-    """A comparison a bandit asks for, with all that ``update`` needs to know besides the outcome.
+    """A comparison a bandit asks for: a pair (twice the same arm to exploit), or a set of arms for multi-dueling.
 
-    Attributes
-    ----------
-    arms : tuple of int
-        The arms to compare: a pair (twice the same arm when the bandit exploits), or a set for multi-dueling.
-    note : object
-        Data of the bandit's own, which JSON can hold, handed back unread; None for most bandits.
-
-    Notes
-    -----
-    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which
-    counts as half a win for both. For a set it is one such number for every pair of :meth:`pairs`, in that
-    order. A comparison of an arm with itself is uninformative: worlds answer 0.5.
+    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which counts as
+    half a win for both, and for an arm against itself. For a set it is one such number per pair of :meth:`pairs`.
+    ``note`` is data of the bandit's own, which JSON can hold, handed back unread.
 
     Examples
     --------
@@ -347,8 +252,8 @@ class Duel(NamedTuple):
 class Bandit(Protocol):
     """A dueling bandit; the world (matrix, interleaved clicks) stays outside.
 
-    ``select`` changes nothing: several duels may be under way at once, and outcomes may arrive in any order, late or
-    never. ``to_json``/``from_json`` carry the whole state, so that a restarted bandit continues identically.
+    ``select`` changes nothing: outcomes of several duels may arrive in any order, late or never. ``to_json`` carries
+    the whole state, so that a restarted bandit continues identically.
     """
 
     n_arms: int
@@ -357,11 +262,7 @@ class Bandit(Protocol):
         """Return the next comparison to make; ``rng`` is the only source of random numbers."""
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Learn from the outcome of a duel that :meth:`select` returned; raise ValueError for anything else.
-
-        For a pair it is 1 (the first arm won), 0, or 0.5 for a tie; for a set one such number per pair of
-        ``duel.pairs()``.
-        """
+        """Learn from the outcome of a duel that :meth:`select` returned; raise ValueError for anything else."""
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the current answer, an arm; ``rng`` breaks ties, without it the lowest arm is taken."""
@@ -395,11 +296,9 @@ class Interleaver(Protocol):
 
 
 class ClickTables(NamedTuple):
-    """A click model as compiled code sees it; every array has shape (n_grades, length).
+    """A click model as compiled code sees it: probabilities by grade and position, shape (n_grades, length).
 
-    The user looks at the positions in order. At position ``k``, with a document of grade ``g``, she clicks with
-    probability ``click[g, k]`` and then leaves with probability ``stop_after_click[g, k]``, or, without a click, leaves
-    with probability ``stop_after_skip[g, k]``.
+    The user looks at the positions in order; she clicks, and then leaves, or leaves without a click.
 
     Examples
     --------
@@ -435,14 +334,8 @@ class World(Protocol):
     """A world that ``simulate`` can play bandits in."""
 
     n_arms: int
-    gaps: Float
-    """Regret of showing each arm, shape (n_arms,); 0 for the best."""
-    winners: NDArray[np.int64]
-    """The arms that count as best, usually one."""
+    gaps: Float  #: regret of showing each arm, 0 for the best
+    winners: NDArray[np.int64]  #: the arms that count as best, usually one
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Return the outcome of a duel: for a pair 1 if the first arm won, 0 if the second, 0.5 for a tie.
-
-        For a set it is one such number per pair ``(0, 1), (0, 2), ..., (1, 2), ...`` of positions in ``arms``. An arm
-        alone, or against itself, is uninformative.
-        """
+        """Return the outcome of a duel, as :class:`Duel` describes it."""

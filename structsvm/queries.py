@@ -56,16 +56,7 @@ class SingleQueryWarning(UserWarning):
 
 
 def one_query(qid: Any, caller: str) -> Any:
-    """Return ``qid``, or the id 0 for all rows after a :class:`SingleQueryWarning` if it is None.
-
-    The warning points at the first caller outside of this package.
-
-    Parameters
-    ----------
-    qid : array-like, int, str or None
-    caller : str
-        Name of the called function, for the message.
-    """
+    """Return ``qid``, or the id 0 for all rows after a :class:`SingleQueryWarning` if it is None."""
     if qid is not None:
         return qid
     warnings.warn(
@@ -91,16 +82,9 @@ def stacklevel_of_user() -> int:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Division of rows into queries.
+    """Division of rows into queries: ``offsets``, ``query_ids`` in the order of first rows, and ``order``.
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_queries + 1,)
-        After grouping, rows ``offsets[q]:offsets[q + 1]`` belong to query ``q``.
-    query_ids : ndarray, shape (n_queries,)
-        The id of each query, in the order of its first row.
-    order : ndarray of int64, shape (n_rows,), or None
-        Grouped row ``i`` is row ``order[i]`` of the input; None when the rows were already contiguous.
+    Grouped row ``i`` is row ``order[i]`` of the input; None where rows were already contiguous.
     """
 
     offsets: Int
@@ -111,28 +95,7 @@ class Grouping:
 def group_queries(qid: Any, n_rows: int) -> Grouping:
     """Group rows by query id: stable inside a query, queries in the order of their first row.
 
-    Parameters
-    ----------
-    qid : array-like of int or str, shape (n_rows,), or int, str or None
-        A single id applies to all rows. None means the same with the id 0; :func:`one_query` warns of it.
-    n_rows : int
-        Number of rows that ``qid`` must have.
-
-    Returns
-    -------
-    Grouping
-
-    Raises
-    ------
-    ValueError
-        If ``qid`` is not one-dimensional, has a length other than ``n_rows``, or holds missing values, values that are
-        neither int nor string, both ints and strings (``1`` and ``"1"`` would be one query), or floats from 2^53 on,
-        where different integers are the same float.
-
-    Examples
-    --------
-    >>> group_queries(["b", "a", "b"], 3).order
-    array([0, 2, 1])
+    A single id applies to all rows; None means the id 0, of which :func:`one_query` warns.
     """
     if qid is None:
         return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
@@ -228,20 +191,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
 
 
 def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
-    """Return relative weights scaled to sum to one; equal ones for None.
-
-    Parameters
-    ----------
-    weights : array-like, shape (n,), or None
-    n : int
-    each : str
-        Name of what has a weight, for messages.
-
-    Raises
-    ------
-    ValueError
-        For a wrong number of weights, weights that are negative or not finite, and zeros only.
-    """
+    """Return relative weights scaled to sum to one; equal ones for None. ``each`` names what has a weight."""
     if weights is None:
         return np.full(n, 1.0 / n)
     values = np.asarray(weights, dtype=np.float64)
@@ -259,8 +209,7 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
 def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tuple[int, int] | None:
     """Return row and column of the first value that is NaN, infinite or above ``limit`` in magnitude, or None.
 
-    With ``missing``, NaN is accepted. It reads ``X``, an array or a CSR matrix, once, in chunks that stay in the cache,
-    and copies nothing.
+    With ``missing``, NaN is accepted. ``X``, an array or a CSR matrix, is read in chunks, without a copy.
     """
     matrix = not isinstance(X, np.ndarray)
     values = X.data if matrix else X
@@ -282,29 +231,7 @@ def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tup
 
 
 def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
-    """Raise ValueError for boundaries between which compiled code would leave an array of ``n_rows`` entries.
-
-    Parameters
-    ----------
-    offsets : ndarray of int, shape (n + 1,)
-        Part ``i`` is ``offsets[i]:offsets[i + 1]``; parts may be empty.
-    n_rows : int
-        Number of entries to divide.
-    name : str
-        Name of ``offsets`` in the message.
-
-    Raises
-    ------
-    ValueError
-        Unless they are one-dimensional whole numbers that begin at 0, never fall, and end at ``n_rows`` at most.
-
-    Examples
-    --------
-    >>> check_offsets(np.array([0, 2, 5]), 5)
-    >>> check_offsets(np.array([0, 6, 5]), 5)
-    Traceback (most recent call last):
-    structsvm.checks.BadInput: offsets[2]: expected at least the 6 before it, got 5; ...
-    """
+    """Raise for boundaries ``offsets[i]:offsets[i + 1]`` that leave an array of ``n_rows`` entries."""
     offsets = np.asarray(offsets)
     remedy = "the data are damaged, make or read them again"
     if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
@@ -332,29 +259,9 @@ def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
 
 
 def check_sparse(X: Any, name: str = "X") -> None:
-    """Raise ValueError for a sparse matrix whose indices point outside of it.
+    """Raise for a sparse matrix whose indices point outside of it: SciPy checks only the shapes of its arrays.
 
-    SciPy checks only the shapes of the three arrays, and compiled code (SciPy's and ours) reads and writes wherever the
-    indices point. This function reads them once, in chunks that stay in the cache, and copies nothing. It ignores
-    anything but sparse matrices of formats with such indices.
-
-    Parameters
-    ----------
-    X : object
-    name : str
-        Name of ``X`` in the message.
-
-    Raises
-    ------
-    ValueError
-
-    Examples
-    --------
-    >>> X = sparse.csr_matrix([[1.0, 0.0, 2.0]])
-    >>> X.indices[1] = 3
-    >>> check_sparse(X)
-    Traceback (most recent call last):
-    structsvm.checks.BadInput: X.indices[1]: expected a column from 0 to 2, got 3; ...
+    Indices are read once, in chunks that stay in the cache. Anything but such matrices is ignored.
     """
     if (
         not bool(sparse.issparse(X)) or len(X.shape) != 2
@@ -455,13 +362,7 @@ def value_at(X: Any, row: int, column: int) -> str:
 
 
 def check_features(X: Any) -> Any:
-    """Return ``X`` as a C-ordered float32/float64 array or a canonical CSR matrix, without a copy if it is one.
-
-    Raises
-    ------
-    ValueError
-        For a wrong number of dimensions, masked values, and as :func:`check_sparse`.
-    """
+    """Return ``X`` as a C-ordered float32/float64 array or a canonical CSR matrix, without a copy if it is one."""
     refuse_masked("X", X)
     check_sparse(X)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
@@ -545,12 +446,6 @@ class QueryData:
         -------
         QueryData
 
-        Raises
-        ------
-        ValueError
-            For no rows, a wrong length of ``y``, ``qid`` or ``docid``, and NaN or infinite values; the message names
-            the first row.
-
         Examples
         --------
         >>> data = QueryData.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], qid=["b", "a", "b"])
@@ -624,7 +519,7 @@ class QueryData:
             rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return QueryData(
             self.X[rows],
-            None if self.y is None else self.y[rows],  # type: ignore[arg-type]
+            None if self.y is None else self.y[rows],
             offsets,
             self.query_ids[chosen],
             None if self.docid is None else self.docid[rows],

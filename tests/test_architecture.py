@@ -24,7 +24,7 @@ ALLOWED = {
     "oracles": set(),
     "qp": set(),
     "trainers": {"qp"},
-    "metrics": set(),
+    "metrics": {"readers"},
     "online": {"metrics", "readers"},
     "report": set(),
     "export": {"metrics"},

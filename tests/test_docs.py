@@ -93,6 +93,7 @@ def test_no_name_twice(names):
 INTERNAL = {
     "structsvm.cli", "structsvm.report", "structsvm.online.bandits.compiled", "structsvm.live.pages",
     "structsvm.studies.demo", "structsvm.studies.diversity", "structsvm.studies.folds", "structsvm.studies.fusion",
+    "structsvm.trainers.partitioned",
 }  # fmt: skip
 
 

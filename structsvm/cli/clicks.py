@@ -71,11 +71,24 @@ class Reading(Group):
         str | None, typer.Option(help="Column of the clicks, 0 or 1, in a table.", show_default="clicked")
     ] = None
 
+    time: Annotated[
+        str | None,
+        typer.Option(help="Column of the time in a table, for --since and --until.", show_default="none"),
+    ] = None
+    since: Annotated[
+        str | None, typer.Option(help="Only rows from this time on: 2026-03-01, or a number.")
+    ] = None
+    until: Annotated[str | None, typer.Option(help="Only rows before this time.")] = None
+
     def read(self, log: Path, **options: Any) -> Any:
-        """Return the click cells of a log."""
+        """Return the click cells of a log; say which columns were found by usual names."""
         from structsvm.clicks import read_clicks
 
-        return read_clicks(log, **dataclasses.asdict(self), **options)
+        cells = read_clicks(log, **dataclasses.asdict(self), **options)
+        if cells.guessed:
+            found = ", ".join(f"{role} {name!r}" for role, name in cells.guessed.items())
+            note(f"columns: {found}; others are named by --query, --document, --position, --clicked")
+        return cells
 
 
 Cluster = Annotated[
@@ -89,6 +102,14 @@ Probability = Annotated[
     typer.Option(
         help="Column of the probability with which the ranker showed the row's document at its position.",
         show_default="not logged",
+    ),
+]
+Holdout = Annotated[
+    float,
+    typer.Option(
+        help="Share of the queries that train leaves out, and that evaluate alone looks at; the same share gives the "
+        "same queries. (By time: --until to train, --since to evaluate.)",
+        show_default="0, all queries for both",
     ),
 ]
 Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
@@ -184,6 +205,7 @@ def train(
     weighting: Annotated[str, typer.Option(help="ips, or policy for the top of several rankers.")] = "ips",
     theta: Theta = None,
     scale: Scale = "none",
+    holdout: Holdout = 0.0,
     *,
     reading: Reading,
     table: Table,
@@ -202,7 +224,7 @@ def train(
     model.check_options()
     if C is None:
         del model.C
-    cells = reading.read(log)
+    cells = _part(reading.read(log), holdout, log, 0)
     rows = _candidates(data, table)
     queries, documents = _as_log(cells, rows)
     # while C is being chosen there is no model worth keeping
@@ -263,7 +285,7 @@ def evaluate(
     gaps: Annotated[
         str, typer.Option(help="What lists have at positions without an impression: empty, or lost impressions.")
     ] = "empty",
-    cluster: Cluster = None, probability: Probability = None,
+    cluster: Cluster = None, probability: Probability = None, holdout: Holdout = 0.0,
     *,
     reading: Reading,
     table: Table,
@@ -277,7 +299,13 @@ def evaluate(
     from structsvm import clicks
 
     ranker = structsvm.load(model)
-    cells = reading.read(log, cluster=cluster, probability=probability)
+    cells = _part(reading.read(log, cluster=cluster, probability=probability), holdout, log, 1)
+    learned = clicks.learned_share(getattr(ranker, "log_sketch_", None), cells)
+    if learned > _MOST_LEARNED:
+        note(
+            f"warning: {model} was trained on about {learned:.0%} of these queries, by the same clicks, and looks "
+            "better than it is; train and evaluate with the same --holdout, or by --until and --since"
+        )
     rows = _candidates(data, table)
     rows = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
     queries, documents = _as_log(cells, rows)
@@ -300,7 +328,7 @@ def evaluate(
             bounds=list(found.bounds), sessions=found.n_sessions, effective_sample_size=found.effective_sample_size,
             largest_weight=found.largest_weight, dropped=dict(cells.dropped), lists_with_gaps=found.n_gapped,
             users=found.n_clusters, effective_users=found.effective_clusters,
-            trust_bias_p=_or_none(found.trust_bias_p), notes=list(found.notes),
+            trust_bias_p=_or_none(found.trust_bias_p), notes=list(found.notes), trained_on=learned,
         )  # fmt: skip
         return
     _print_log(cells)
@@ -361,6 +389,22 @@ class _GivingUp(GapProgress):
 
 for _command in (describe, propensities, train, evaluate, judge):
     app.command(_command.__name__)(stoppable(_command))
+
+
+_MOST_LEARNED = 0.2
+"""Share of queries with the counts of the training log beyond which there is a warning; a few agree by chance."""
+
+
+def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
+    """Return what is left to train on (0) or held out (1); everything without ``--holdout``."""
+    if not holdout:
+        return cells
+    from structsvm.clicks import divide_by_query
+
+    try:
+        return divide_by_query(cells, holdout)[side]
+    except BadInput as error:
+        raise ValueError(f"{log}: --holdout {holdout:g}: {error.problem}") from None
 
 
 def _candidates(data: Path, table: Table) -> Any:

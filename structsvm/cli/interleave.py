@@ -31,8 +31,9 @@ def analyse(
     log: Annotated[
         Path,
         typer.Argument(
-            help="Click log, JSON Lines, one impression per line (plain, gzip, ...); or UBI events of an A/B "
-            "search that name the configuration of each hit."
+            help="Click log, JSON Lines, one impression per line (plain, gzip, ...); UBI events of an A/B search that "
+            "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with a row per document of a list: "
+            "impression, rank, document, team, clicked, and, if known, user."
         ),
     ],
     test: Annotated[str, typer.Option(help="The test that decides: t, z, sign or wilcoxon.")] = "t",
@@ -80,7 +81,7 @@ def analyse(
 
     by = None if cluster == "none" else cluster
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
-    if (drafted := _team_draft_of_ubi(log)) is not None:
+    if (drafted := _team_draft_elsewhere(log)) is not None:
         read = statistics.credit_log(drafted, cluster=by, weights=weights)
     else:
         with _reading(log) as tell:
@@ -106,16 +107,22 @@ def analyse(
         typer.echo(f"report     {report}")
 
 
-def _team_draft_of_ubi(log: Path) -> Any:
-    """Return the click log of a file of UBI events, None for our own format; say what was left out."""
+def _team_draft_elsewhere(log: Path) -> Any:
+    """Return the click log of a table or a file of UBI events, None for our own format; say what was left out."""
     from structsvm.clicks.reading import is_ubi
     from structsvm.common.files import is_stream
 
-    if is_stream(log) or not is_ubi(log):
+    if is_stream(log):
         return None
-    from structsvm.clicks import read_team_draft_ubi
+    from structsvm.cli.files import is_table
+    from structsvm.clicks import read_team_draft_table, read_team_draft_ubi
 
-    drafted, dropped = read_team_draft_ubi(log)
+    if is_table(log):
+        drafted, dropped = read_team_draft_table(log)
+    elif is_ubi(log):
+        drafted, dropped = read_team_draft_ubi(log)
+    else:
+        return None
     for reason, count in sorted(dropped.items(), key=lambda item: -item[1]):
         note(f"left out: {count:,} {reason}")
     return drafted

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from structsvm.clicks.cells import ClickCells as ClickCells
     from structsvm.clicks.evaluation import CounterfactualEstimate as CounterfactualEstimate
     from structsvm.clicks.evaluation import evaluate_from_clicks as evaluate_from_clicks
+    from structsvm.clicks.holding_out import divide_by_query as divide_by_query
+    from structsvm.clicks.holding_out import learned_share as learned_share
     from structsvm.clicks.judging import ClickJudgments as ClickJudgments
     from structsvm.clicks.judging import judgments as judgments
     from structsvm.clicks.own_log import cells_of_log as cells_of_log
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from structsvm.clicks.svm import ClickSVM as ClickSVM
     from structsvm.clicks.svm import ClickSVMCV as ClickSVMCV
     from structsvm.clicks.tables import read_table as read_table
+    from structsvm.clicks.team_draft_tables import read_team_draft_table as read_team_draft_table
     from structsvm.clicks.team_draft_ubi import TeamDraftLog as TeamDraftLog
     from structsvm.clicks.team_draft_ubi import read_team_draft_ubi as read_team_draft_ubi
     from structsvm.clicks.ubi import read_ubi as read_ubi
@@ -53,6 +56,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "structsvm.clicks.cells": "ClickCells",
         "structsvm.clicks.evaluation": "CounterfactualEstimate evaluate_from_clicks",
+        "structsvm.clicks.holding_out": "divide_by_query learned_share",
         "structsvm.clicks.judging": "ClickJudgments judgments",
         "structsvm.clicks.own_log": "cells_of_log",
         "structsvm.clicks.page": "clicks_page",
@@ -64,6 +68,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.clicks.sessions": "ClickSessions",
         "structsvm.clicks.svm": "ClickSVM ClickSVMCV",
         "structsvm.clicks.tables": "read_table",
+        "structsvm.clicks.team_draft_tables": "read_team_draft_table",
         "structsvm.clicks.team_draft_ubi": "TeamDraftLog read_team_draft_ubi",
         "structsvm.clicks.ubi": "read_ubi",
         "structsvm.clicks.weights": "ClickWeights click_weights",

@@ -48,6 +48,8 @@ class ClickCells:
         All other lists, with the positions of their entries.
     cluster_ids : ndarray or None
         Id of each user that ``ClickSessions.cluster`` numbers.
+    guessed : dict of str to str
+        Columns of a table that were taken by a usual name: what they hold, and their name.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class ClickCells:
     sessions: ClickSessions | None = None
     gapped: ClickSessions | None = None
     cluster_ids: NDArray[Any] | None = None
+    guessed: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_arrays(
@@ -251,7 +254,8 @@ class ClickCells:
                 held[kind] = distinct_sessions(lists) if lists else None
         return cls(
             queries, offsets, documents[rows % documents.shape[0]], keys // width, keys % width,
-            add([p.shows for p in parts]), add([p.clicks for p in parts]), dropped, **held, cluster_ids=names,
+            add([p.shows for p in parts]), add([p.clicks for p in parts]), dropped,
+            held["sessions"], held["gapped"], names,
         )  # fmt: skip
 
     @property

@@ -30,6 +30,9 @@ class Interval(NamedTuple):
     lower: float
     upper: float
 
+    def __repr__(self) -> str:
+        return f"{self.value:.4g} [{self.lower:.4g}, {self.upper:.4g}]"
+
 
 @dataclass(frozen=True)
 class CounterfactualEstimate:
@@ -97,6 +100,12 @@ class CounterfactualEstimate:
     n_clusters: int | None = None
     effective_clusters: float | None = None
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"CounterfactualEstimate(DCG@{self.k} {self.dcg}, shown {self.logged_dcg}, difference {self.difference}, "
+            f"{self.n_sessions} lists, {self.unseen:.0%} not in the log)"
+        )
 
 
 def evaluate_from_clicks(

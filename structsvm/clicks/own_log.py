@@ -15,7 +15,7 @@ from structsvm.clicks.cells import ClickCells
 from structsvm.protocols import Int
 
 if TYPE_CHECKING:
-    from structsvm.online.clicklog import Impression
+    from structsvm.online.clicklog import Line
 
 __all__ = ["cells_of_log"]
 
@@ -54,14 +54,14 @@ def cells_of_log(log: object) -> ClickCells:
     >>> cells_of_log(ClickLog.of([Impression(shown, (Click(2),), query="q")]))
     ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
     """
-    from structsvm.online.clicklog import ClickLog
+    from structsvm.online.clicklog import ClickLog, Line
 
     batches = Batches("log")
     if isinstance(log, ClickLog):
         batches.drop("list without feedback", log.n_missing_feedback)
         batches.drop("list without a record", log.n_missing_record)
         batches.drop("impression logged again", log.n_repeated)
-        _add(batches, ((log.place(i), impression) for i, impression in enumerate(log.impressions)))
+        _add(batches, ((log.place(i), Line.of(impression)) for i, impression in enumerate(log.impressions)))
     elif isinstance(log, (str, PathLike)):
         _add(batches, _impressions(Path(log), batches))
     else:
@@ -69,37 +69,39 @@ def cells_of_log(log: object) -> ClickCells:
     return batches.cells()
 
 
-def _add(batches: Batches, impressions: Iterable[tuple[str, Impression]]) -> None:
-    for place, impression in impressions:
-        if impression.query is None:
+def _add(batches: Batches, lines: Iterable[tuple[str, Line]]) -> None:
+    for place, line in lines:
+        if line.query is None:
             raise BadInput(place, "expected the id of the query, got none", "log it with the list")
-        documents = [str(d) for d in impression.shown.documents]
-        batches.add(
-            str(impression.query), documents, range(1, len(documents) + 1), impression.clicked.tolist()
-        )
+        documents = [str(d) for d in line.shown.documents]
+        clicked = [False] * len(documents)
+        for k in line.places():
+            clicked[k] = True
+        batches.add(str(line.query), documents, range(1, len(documents) + 1), clicked)
 
 
-def _impressions(path: Path, batches: Batches) -> Iterator[tuple[str, Impression]]:
+def _impressions(path: Path, batches: Batches) -> Iterator[tuple[str, Line]]:
     """Yield the impressions of a file that count, each with its place; what is left out goes to ``batches``."""
-    from structsvm.online.clicklog import Header, numbered_lines, read_line
+    from structsvm.online.clicklog import Header, Lines, numbered_lines
 
     header, seen = Header(f"{path}:", "skip"), _Seen(f"{path}:")
     n_used = 0
-    held: list[tuple[int, Impression]] = []
+    reader = Lines(path)
+    held: list[tuple[int, Line]] = []
 
-    def of_held() -> Iterator[tuple[str, Impression]]:
-        for (number, impression), repeated in zip(held, seen.look(held), strict=True):
+    def of_held() -> Iterator[tuple[str, Line]]:
+        for (number, line), repeated in zip(held, seen.look(held), strict=True):
             if repeated:
                 batches.drop("impression logged again")
             else:
-                yield f"{path}:{number}", impression
+                yield f"{path}:{number}", line
         held.clear()
 
     for lines in numbered_lines(path):
         for number, raw in lines:
-            impression = read_line(path, number, raw, "error")
-            if impression is not None and header.admit(number, impression):
-                held.append((number, impression))
+            line = reader.read(number, raw)
+            if line is not None and header.admit(number, line):
+                held.append((number, line))
                 n_used += 1
             if len(held) == _LISTS:
                 yield from of_held()
@@ -117,21 +119,18 @@ class _Seen:
             Int
         ] = []  # (3, n), sorted by the hash of the id; each more than twice as long as the next
 
-    def look(self, impressions: list[tuple[int, Impression]]) -> list[bool]:
+    def look(self, lines: list[tuple[int, Line]]) -> list[bool]:
         """Return which impressions were met before, in the list or earlier; raise where two lines do not agree."""
         from structsvm.online.clicklog import refuse_disagreement, said
 
-        repeated = [False] * len(impressions)
-        named = [
-            i for i, (_, impression) in enumerate(impressions) if impression.shown.impression is not None
-        ]
+        repeated = [False] * len(lines)
+        named = [i for i, (_, one) in enumerate(lines) if one.name is not None]
         if not named:
             return repeated
         rows = []
         for i in named:
-            number, impression = impressions[i]
-            name = impression.shown.impression
-            rows.append((hash((type(name).__name__, name)), hash(said(impression)), number))
+            number, one = lines[i]
+            rows.append((hash((type(one.name).__name__, one.name)), hash(said(one)), number))
         new = np.array(rows, dtype=np.int64).T
         # the line each id was first met at, and what it said
         _, first, inverse = np.unique(new[0], return_index=True, return_inverse=True)
@@ -145,7 +144,7 @@ class _Seen:
         other = np.flatnonzero(content[inverse] != new[1])
         if other.size:
             at = int(other[0])
-            name = f"{impressions[named[at]][1].shown.impression!r:.80}"
+            name = f"{lines[named[at]][1].name!r:.80}"
             refuse_disagreement(self._source, int(line[inverse[at]]), int(new[2, at]), name)
         for at in np.flatnonzero(line[inverse] != new[2]):
             repeated[named[at]] = True

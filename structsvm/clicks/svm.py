@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, field
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.holding_out import sketch_of
 from structsvm.clicks.losses import click_values, loss_by_name
 from structsvm.clicks.propensities import Propensities, harvest
 from structsvm.clicks.weights import Weighting, click_weights
-from structsvm.common.portable.arrays import dot
+from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
+from structsvm.estimators.choosing_C import check_selection, choose_C
+from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
-from structsvm.estimators.linear import Scale, linear_scores
+from structsvm.estimators.linear import linear_scores
+from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.estimators.weight_constraints import Constraints, Monotone, Penalty
-from structsvm.protocols import Callback, Oracle
-from structsvm.queries import group_queries
-from structsvm.trainers.path import Solver
+from structsvm.protocols import Float, Int, Oracle
+from structsvm.queries import QueryData, group_queries
 
 __all__ = ["ClickSVM", "ClickSVMCV"]
 
+_TINY = np.finfo(np.float64).tiny
 
+
+@parameters
 class ClickSVM(StructuralRanker):
     """Linear ranker trained on clicks weighted by inverse propensities.
 
@@ -52,10 +58,6 @@ class ClickSVM(StructuralRanker):
         See :func:`~structsvm.clicks.weights.click_weights`; ``"policy"`` for logs that show the top of several rankers.
     clip : float, default=0.0
         Propensities below are raised to it; 0 is off.
-    tol, solver, scale, positive, max_passes, stabilise, qp, n_jobs, random_state, callback
-        As in :class:`~structsvm.estimators.structural.StructuralRanker`.
-    monotone_constraints, constraints, penalty
-        As in :class:`~structsvm.estimators.structural.StructuralRanker`.
 
     Attributes
     ----------
@@ -65,6 +67,8 @@ class ClickSVM(StructuralRanker):
         The certificate.
     propensities_ : Propensities or None
         As used; None after a fit to weights.
+    log_sketch_ : ndarray of uint64, or None
+        What :func:`~structsvm.clicks.learned_share` recognises the log by; None after a fit to weights.
     largest_weight_, effective_sample_size_ : float
         Of the clicks (:class:`~structsvm.clicks.weights.ClickWeights`); of the rows after a fit to weights.
     n_queries_, n_uninformative_, n_features_in_, feature_names_in_
@@ -87,48 +91,12 @@ class ClickSVM(StructuralRanker):
 
     __metadata_request__fit: ClassVar = {"qid": True, "docid": True}
 
-    relevance = 1.0  # of the structural SVM's options this one has no meaning here
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        loss: str = "pairs",
-        propensities: Propensities | Sequence[float] | None = None,
-        weighting: Weighting = "ips",
-        clip: float = 0.0,
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        scale: Scale = "none",
-        positive: bool = False,
-        monotone_constraints: Monotone = None,
-        constraints: Constraints = None,
-        penalty: Penalty = None,
-        max_passes: int = 1000,
-        stabilise: bool = True,
-        qp: Any = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.propensities = propensities
-        self.weighting = weighting
-        self.clip = clip
-        self.tol = tol
-        self.solver = solver
-        self.scale = scale
-        self.positive = positive
-        self.monotone_constraints = monotone_constraints
-        self.constraints = constraints
-        self.penalty = penalty
-        self.max_passes = max_passes
-        self.stabilise = stabilise
-        self.qp = qp
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    _: KW_ONLY
+    loss: str = "pairs"
+    propensities: Propensities | Sequence[float] | None = None
+    weighting: Weighting = "ips"
+    clip: float = 0.0
+    relevance: float = field(default=1.0, init=False)  # without a meaning here
 
     @all_or_nothing
     def fit(
@@ -218,7 +186,7 @@ class ClickSVM(StructuralRanker):
                 raise BadInput(
                     "y", "expected clicks, got no label (weight) above 0", "collect more of the log"
                 )
-            self.propensities_ = None
+            self.propensities_ = self.log_sketch_ = None
             self.largest_weight_ = float(values.max())
             self.effective_sample_size_ = float(values.sum() ** 2 / dot(values, values))
             return y
@@ -252,12 +220,13 @@ class ClickSVM(StructuralRanker):
                 f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents that are not among the rows",
                 stacklevel=3,
             )
-        self.propensities_ = theta
+        self.propensities_, self.log_sketch_ = theta, sketch_of(y)
         self.largest_weight_, self.effective_sample_size_ = found.largest, found.effective
         return values
 
 
-class ClickSVMCV(ClickSVM):
+@parameters
+class ClickSVMCV(ClickSVM, CrossValidated):
     """:class:`ClickSVM` that picks C by the clicks of held-out queries, and refits on all.
 
     Parameters
@@ -266,20 +235,17 @@ class ClickSVMCV(ClickSVM):
         Values to try; default: 13 from 1e-4 to 1e2, evenly spaced on a log scale.
     cv : int, default=5
         Folds over queries with clicks.
-    loss, propensities, weighting, clip, tol, solver, scale, positive, max_passes, stabilise, qp, n_jobs, callback
-        As in :class:`ClickSVM`.
-    random_state : int, optional
-        Shuffles the queries before they are dealt to folds; None deals them in order.
 
     Attributes
     ----------
     C_ : float
-        The best by mean score, the smallest of equal ones.
+        The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
     Cs_ : ndarray, shape (n_Cs,)
     scores_ : ndarray, shape (n_Cs,)
         Weighted mean over the held-out clicks of what the loss stands for: the share of other documents below the
         clicked one (pairs, where long lists weigh more, and mean_pairs), ``1 / log2(1 + rank)`` (dcg) or ``1 / rank``
-        (mrr); 1 if each were first. The C with the highest score is chosen, so ``scores_.max()`` is optimistic.
+        (mrr); 1 if each were first. With ``"max"`` the C with the highest score is chosen, so ``scores_.max()`` is
+        optimistic.
 
     Examples
     --------
@@ -290,62 +256,21 @@ class ClickSVMCV(ClickSVM):
     (2,)
     """
 
-    def __init__(
-        self,
-        Cs: Sequence[float] | None = None,
-        *,
-        cv: int = 5,
-        loss: str = "pairs",
-        propensities: Propensities | Sequence[float] | None = None,
-        weighting: Weighting = "ips",
-        clip: float = 0.0,
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        scale: Scale = "none",
-        positive: bool = False,
-        monotone_constraints: Monotone = None,
-        constraints: Constraints = None,
-        penalty: Penalty = None,
-        max_passes: int = 1000,
-        stabilise: bool = True,
-        qp: Any = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.loss = loss
-        self.propensities = propensities
-        self.weighting = weighting
-        self.clip = clip
-        self.tol = tol
-        self.solver = solver
-        self.scale = scale
-        self.positive = positive
-        self.monotone_constraints = monotone_constraints
-        self.constraints = constraints
-        self.penalty = penalty
-        self.max_passes = max_passes
-        self.stabilise = stabilise
-        self.qp = qp
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    C: float = field(init=False)
+    scoring: None = field(default=None, init=False)
+    convention: Literal["trec"] = field(default="trec", init=False)
+
+    _usual = (-4, 2, 13)
+    check_options = CrossValidated.check_options
 
     @all_or_nothing
-    def fit(
-        self, X: Any, y: Any, *, qid: Any = None, docid: Any = None, sample_weight: Any = None
-    ) -> ClickSVMCV:
+    def fit(self, X: Any, y: Any, *, qid: Any = None, docid: Any = None, sample_weight: Any = None) -> Self:
         """Choose C, then train on all queries; parameters and errors as in :meth:`ClickSVM.fit`."""
-        grid = np.logspace(-4, 2, 13) if self.Cs is None else np.unique([check_C(C) for C in self.Cs])
-        if grid.size == 0:
-            raise BadInput("Cs", "expected at least one value, got none")
+        grid = self._grid()
         y = self._weigh(X, y, qid, docid)
         data, weights = self._grouped(X, y, qid, sample_weight)
         number = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
         clicked = np.flatnonzero(np.bincount(number, data.y, data.n_queries) * weights > 0)
-        check_whole("cv", self.cv, 2)
         if clicked.shape[0] < self.cv:
             raise BadInput(
                 "cv", f"expected at least {self.cv} queries with clicks, got {clicked.shape[0]}",
@@ -353,22 +278,38 @@ class ClickSVMCV(ClickSVM):
             )  # fmt: skip
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
-        total, value = 0.0, np.zeros(grid.size)
-        for fold in range(self.cv):
-            testing = np.sort(clicked[fold :: self.cv])
-            training = np.sort(np.setdiff1d(clicked, testing))
-            held_out = data.select(testing)
-            mine = np.repeat(weights[testing], np.diff(held_out.offsets)) * held_out.y
-            length = np.repeat(np.diff(held_out.offsets), np.diff(held_out.offsets))
-            total += dot(mine, click_values(self.loss, np.ones_like(length), length)[1])
-            grouping = group_queries(held_out.qid, held_out.n_rows)
-            for i, fit in enumerate(
-                self._train(self._bind(data.select(training), weights[training]), grid.tolist())
-            ):
-                place = ranks(linear_scores(held_out.X, fit.w), grouping)
-                value[i] += dot(mine, click_values(self.loss, place, length)[0])
-        self.Cs_, self.scores_ = grid, value / total
-        self.C_ = float(grid[int(np.argmax(self.scores_ >= self.scores_.max() - 1e-12))])
+        length = np.repeat(np.diff(data.offsets), np.diff(data.offsets))
+        clicks = np.repeat(weights, np.diff(data.offsets)) * data.y
+        largest = _of_queries(data, clicks * click_values(self.loss, np.ones_like(length), length)[1])
+
+        def folds() -> Iterator[tuple[Int, Float]]:
+            for fold in range(self.cv):
+                testing = np.sort(clicked[fold :: self.cv])
+                training = np.sort(np.setdiff1d(clicked, testing))
+                mine = np.isin(number, testing)
+                part = data.select(testing)
+                grouping = group_queries(part.qid, part.n_rows)
+                values = []
+                for fit in self._train(self._bind(data.select(training), weights[training]), grid.tolist()):
+                    rank = ranks(linear_scores(part.X, fit.w), grouping)
+                    values.append(
+                        _of_queries(part, clicks[mine] * click_values(self.loss, rank, length[mine])[0])
+                    )
+                yield testing, np.stack(values, axis=1) / np.maximum(largest[testing], _TINY)[:, np.newaxis]
+
+        choice = choose_C(grid, largest, folds(), selection=self.selection)
+        tested = largest > 0
+        share = largest[tested] / largest[tested].sum()
+        self.Cs_, self.C_, self.scores_ = grid, choice.C, combine(share, choice.values[tested])
         self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
         return self
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_selection(self.selection)
+        check_whole("cv", self.cv, 2)
+
+
+def _of_queries(data: QueryData, values: Float) -> Float:
+    return np.add.reduceat(values, data.offsets[:-1])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count, _is_known, first_position_of
-from structsvm.common.files import read_lines
+from structsvm.common.files import is_stream, read_lines
 
 __all__ = ["read_table"]
 
@@ -22,13 +26,16 @@ _BATCH = 1 << 20  # rows held at once
 def read_table(
     table: Any,
     *,
-    query: str = "query",
-    document: str = "document",
-    position: str = "position",
-    clicked: str = "clicked",
+    query: str | None = None,
+    document: str | None = None,
+    position: str | None = None,
+    clicked: str | None = None,
     session: str | None = None,
     cluster: str | None = None,
     probability: str | None = None,
+    time: str | None = None,
+    since: str | float | None = None,
+    until: str | float | None = None,
     first_position: int | None = None,
     max_position: int = MAX_POSITION,
 ) -> ClickCells:
@@ -40,14 +47,19 @@ def read_table(
         A path that ends in ``.parquet`` (needs pyarrow) is read so, any other as text: tab-separated if it ends in
         ``.tsv`` (before ``.gz`` and the like), else comma-separated, with names in the first line. Files are read in
         parts; memory grows with the distinct cells and lists, not with the rows.
-    query, document, position, clicked : str
-        Names of columns.
+    query, document, position, clicked : str, optional
+        Names of columns. Default: these words, or else a usual name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
+        if one column has one; ``guessed`` of the result says which.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list, and stand together in a file.
     cluster : str, optional
         Name of the column with the user, whose lists depend on each other. Needs ``session``.
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
+    time : str, optional
+        Name of the column with the time of ``since`` and ``until``: numbers, or ISO 8601 (UTC where no zone is given).
+    since, until : str or float, optional
+        Only rows from ``since`` on, and before ``until``; others are left out and counted.
     first_position, max_position
         As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed when any part is ambiguous.
 
@@ -67,17 +79,32 @@ def read_table(
     >>> read_table(frame)
     ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
     """
+    if (time is None) != (since is None and until is None):
+        raise BadInput(
+            "time", "expected a column and one end of a span or both", "give {time} with {since} or {until}"
+        )
+    begin, end = (None if limit is None else _seconds([limit])[0] for limit in (since, until))
+    found = column_names(table)
+    asked = dict(zip(_USUAL, (query, document, position, clicked), strict=True))
+    usual = {role: name if name is not None else guess(role, found, table) for role, name in asked.items()}
     more = {"session": session, "cluster": cluster, "probability": probability}
     given = {name: column for name, column in more.items() if column is not None}
     if cluster is not None and session is None:
         raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
-    names = [query, document, position, clicked, *given.values()]
-    parts = _parts(table, names, None if probability is None else len(names) - 1)
+    names = [*usual.values(), *given.values(), *([time] if time is not None else [])]
+    parts = _parts(table, names, None if probability is None else names.index(probability, 4))
     counted: list[ClickCells] = []
     dropped: dict[str, int] = {}
     first_base: int | None = None
     n_before = 0
     for columns in _whole_lists(parts, session is not None):
+        n_read = len(columns[0])
+        if time is not None:
+            inside = _within(columns, begin, end, dropped)
+            if inside is None:
+                n_before += n_read
+                continue
+            columns = inside
         base = first_position
         positions = _numbers(columns[2])
         if base is None and positions is not None:
@@ -101,13 +128,11 @@ def read_table(
             if not isinstance(table, (str, PathLike)):
                 raise
             if error.argument in ("clicked", "probability"):
-                raise error.within(
-                    f"{table}, rows {n_before + 1:,} to {n_before + len(columns[0]):,}"
-                ) from None
+                raise error.within(f"{table}, rows {n_before + 1:,} to {n_before + n_read:,}") from None
             if error.argument != "log":
                 raise
             _count(dropped, "row in a part of the file without any usable one", len(columns[0]))
-        n_before += len(columns[0])
+        n_before += n_read
         if len(counted) == 8:
             counted = [ClickCells.concatenate(counted)]
     if not counted:
@@ -116,7 +141,96 @@ def read_table(
     whole = ClickCells.concatenate(counted)
     if dropped:
         whole.dropped.update(dropped)  # type: ignore[attr-defined]
-    return whole
+    return replace(
+        whole, guessed={role: name for role, name in usual.items() if name != role and asked[role] is None}
+    )
+
+
+_USUAL = {
+    "query": "q qid query_id user_query search_query search_term query_text keywords",
+    "document": "doc docid doc_id document_id item item_id product product_id object_id",
+    "position": "rank pos place ordinal",
+    "clicked": "click clicks is_click is_clicked has_click",
+}
+"""Usual names of columns, in any case; beside them stand the words of the options."""
+
+
+def column_names(table: Any) -> list[str]:
+    """Return the names of the columns of a frame or a file."""
+    if not isinstance(table, (str, PathLike)):
+        columns = getattr(table, "columns", None)
+        if columns is None:
+            raise BadInput(
+                "table", f"expected a frame of pandas or polars, or a path, got {type(table).__name__}"
+            )
+        return list(map(str, columns))
+    path = Path(table)
+    if is_stream(path):  # which can be read once
+        return list(_USUAL)
+    if path.suffix == ".parquet":
+        with _parquet(path) as file:
+            return list(file.schema_arrow.names)
+    return next(_rows(path, _delimiter(path)), (1, []))[1]
+
+
+def guess(role: str, names: list[str], table: Any, usual: str | None = None) -> str:
+    """Return the column that holds ``role`` by its name; raise where none or several could."""
+    if role in names:
+        return role
+    words = (_USUAL[role] if usual is None else usual).split()
+    found = [name for name in names if name.strip().lower() in (role, *words)]
+    if len(found) == 1:
+        return found[0]
+    place = str(table) if isinstance(table, (str, PathLike)) else "table"
+    if found:
+        raise BadInput(place, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
+                       f"name it by {{{role}}}")  # fmt: skip
+    _check_columns([role], names, place)
+    raise AssertionError("refused")
+
+
+def _within(columns: list[Any], begin: Any, end: Any, dropped: dict[str, int]) -> list[Any] | None:
+    """Return the rows of a span of time, without the last column, the times; None for no rows."""
+    times = _seconds(columns[-1])
+    with np.errstate(invalid="ignore"):
+        early = np.zeros(len(times), bool) if begin is None else times < begin
+        late = np.zeros(len(times), bool) if end is None else times >= end
+    unknown = np.isnan(times)
+    for reason, count in (
+        ("row before since", early),
+        ("row from until on", late),
+        ("row without a time", unknown),
+    ):
+        _count(dropped, reason, int(count.sum()))
+    rows = np.flatnonzero(~(early | late | unknown))
+    if not rows.size:
+        return None
+    return [c[rows] if isinstance(c, np.ndarray) else [c[i] for i in rows.tolist()] for c in columns[:-1]]
+
+
+def _seconds(values: Any) -> Any:
+    """Return times as seconds, missing ones as NaN: numbers as they are, texts by ISO 8601."""
+    array = np.asarray(values)
+    if array.dtype.kind == "M":
+        return np.where(np.isnat(array), np.nan, array.astype("datetime64[us]").astype(np.int64) / 1e6)
+    if array.dtype.kind in "iuf":
+        return array.astype(np.float64)
+    return np.array([_second(value) for value in values])
+
+
+def _second(value: Any) -> float:
+    if not _is_known(value):
+        return math.nan
+    try:
+        if isinstance(value, str) and not value.strip().lstrip("-").replace(".", "", 1).isdigit():
+            value = datetime.fromisoformat(value.strip())
+        if isinstance(value, datetime):
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+        return float(value)
+    except (TypeError, ValueError):
+        raise BadInput(
+            "time", f"expected numbers or times such as 2026-03-01T12:00, got {value!r:.60}"
+        ) from None
 
 
 def _numbers(positions: Any) -> Any:
@@ -129,25 +243,25 @@ def _numbers(positions: Any) -> Any:
 
 def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[list[Any]]:
     if not isinstance(table, (str, PathLike)):
-        columns = getattr(table, "columns", None)
-        if columns is None:
-            raise BadInput(
-                "table", f"expected a frame of pandas or polars, or a path, got {type(table).__name__}"
-            )
-        _check_columns(names, list(columns), "table")
+        _check_columns(names, list(table.columns), "table")
         yield [table[name].to_numpy() for name in names]
         return
     path = Path(table)
     if path.suffix == ".parquet":
         yield from _parquet_parts(path, names)
         return
+    yield from _text_parts(path, names, _delimiter(path), probability)
+
+
+def _delimiter(path: Path) -> str:
     stem = path.name
     for suffix in (".gz", ".bz2", ".xz"):
         stem = stem.removesuffix(suffix)
-    yield from _text_parts(path, names, "\t" if stem.endswith(".tsv") else ",", probability)
+    return "\t" if stem.endswith(".tsv") else ","
 
 
-def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
     try:
         import pyarrow as pa
         import pyarrow.parquet
@@ -160,21 +274,28 @@ def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
     path.stat()  # a missing file is the error of the system
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            _check_columns(names, file.schema_arrow.names, str(path))
-            held: list[Any] = []
-            rows = 0
-            for batch in file.iter_batches(batch_size=_BATCH, columns=names):
-                while batch.num_rows:  # batches end with row groups; parts are full but for the last
-                    held.append(batch.slice(0, _BATCH - rows))
-                    rows += held[-1].num_rows
-                    batch = batch.slice(held[-1].num_rows)
-                    if rows == _BATCH:
-                        yield _columns(pa.Table.from_batches(held), names)
-                        held, rows = [], 0
-            if held:
-                yield _columns(pa.Table.from_batches(held), names)
+            yield file
     except pa.ArrowException as error:
         raise BadInput(str(path), f"expected a Parquet file ({error!s:.100})", "write it again") from None
+
+
+def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
+    with _parquet(path) as file:
+        import pyarrow as pa
+
+        _check_columns(names, file.schema_arrow.names, str(path))
+        held: list[Any] = []
+        rows = 0
+        for batch in file.iter_batches(batch_size=_BATCH, columns=names):
+            while batch.num_rows:  # batches end with row groups; parts are full but for the last
+                held.append(batch.slice(0, _BATCH - rows))
+                rows += held[-1].num_rows
+                batch = batch.slice(held[-1].num_rows)
+                if rows == _BATCH:
+                    yield _columns(pa.Table.from_batches(held), names)
+                    held, rows = [], 0
+        if held:
+            yield _columns(pa.Table.from_batches(held), names)
 
 
 def _columns(table: Any, names: list[str]) -> list[Any]:

@@ -28,18 +28,7 @@ class Damaged(ValueError):
 
 
 class Header(NamedTuple):
-    """What a ``.npy`` file says of its array.
-
-    Attributes
-    ----------
-    dtype : numpy.dtype
-        Boolean, whole or real numbers, or text, in the byte order of this machine.
-    shape : tuple of int
-    fortran : bool
-        Whether the first index runs fastest.
-    start : int
-        Bytes before those of the array.
-    """
+    """The header of a ``.npy`` file: ``start`` is the number of bytes before those of the array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -53,22 +42,7 @@ class Header(NamedTuple):
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """Read the header of a ``.npy`` file (versions 1.0 to 3.0), and no byte of its array.
-
-    Raises
-    ------
-    Damaged
-        If there is none, or none of an array of plain numbers or texts.
-
-    Examples
-    --------
-    >>> import io
-    >>> file = io.BytesIO()
-    >>> np.save(file, np.zeros((2, 3)))
-    >>> _ = file.seek(0)
-    >>> read_header(file).shape, read_header(io.BytesIO(file.getvalue())).start
-    ((2, 3), 128)
-    """
+    """Read the header of a ``.npy`` file (versions 1.0 to 3.0), and no byte of its array; Damaged if there is none."""
     lead = file.read(8)
     if lead[:6] != _MAGIC or len(lead) < 8 or lead[6] not in (1, 2, 3):
         raise Damaged("it does not begin as an array does")
@@ -104,13 +78,7 @@ def read_header(file: IO[bytes]) -> Header:
 
 
 def read_json(raw: bytes) -> Any:
-    """What a JSON text says, however it is damaged.
-
-    Raises
-    ------
-    Damaged
-        If it is none, is nested too deep, or has a number too large to be one.
-    """
+    """Parse JSON; Damaged if it is none, is nested too deep, or has a number too large to be one."""
     try:
         return json.loads(raw)
     except (ValueError, RecursionError, MemoryError) as error:
@@ -118,26 +86,7 @@ def read_json(raw: bytes) -> Any:
 
 
 class Archive:
-    """The arrays of an ``.npz`` file, each read when it is asked for: what nobody refers to is never unpacked.
-
-    A context manager.
-
-    Parameters
-    ----------
-    path : Path
-
-    Attributes
-    ----------
-    names : frozenset of str
-        The arrays there are.
-
-    Raises
-    ------
-    Damaged
-        If the file is no ``.npz``; in :meth:`array`, if the array is not whole.
-    OSError
-        If the system cannot open or read it.
-    """
+    """The arrays of an ``.npz`` file, each unpacked when it is asked for; raises Damaged if there is none."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")

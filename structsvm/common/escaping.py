@@ -12,24 +12,12 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206
 
 
 def printable(text: str) -> str:
-    r"""``text`` with escapes for control characters, which could recolour, move or erase what a terminal shows.
-
-    Examples
-    --------
-    >>> print(printable("q" + chr(27) + "[2J"))
-    q\x1b[2J
-    """
+    """``text`` with escapes for control characters, which could recolour, move or erase what a terminal shows."""
     return _UNPRINTABLE.sub(_written_out, text)
 
 
 def escape(text: str) -> str:
-    r"""``text`` for HTML, without the control characters that are not allowed there.
-
-    Examples
-    --------
-    >>> print(escape("<b>" + chr(27)))
-    &lt;b&gt;\x1b
-    """
+    """``text`` for HTML, without the control characters that are not allowed there."""
     return html.escape(printable(text))
 
 

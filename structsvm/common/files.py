@@ -263,13 +263,7 @@ def read_blocks(
 
 
 def destination(path: Path) -> Path:
-    """The file that writing to ``path`` replaces: what a symbolic link points to, else ``path`` itself.
-
-    Raises
-    ------
-    OSError
-        For a name that the file system does not allow, or links in a circle.
-    """
+    """The file that writing to ``path`` replaces: what a symbolic link points to, else ``path`` itself."""
     if not stat.S_ISLNK(_mode(path, follow=False) or 0):
         return path
     _mode(path)  # links in a circle
@@ -303,13 +297,7 @@ def _mode(path: Path, *, follow: bool = True) -> int | None:
 
 
 def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tuple[int, str]]:
-    """Number (from 1) and text of each line, without its end.
-
-    Raises
-    ------
-    ValueError
-        With file and line, for what :func:`decode` refuses.
-    """
+    """Number (from 1) and text of each line, without its end."""
     number = 0
     for block in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
         for raw in block.tobytes().split(b"\n")[:-1]:

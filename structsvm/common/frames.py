@@ -9,28 +9,7 @@ __all__ = ["frame"]
 
 
 def frame(columns: Mapping[str, Any], *, index: Any = None, index_name: str | None = None) -> Any:
-    """Return a pandas frame.
-
-    Parameters
-    ----------
-    columns : mapping of str to array-like
-    index : array-like, optional
-    index_name : str, optional
-
-    Returns
-    -------
-    pandas.DataFrame
-
-    Raises
-    ------
-    ImportError
-        If pandas is missing; it says how to install it.
-
-    Examples
-    --------
-    >>> frame({"value": [1.5]}, index=["q1"], index_name="query").loc["q1", "value"].item()
-    1.5
-    """
+    """Return a pandas frame; ImportError, with how to install it, if pandas is missing."""
     try:
         import pandas as pd
     except ImportError:

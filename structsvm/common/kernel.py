@@ -48,29 +48,8 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile ``function`` without the GIL when it is first called, and cache the machine code.
 
-    Parameters
-    ----------
-    function : callable
-        A module-level function. ``kernel(function).py_func`` is the function itself, the readable reference.
-    **options
-        Further options of :func:`numba.njit`, such as ``fastmath``. Divisions by zero give infinity, as in NumPy.
-
-    Returns
-    -------
-    numba dispatcher, or a decorator where only options are given
-
-    Notes
-    -----
-    The stamp uses names of Numba that are not part of its public interface. Where they are missing the code is
-    compiled in each process anew, which is slow but never wrong.
-
-    Examples
-    --------
-    >>> @kernel
-    ... def ratio(a, b):
-    ...     return a / b
-    >>> ratio(1.0, 0.0)
-    inf
+    ``options`` are those of :func:`numba.njit`. The stamp uses names of Numba that are not part of its public
+    interface: where they are missing the code is compiled in each process anew, which is slow but never wrong.
     """
     if function is None:
         return lambda function: kernel(function, **options)

@@ -34,22 +34,8 @@ _LABELS: dict[str, dict[str, dict[str, str]]] = {}
 def attach(package: str, members: Mapping[str, str], **labels: Mapping[str, str]) -> Attached:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__`` of ``package``.
 
-    Parameters
-    ----------
-    package : str
-        ``__name__`` there.
-    members : mapping of str to str
-        Module to the names that are exported from it, separated by spaces; each loads its module when it is first
-        asked for. Names under ``package`` itself are its modules: they load in the same way but are not in
-        ``__all__``, since a star import would load them all.
-    **labels : mappings of str to str
-        For an attribute, such as ``label``, the short names users choose members by, and the names of these members.
-
-    Examples
-    --------
-    >>> get, list_names, exported = attach("structsvm.qp", {"structsvm.qp.active_set": "solve"})
-    >>> get("solve").__module__, exported
-    ('structsvm.qp.active_set', ['solve'])
+    ``members`` maps modules to the names exported from them (names under ``package`` itself are its modules, which a
+    star import leaves out); ``labels`` map short names that users choose members by, such as "rucb", to these.
     """
     homes = {name: module for module, names in members.items() for name in names.split()}
     exported = sorted(name for name, module in homes.items() if module != package)

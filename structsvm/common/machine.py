@@ -12,18 +12,7 @@ __all__ = ["count_threads", "memory_bytes", "return_freed_memory"]
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Number of threads: None is 1, -1 all the processors this process may use (the joblib convention).
-
-    Raises
-    ------
-    ValueError
-        For 0 and what is no whole number.
-
-    Examples
-    --------
-    >>> count_threads(None), count_threads(3)
-    (1, 3)
-    """
+    """Return the number of threads: None is 1, -1 all processors this process may use (the joblib convention)."""
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:

@@ -8,26 +8,7 @@ __all__ = ["refuse_namesake"]
 
 
 def refuse_namesake(package: str) -> None:
-    """Raise where another distribution has written into the folder of this package.
-
-    This distribution is called ``structsvm-ranking``; one called ``structsvm`` in the same folder has put its files
-    among ours, or ours among its.
-
-    Parameters
-    ----------
-    package : str
-        ``__file__`` of the package.
-
-    Raises
-    ------
-    ImportError
-        With what to do.
-
-    Examples
-    --------
-    >>> import structsvm
-    >>> refuse_namesake(structsvm.__file__)
-    """
+    """Raise ImportError where another distribution has written into the folder of this package."""
     folder = Path(package).parent.parent
     for pattern in ("structsvm-*.dist-info", "structsvm-*.egg-info"):
         for record in folder.glob(pattern):

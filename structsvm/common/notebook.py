@@ -13,16 +13,7 @@ __all__ = ["html_by"]
 
 
 def html_by(name: str) -> Callable[[Any], str]:
-    """Return a ``_repr_html_`` that calls the function ``name`` of ``structsvm.report.notebook`` with the result.
-
-    Examples
-    --------
-    >>> class Result:
-    ...     name, mean, per_query, query_ids = "map", 0.5, [0.25, 0.75], [1, 2]
-    ...     _repr_html_ = html_by("evaluation")
-    >>> "<svg" in Result()._repr_html_()
-    True
-    """
+    """Return a ``_repr_html_`` that calls the function ``name`` of ``structsvm.report.notebook`` with the result."""
 
     def _repr_html_(self: Any) -> str:
         made: str = getattr(import_module("structsvm.report.notebook"), name)(self)

@@ -105,7 +105,7 @@ def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "th
     """Return the results of futures, in their order, at least one more within every ``timeout`` seconds.
 
     Raises ClusterError without a scheduler, without workers for a minute, without progress, and for work that took
-    down several workers, which lack of memory is the usual cause of; ``place`` is what it says was waited for.
+    down several workers; ``place`` is what was waited for.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)
@@ -184,24 +184,10 @@ attempt has twice as many."""
 
 
 class DaskPartitions:
-    """Partitions on the workers of a cluster, as :class:`structsvm.protocols.Partitions` describes them.
+    """Partitions on the workers of a cluster; see :class:`structsvm.trainers.partitioned.driver.Partitions`.
 
-    A call goes to the worker that holds its partition, and to no other, lest a partition be copied without its planes;
-    where that worker is gone, the scheduler makes the partition anew from its source on another, and the call
-    follows.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    parts : list of Future
-        Of :class:`structsvm.dask.rows.Held`.
-    timeout : float
-        Seconds within which at least one more partition must answer.
-
-    Attributes
-    ----------
-    lost : int
-        Calls that were made again because their worker was gone.
+    A call goes to the worker that holds its partition, lest it be copied without its planes; where that is gone,
+    the scheduler makes the partition anew from its source. ``lost`` counts calls that were made again.
     """
 
     def __init__(self, client: Any, parts: Sequence[Any], timeout: float) -> None:
@@ -221,7 +207,7 @@ class DaskPartitions:
         self._share = -(-self.n_parts // max(1, len(there)))
 
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """See :class:`structsvm.protocols.Partitions`."""
+        """See :class:`structsvm.trainers.partitioned.driver.Partitions`."""
         if any(place is None for place in self._places):
             self._find()
         futures = [self._submit(k, method, payload) for k, payload in enumerate(payloads)]

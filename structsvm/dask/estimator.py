@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -27,8 +28,9 @@ from structsvm.dask.groups import Groups, whole_queries
 from structsvm.dask.rows import Rows, facts, hold, scored, summary
 from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
-from structsvm.estimators.fitted import all_or_nothing, ranks, warn_of_uninformative
+from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, warn_of_uninformative
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
+from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.metrics.evaluation import EvaluationResult, evaluate_part, warn_of_nothing_relevant
@@ -46,6 +48,7 @@ _USABLE = 0.9
 """Share of the memory limits that rows may fill before they are read; Dask stops workers beyond."""
 
 
+@parameters
 class DaskStructuralRanker(BaseEstimator):
     """:class:`~structsvm.StructuralRanker` over the partitions of a Dask collection, or of files on the workers.
 
@@ -124,38 +127,21 @@ class DaskStructuralRanker(BaseEstimator):
     (True, StructuralRanker(C=10.0))
     """
 
-    def __init__(
-        self,
-        loss: str | Oracle = "map",
-        C: float = 1.0,
-        *,
-        tol: float = 1e-3,
-        solver: PartitionedSolver = "auto",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        positive: bool = False,
-        max_passes: int = 1000,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        groups: Groups = "refuse",
-        client: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
-        timeout: float = 600.0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.tol = tol
-        self.solver = solver
-        self.relevance = relevance
-        self.scale = scale
-        self.positive = positive
-        self.max_passes = max_passes
-        self.qp = qp
-        self.groups = groups
-        self.client = client
-        self.checkpoint = checkpoint
-        self.timeout = timeout
-        self.callback = callback
+    loss: str | Oracle = "map"
+    C: float = 1.0
+    _: KW_ONLY
+    tol: float = 1e-3
+    solver: PartitionedSolver = "auto"
+    relevance: float = 1.0
+    scale: Scale = "none"
+    positive: bool = False
+    max_passes: int = 1000
+    qp: Literal["active_set", "cvxpy"] = "active_set"
+    groups: Groups = "refuse"
+    client: Any = None
+    checkpoint: str | PathLike[str] | None = None
+    timeout: float = 600.0
+    callback: Callback | None = None
 
     @all_or_nothing
     def fit(
@@ -186,9 +172,6 @@ class DaskStructuralRanker(BaseEstimator):
 
         Raises
         ------
-        ValueError
-            For bad parameters, before anything is read; with the partition or the file, for what
-            :meth:`structsvm.StructuralRanker.fit` refuses; for a query that is cut (``groups``).
         ClusterError
             If the cluster cannot go on, or rows do not fit in its memory.
         """
@@ -223,14 +206,8 @@ class DaskStructuralRanker(BaseEstimator):
         self.n_queries_ = sum(one.n_queries for one in said)
         self.n_uninformative_ = sum(one.n_uninformative for one in said)
         if self.n_uninformative_ == self.n_queries_:
-            low, high = min(one.labels[0] for one in said), max(one.labels[1] for one in said)
-            raise BadInput(
-                "y",
-                "no query carries a constraint for {loss}: each needs documents of different labels (relevant means a "
-                f"label >= {self.relevance:g}); got {self.n_queries_} queries, labels {low:g} to {high:g}",
-                "check the labels, {relevance} and qid",
-                others={"loss": self.loss},
-            )
+            labels = min(one.labels[0] for one in said), max(one.labels[1] for one in said)
+            raise no_constraint(self.loss, labels, self.n_queries_, self.relevance)
         warn_of_uninformative(self, self.loss)
         self.memory_ = _report(client, futures, said)
         raw.clear()  # the partitions hold the rows; counted twice, Dask would write some of them to disk
@@ -406,11 +383,6 @@ class DaskStructuralRanker(BaseEstimator):
         Returns
         -------
         dask Series or Array of int64
-
-        Raises
-        ------
-        ValueError
-            For a query that is cut, whatever ``groups`` says.
         """
         scores = self.predict(X, qid=qid if self._within_queries() else None)
         if isinstance(qid, str):
@@ -486,16 +458,8 @@ class DaskStructuralRanker(BaseEstimator):
     def to_local(self) -> StructuralRanker:
         """Return the same model as an ordinary estimator, which saves, explains and exports itself."""
         check_is_fitted(self, "coef_")
-        model = StructuralRanker(
-            self.loss,
-            self.fit_.C,
-            tol=self.tol,
-            relevance=self.relevance,
-            scale=self.scale,
-            positive=self.positive,
-            max_passes=self.max_passes,
-            qp=self.qp,
-        )
+        shared = ("loss", "tol", "relevance", "scale", "positive", "max_passes", "qp")
+        model = StructuralRanker(C=self.fit_.C, **{name: getattr(self, name) for name in shared})
         model.coef_, model.fit_ = self.coef_, self.fit_
         model.n_queries_, model.n_uninformative_ = self.n_queries_, self.n_uninformative_
         model.n_features_in_ = self.n_features_in_
@@ -506,12 +470,7 @@ class DaskStructuralRanker(BaseEstimator):
         return model
 
     def check_options(self) -> None:
-        """Raise for parameters that :meth:`fit` would refuse, without any data.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Raise for parameters that :meth:`fit` would refuse, without any data."""
         check_C(self.C)
         check_fraction("tol", self.tol)
         check_number("relevance", self.relevance, 0.0, open_end=True)

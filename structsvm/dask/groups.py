@@ -31,13 +31,7 @@ _AT_ONCE = 10_000_000
 
 
 def check_summaries(summaries: Sequence[Summary]) -> None:
-    """Refuse partitions whose rows do not fit together.
-
-    Raises
-    ------
-    ValueError
-        With the partition.
-    """
+    """Refuse partitions whose rows do not fit together."""
     first = summaries[0]
     for one in summaries:
         if one.n_features != first.n_features:
@@ -65,22 +59,7 @@ def check_summaries(summaries: Sequence[Summary]) -> None:
 def whole_queries(
     client: Any, raw: Sequence[Any], groups: Groups, timeout: float
 ) -> tuple[list[Any], list[Summary]]:
-    """Return partitions of whole queries, without those that have no rows, and their summaries.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    raw : sequence of Future of Rows
-    groups : {"refuse", "mend", "shuffle"}
-        What to do about a query that is cut.
-    timeout : float
-
-    Raises
-    ------
-    ValueError
-        For a query that is cut with "refuse"; with "mend" for one that is elsewhere than at a common border; for
-        partitions that do not fit together, and for no rows at all.
-    """
+    """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` as in the estimator."""
     summaries = gather(client, client.map(summary, raw, pure=False), timeout, "the partitions (reading)")
     kept = [k for k, one in enumerate(summaries) if one.n_rows]
     if not kept:

@@ -70,18 +70,9 @@ def check_stamp(file: Path, expected: Stamp) -> None:
 
 @dataclass
 class Rows:
-    """Rows of one partition, grouped by query.
+    """Rows of one partition, grouped by query; ``place`` names it in messages.
 
-    Attributes
-    ----------
-    data : QueryData
-    weight : ndarray or None
-        One per row, in the order of the rows of ``data``.
-    place : str
-        File, or number of the partition: for messages.
-    origin : (str, int, int, tuple) or None
-        Store, first and last query, and the store's stamp, where ``data`` are mapped from one: they are not sent, but
-        opened again.
+    Rows that are mapped from a store have its place and stamp in ``origin``: they are not sent, but opened again.
     """
 
     data: QueryData
@@ -136,11 +127,6 @@ def to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
     """Return the rows of a block of a collection: of frames, arrays or CSR matrices, checked.
 
     Row labels (an index) play no part. Float32 stays, other numbers become float64.
-
-    Raises
-    ------
-    ValueError
-        With the place, for columns that are no numbers, missing values, other lengths, ids of mixed types.
     """
     try:
         return _to_rows(X, y, qid, weight, place)
@@ -296,15 +282,7 @@ def scaled(data: QueryData, scaler: QueryScaler | None) -> Any:
 class Held:
     """A partition on its worker. Its planes are a cache: they are neither sent nor written to disk.
 
-    Parameters
-    ----------
-    rows : Rows
-    loss : str or Oracle
-    relevance : float
-    scaler : QueryScaler or None
-        Fitted; None leaves features as they are.
-    folds : (int, int) or None
-        Number of folds for cross-validation, and the seed: the fold of a query depends on its id alone.
+    ``folds`` is the number of folds and the seed: the fold of a query depends on its id alone.
     """
 
     def __init__(

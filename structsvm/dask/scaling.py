@@ -21,30 +21,10 @@ __all__ = ["fitted_scaler"]
 def fitted_scaler(
     client: Any, raw: Sequence[Any], n_features: int, scale: Scale, timeout: float
 ) -> QueryScaler | None:
-    """Return the scaler that an estimator's ``scale`` names, fitted to the rows of all partitions.
+    """Return the scaler that ``scale`` names, fitted to the rows of all partitions; None for "none".
 
     A partition sends two numbers per feature and round: one round for "minmax", three for "zscore", and none for
     scaling within queries.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    raw : sequence of Future of Rows
-    n_features : int
-    scale : str
-        As for :class:`structsvm.dask.DaskStructuralRanker`.
-    timeout : float
-        As for :func:`structsvm.dask.cluster.gather`.
-
-    Returns
-    -------
-    QueryScaler or None
-        None for "none".
-
-    Raises
-    ------
-    ValueError
-        For sparse rows, with the partition.
     """
     scaler = make_scaler(scale)
     if scaler is None:

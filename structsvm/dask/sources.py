@@ -61,19 +61,7 @@ def pieces(
 ) -> Pieces:
     """Return the partitions of a collection, of delayed partitions, or of files.
 
-    Parameters
-    ----------
-    X : dask DataFrame or Array, sequence of Delayed, path or sequence of paths
-    y, qid, sample_weight : collections with the partitions of X, or names of columns, or None
-    n_threads : int
-        Threads of the cluster: files are made into at least so many partitions.
-    features : sequence of str, optional
-        Columns to take, of tables; by default all but those of labels, ids and weights.
-
-    Raises
-    ------
-    ValueError
-        For what is none of these, or does not fit together.
+    Files are made into at least ``n_threads`` partitions; ``features`` are columns to take of tables.
     """
     if is_path(X):
         if sample_weight is not None:

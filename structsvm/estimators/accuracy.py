@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY
 from threading import Lock
 from typing import Any, Literal
 
@@ -13,8 +14,9 @@ from sklearn.svm import LinearSVC
 from structsvm.checks import BadInput, check_C, check_choice
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
+from structsvm.estimators.parameters import parameters
 from structsvm.protocols import Float
-from structsvm.trainers.certificate import users_stacklevel
+from structsvm.queries import stacklevel_of_user
 
 __all__ = ["AccuracySVM"]
 
@@ -28,6 +30,7 @@ _LIBLINEAR = Lock()
 """Lock of LIBLINEAR, whose random generator is global to the process: two fits at once would share its numbers."""
 
 
+@parameters
 class AccuracySVM(LinearSVM):
     """Linear SVM that classifies documents as relevant or not, and ranks by its output (thesis, OP 1 and 3.3.6).
 
@@ -88,22 +91,13 @@ class AccuracySVM(LinearSVM):
     [False, True, False, True]
     """
 
-    def __init__(
-        self,
-        variant: Literal["acc", "acc2", "acc3", "acc4"] = "acc2",
-        C: float = 1.0,
-        *,
-        tol: float = 1e-4,
-        relevance: float = 1.0,
-        max_passes: int = 10_000,
-        random_state: Any = 0,
-    ) -> None:
-        self.variant = variant
-        self.C = C
-        self.tol = tol
-        self.relevance = relevance
-        self.max_passes = max_passes
-        self.random_state = random_state
+    variant: Literal["acc", "acc2", "acc3", "acc4"] = "acc2"
+    C: float = 1.0
+    _: KW_ONLY
+    tol: float = 1e-4
+    relevance: float = 1.0
+    max_passes: int = 10_000
+    random_state: Any = 0
 
     @property
     def scale(self) -> Scale:  # type: ignore[override]
@@ -128,11 +122,6 @@ class AccuracySVM(LinearSVM):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, or labels that are all relevant or all non-relevant.
 
         Warns
         -----
@@ -171,7 +160,7 @@ class AccuracySVM(LinearSVM):
                 f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is called relevant, so "
                 "that the order need not be better than chance; use variant='acc2' or a larger C",
                 UserWarning,
-                stacklevel=users_stacklevel(),
+                stacklevel=stacklevel_of_user(),
             )
         self.n_iter_ = int(machine.n_iter_)
         return self

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import logging
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from structsvm.checks import check_choice
+from structsvm.checks import BadInput, check_C, check_choice
 from structsvm.common.portable.arrays import combine
-from structsvm.protocols import Float
+from structsvm.protocols import Float, Int
 
-__all__ = ["SELECTIONS", "Selection", "check_selection", "say_edge", "select_C"]
+__all__ = [
+    "SELECTIONS",
+    "Choice",
+    "Selection",
+    "check_grid",
+    "check_selection",
+    "choose_C",
+    "say_edge",
+    "select_C",
+]
 
 _log = logging.getLogger("structsvm")
 
@@ -43,11 +53,6 @@ def select_C(
     -------
     float
 
-    Raises
-    ------
-    ValueError
-        For any other ``selection``.
-
     Examples
     --------
     Three queries, of which C=10 wins one by a hair:
@@ -77,12 +82,61 @@ def check_selection(selection: str) -> None:
     check_choice("selection", selection, SELECTIONS)
 
 
-def say_edge(Cs: Float, means: Float, chosen: float) -> None:
-    """Say by the log of the package that the best C is at an end of the grid: a better one may lie beyond.
+class Choice(NamedTuple):
+    """The C that was chosen, and the value of each query and C; NaN for queries in no test part.
 
-    Nothing is said of a grid of fewer than three values, which was not meant to be searched, nor where the next value
-    is as good.
+    Where other things than C were tried, values have an axis for them before the last, and ``best`` is one of them.
     """
+
+    C: float
+    values: Float
+    best: int
+
+
+def choose_C(
+    Cs: Float,
+    weights: Float,
+    folds: Iterable[tuple[Int, Float]],
+    *,
+    selection: Selection = "max",
+    callback: Callable[[int], object] | None = None,
+) -> Choice:
+    """Choose C from folds, each the numbers of its held-out queries and their values, higher is better.
+
+    Folds may be trained as they are asked for; ``callback`` is told how many are done. Of other things than C the
+    first of the best mean is chosen, for its best C.
+    """
+    values: Float | None = None
+    for number, (testing, found) in enumerate(folds, 1):
+        if values is None:
+            values = np.full((weights.shape[0], *found.shape[1:]), np.nan)
+        values[testing] = found
+        _log.info("C: %d folds done", number)
+        if callback is not None:
+            callback(number)
+    assert values is not None  # callers have checked the number of folds
+    tested = ~np.isnan(values.reshape(values.shape[0], -1)).any(axis=1)
+    if not weights[tested].any():
+        raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
+    means = np.average(values[tested], weights=weights[tested], axis=0)
+    best, curves = 0, values
+    if values.ndim > 2:
+        best = int(np.argmax(means.max(axis=1) >= means.max() - 1e-12))
+        means, curves = means[best], values[:, best]
+    C = select_C(Cs, curves[tested], weights[tested], selection=selection)
+    say_edge(Cs, means, C)
+    return Choice(C, values, best)
+
+
+def check_grid(Cs: Any) -> Float:
+    """Return the values of C to try, each once and ascending."""
+    if isinstance(Cs, str) or not isinstance(Cs, Iterable) or not len(Cs):  # type: ignore[arg-type]
+        raise BadInput("Cs", "expected a sequence of finite numbers > 0", value=Cs)
+    return np.unique([check_C(C) for C in Cs])
+
+
+def say_edge(Cs: Float, means: Float, chosen: float) -> None:
+    """Log a warning if the best C is at an end of a grid of at least three values, and better than the next one."""
     if Cs.size < 3:
         return
     for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):

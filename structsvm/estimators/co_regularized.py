@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from structsvm.checks import BadInput, check_number
 from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.input_rows import naming, validate_rows
-from structsvm.estimators.linear import Scale
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
+from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query
@@ -24,6 +25,7 @@ __all__ = ["CoRegularizedSGD"]
 _log = logging.getLogger("structsvm")
 
 
+@parameters
 class CoRegularizedSGD(PairwiseSGD):
     """LCRA-k-l: one linear ranker per view, trained on labelled pairs to agree on unlabelled ones.
 
@@ -47,23 +49,14 @@ class CoRegularizedSGD(PairwiseSGD):
         Factor of the agreement, >= 0; search it on a log grid. Steps are shortened to
         ``eta 4 mu M sum max_v ||p^v||^2 <= 1`` over the unlabelled batch, beyond which they would diverge; a
         larger ``mu`` therefore slows the labelled part down.
-    loss : {"hinge", "squared"}, default="hinge"
-    lam : float, default=1e-4
     eta_0 : float or "auto", default="auto"
         As in :class:`PairwiseSGD`; "auto" is computed for each view.
-    n_steps : int, default=200000
-    average : bool, default=True
     normalize : {"pairs", "query"}, default="pairs"
         As in :class:`PairwiseSGD`, for unlabelled pairs too.
-    scale : str, default="none"
     early_stopping : bool, default=False
         As in :class:`PairwiseSGD`; only labelled queries are held out.
-    validation_fraction : float, default=0.1
-    n_iter_no_change : int, default=5
-    measure : str, default="map"
-    relevance : float, default=1.0
     random_state : int, RandomState or None, default=None
-        Chooses the views too. Parameters without explanation are those of :class:`PairwiseSGD`.
+        Chooses the pairs, the held-out queries and the views.
 
     Attributes
     ----------
@@ -96,50 +89,17 @@ class CoRegularizedSGD(PairwiseSGD):
     """
 
     __metadata_request__fit: ClassVar = {
-        "qid": True,
-        "unlabeled": True,
-        "X_unlabeled": True,
-        "qid_unlabeled": True,
-    }
-    __metadata_request__partial_fit: ClassVar = {
-        "qid": True,
-        "unlabeled": True,
-        "X_unlabeled": True,
-        "qid_unlabeled": True,
-    }
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
+        "qid": True, "unlabeled": True, "X_unlabeled": True, "qid_unlabeled": True,
+    }  # fmt: skip
+    __metadata_request__partial_fit: ClassVar = __metadata_request__fit
 
-    def __init__(
-        self,
-        views: Any = 2,
-        *,
-        k: int = 1,
-        l: int = 5,  # noqa: E741 (the paper's name)
-        mu: float = 0.1,
-        loss: Literal["hinge", "squared"] = "hinge",
-        lam: float = 1e-4,
-        eta_0: float | Literal["auto"] = "auto",
-        n_steps: int = 200_000,
-        average: bool = True,
-        normalize: Literal["pairs", "query"] = "pairs",
-        scale: Scale = "none",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        measure: str = "map",
-        relevance: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            loss, lam, eta_0=eta_0, n_steps=n_steps, average=average, normalize=normalize, scale=scale,
-            early_stopping=early_stopping, validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change, measure=measure, relevance=relevance, random_state=random_state,
-        )  # fmt: skip
-        self.views = views
-        self.k = k
-        self.l = l
-        self.mu = mu
+    views: Any = 2
+    _: KW_ONLY
+    loss: Literal["hinge", "squared"] = "hinge"
+    lam: float = 1e-4
+    k: int = 1
+    l: int = 5  # noqa: E741 (the paper's name)
+    mu: float = 0.1
 
     @all_or_nothing
     def fit(
@@ -153,7 +113,7 @@ class CoRegularizedSGD(PairwiseSGD):
         X_unlabeled: Any = None,
         qid_unlabeled: Any = None,
         validation: Any = None,
-    ) -> CoRegularizedSGD:
+    ) -> Self:
         """Train from zero weights.
 
         Parameters
@@ -180,28 +140,13 @@ class CoRegularizedSGD(PairwiseSGD):
         -------
         self
 
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, and when no query has documents of different labels.
-
         Notes
         -----
         Without unlabelled rows the views agree on any two documents of the queries of ``X``: labels are not needed
         for that.
         """
-        check = self._check_parameters()
-        mask = _mask(unlabeled, X, X_unlabeled, qid_unlabeled)
-        rows = self._rows(X, y, qid, sample_weight, first=True, unlabeled=mask)
-        self._begin(check, rows)
-        labeled = None if mask is None else ~mask
-        held_out, weights = self._hold_out(check, rows, labeled, validation)
-        index = self._index(rows, labeled, weights)
-        self._set_step_sizes(rows.X, index)
-        others = self._unlabeled_pairs(rows, mask, X_unlabeled, qid_unlabeled, weights)
-        self._train(self._stepper(rows, index, *others), held_out, int(self.n_steps))
-        self._set_view_coefs()
-        return self
+        unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
+        return self._learn(X, y, qid, sample_weight, unlabelled, validation=validation)
 
     @all_or_nothing
     def partial_fit(
@@ -215,7 +160,7 @@ class CoRegularizedSGD(PairwiseSGD):
         X_unlabeled: Any = None,
         qid_unlabeled: Any = None,
         n_steps: int | None = None,
-    ) -> CoRegularizedSGD:
+    ) -> Self:
         """Continue from the present weights, with labelled and unlabelled pairs of these rows only.
 
         Parameters
@@ -229,22 +174,11 @@ class CoRegularizedSGD(PairwiseSGD):
         -------
         self
         """
-        check = self._check_parameters()
-        first = not hasattr(self, "fit_")
-        mask = _mask(unlabeled, X, X_unlabeled, qid_unlabeled)
-        rows = self._rows(X, y, qid, sample_weight, first=first, unlabeled=mask)
-        if first:
-            self._begin(check, rows)
-        index = self._index(rows, None if mask is None else ~mask, rows.weights, required=first)
-        if index.n_queries:
-            if first:
-                self._set_step_sizes(rows.X, index)
-            others = self._unlabeled_pairs(rows, mask, X_unlabeled, qid_unlabeled, rows.weights)
-            self._train(self._stepper(rows, index, *others), None, self._steps(n_steps))
-            self._set_view_coefs()
-        return self
+        unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
+        return self._learn(X, y, qid, sample_weight, unlabelled, n_steps=self._steps(n_steps))
 
-    def _set_view_coefs(self) -> None:
+    def _train(self, *args: Any) -> None:
+        super()._train(*args)
         self.view_coefs_ = view_weights(self.fit_, self._layout, average=self.average)
 
     def _agreement(self) -> dict[str, Any]:
@@ -320,20 +254,3 @@ def _usable(index: PairIndex) -> PairIndex | None:
         return index
     _log.info("no query has two unlabelled documents: there is nothing that views could agree on")
     return None
-
-
-def _mask(unlabeled: Any, X: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
-    if qid_unlabeled is not None and X_unlabeled is None:
-        raise BadInput("qid_unlabeled", "expected X_unlabeled with it, got None")
-    if unlabeled is None:
-        return None
-    if X_unlabeled is not None:
-        raise BadInput("unlabeled", "expected either unlabeled= or X_unlabeled=, got both")
-    mask = np.asarray(unlabeled)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if mask.shape != (n_rows,) or mask.dtype != np.bool_:
-        raise BadInput(
-            "unlabeled",
-            f"expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}",
-        )
-    return mask if mask.any() else None  # a part of the data may have labels only

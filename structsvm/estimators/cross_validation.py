@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
-from structsvm.checks import BadInput, check_C, check_whole
-from structsvm.estimators.choosing_C import Selection, check_selection, say_edge, select_C
-from structsvm.estimators.fitted import (
-    all_or_nothing,
-    warn_of_uninformative,
-)
-from structsvm.estimators.linear import Scale, linear_scores
+from structsvm.checks import BadInput, check_whole
+from structsvm.estimators.choosing_C import Choice, Selection, check_grid, check_selection, choose_C, select_C
+from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
+from structsvm.estimators.linear import linear_scores
+from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.estimators.weight_constraints import Constraints, Monotone, Penalty
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.metrics.evaluation import evaluate_part
-from structsvm.protocols import Callback, Float, Int, Oracle
+from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
-from structsvm.trainers.path import Solver
 
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
 
-__all__ = ["HeldOutLosses", "StructuralRankerCV", "ascending", "cross_validate_C"]
+__all__ = ["CrossValidated", "HeldOutLosses", "StructuralRankerCV", "cross_validate_C", "training_part"]
 
 
-class StructuralRankerCV(StructuralRanker):
-    """:class:`StructuralRanker` that picks C by grouped cross-validation and refits on all queries.
+@parameters
+class CrossValidated:
+    """Parameters of rankers that choose C on folds of queries, and what they share.
 
-    Each fold trains one regularisation path, so a grid over C costs a small multiple of one fit. Queries are never
-    split over folds. The default grid spans the values that matter for features of about unit scale. A fold may
-    copy its training part.
+    It comes last among the bases, so that ``loss`` and ``Cs`` are the first parameters.
 
     Parameters
     ----------
-    loss : str or Oracle, default="map"
-        As in :class:`StructuralRanker`.
     Cs : sequence of float or None, default=None
         Values to try; None is the 13 values from 1e-3 to 1e3, evenly spaced on a log scale.
     cv : int or iterable of (train, test), default=5
@@ -62,149 +56,49 @@ class StructuralRankerCV(StructuralRanker):
         regularised, for a little less of the measure on average. On the five folds of MQ2008 with 157 validation
         queries each and ``tol`` from 1e-4 to 3e-3, the choice of a fold moved by up to 10^3.7 with ``"max"`` and by
         up to 10^1.0 with ``"one_se"``; test MAP was .474 to .478 and .467 to .469.
-    tol, solver, relevance, scale, positive, max_passes, stabilise, qp, n_jobs, callback
-        As in :class:`StructuralRanker`. Each fold is scaled by its training part. The callback is
-        told of every fit, and stops the one that is running.
-    monotone_constraints, constraints, penalty
-        As in :class:`StructuralRanker`.
     random_state : int, default=None
         Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
-
-    Attributes
-    ----------
-    C_ : float
-        The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
-    scores_ : ndarray, shape (n_queries, n_Cs)
-        Value of the measure for each held-out query and each C; NaN for queries in no test fold.
-    Cs_ : ndarray, shape (n_Cs,)
-        The grid, ascending.
-    coef_, fit_, n_queries_, n_uninformative_, n_features_in_
-        As in :class:`StructuralRanker`.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X, qid = rng.normal(size=(300, 3)), np.repeat(np.arange(30), 10)
-    >>> y = (X[:, 0] + 0.3 * rng.normal(size=300) > 1).astype(int)
-    >>> model = StructuralRankerCV(Cs=[0.1, 1, 10], cv=3).fit(X, y, qid=qid)
-    >>> model.scores_.shape, model.C_ in (0.1, 1, 10)
-    ((30, 3), True)
     """
 
-    def __init__(
-        self,
-        loss: str | Oracle = "map",
-        Cs: Sequence[float] | None = None,
-        *,
-        cv: Any = 5,
-        scoring: str | None = None,
-        convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec",
-        selection: Selection = "max",
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        positive: bool = False,
-        monotone_constraints: Monotone = None,
-        constraints: Constraints = None,
-        penalty: Penalty = None,
-        max_passes: int = 1000,
-        stabilise: bool = True,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.loss = loss
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.convention = convention
-        self.selection = selection
-        self.tol = tol
-        self.solver = solver
-        self.relevance = relevance
-        self.scale = scale
-        self.positive = positive
-        self.monotone_constraints = monotone_constraints
-        self.constraints = constraints
-        self.penalty = penalty
-        self.max_passes = max_passes
-        self.stabilise = stabilise
-        self.qp = qp
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    loss: Any = "map"
+    Cs: Sequence[float] | None = None
+    _: KW_ONLY
+    cv: Any = 5
+    scoring: str | None = None
+    convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec"
+    selection: Selection = "max"
+    random_state: int | None = None
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> StructuralRankerCV:
-        """Choose C, then train on all queries.
+    _usual: ClassVar = (-3, 3, 13)
+    """Exponents of the first and the last C of the default grid, and its length."""
 
-        Parameters
-        ----------
-        X, y, qid, sample_weight
-            As in :meth:`StructuralRanker.fit`; ``qid`` is required, with at least two queries, also where a warning
-            is all that other rankers give.
+    def _grid(self) -> Float:
+        return np.logspace(*self._usual) if self.Cs is None else check_grid(self.Cs)
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, or a training part without a single constraint.
-        """
-        Cs = self._grid()
-        data, weights = self._grouped(X, y, qid, sample_weight)
-        splits = self._splits(data.n_queries)
-        measure = self._measure() if self.scoring is None else self.scoring
-        _held_out_values(self, measure, data.select([0]), np.zeros(data.n_features))  # refuses a bad name now
-        scores = np.full((data.n_queries, Cs.size), np.nan)
-        for number, (training, testing) in enumerate(splits):
-            part, held_out = self._scaled(data.select(training), data.select(testing))
-            try:
-                problem = self._bind(part, weights[training])
-            except BadInput as error:
-                raise error.within(f"cv, training part {number}") from None
-            for i, fit in enumerate(self._train(problem, Cs.tolist())):
-                scores[testing, i] = _held_out_values(self, measure, held_out, fit.w)
-        tested = ~np.isnan(scores).any(axis=1)
-        if not weights[tested].any():
-            raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
-        self.Cs_, self.scores_ = Cs, scores
-        self.C_ = select_C(Cs, scores[tested], weights[tested], selection=self.selection)
-        say_edge(Cs, np.average(scores[tested], weights=weights[tested], axis=0), self.C_)
-        self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
-        self.coef_ = self.fit_.w
-        warn_of_uninformative(self, self._loss)
-        return self
-
-    def _scaled(self, part: QueryData, held_out: QueryData) -> tuple[QueryData, QueryData]:
-        """Return both with the scaling of the training part; scaling what all rows have scaled is the same."""
-        if self.scaler_ is None or self.scaler_.within == "query":
-            return part, held_out
-        scaler = clone(self.scaler_).fit(part.X)
-        first, second = (replace(one, X=scale_rows(scaler, one.X, None)) for one in (part, held_out))
-        return first, second
-
-    def check_options(self) -> None:
-        """Raise for parameters that :meth:`fit` would refuse, without any data."""
+    def check_options(self: Any) -> None:
+        """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
         self._grid()
         self._check_options()
 
-    def _check_options(self) -> None:
-        super()._check_options()
+    def _check_choice(self) -> None:
         check_selection(self.selection)
+        self._values([1, 0], 0, [1.0, 0.0])  # refuses a bad name of a measure
 
     def _check_queries(self, qid: Any) -> None:
         if qid is None:
             raise BadInput("cv", "expected at least 2 queries to deal to folds, got 1 query", "pass qid")
 
-    def _grid(self) -> Float:
-        if self.Cs is None:
-            return np.logspace(-3, 3, 13)
-        return ascending(self.Cs)
+    def _values(self: Any, y: Any, qid: Any, scores: Any) -> Float:
+        """Return the measure that decides, one value per query."""
+        measure = self._measure() if self.scoring is None else self.scoring
+        return evaluate_part(
+            measure, y, scores, qid=qid, relevance=self.relevance, ties="row", convention=self.convention
+        )[0].per_query  # fmt: skip
+
+    def _choose(self, Cs: Float, weights: Float, folds: Iterable[tuple[Int, Float]]) -> Choice:
+        choice = choose_C(Cs, weights, folds, selection=self.selection)
+        self.Cs_, self.C_, self.scores_ = Cs, choice.C, choice.values
+        return choice
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
         """Training and test parts as query numbers."""
@@ -254,6 +148,102 @@ class StructuralRankerCV(StructuralRanker):
                 f"expected each query in one test part at most, query {tested[counts > 1][0]} is in more",
             )
         return splits
+
+
+@contextmanager
+def training_part(number: int) -> Iterator[None]:
+    """Name the fold in errors about its training part."""
+    try:
+        yield
+    except BadInput as error:
+        raise error.within(f"cv, training part {number}") from None
+
+
+@parameters
+class StructuralRankerCV(StructuralRanker, CrossValidated):
+    """:class:`StructuralRanker` that picks C by grouped cross-validation and refits on all queries.
+
+    Each fold trains one regularisation path, so a grid over C costs a small multiple of one fit. Queries are never
+    split over folds. The default grid spans the values that matter for features of about unit scale. A fold is scaled
+    by its training part, of which it may make a copy.
+
+    Parameters
+    ----------
+    callback : callable, default=None
+        Told a :class:`structsvm.protocols.Progress` after each pass of every fit; truthy stops the one that is running.
+
+    Attributes
+    ----------
+    C_ : float
+        The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
+    scores_ : ndarray, shape (n_queries, n_Cs)
+        Value of the measure for each held-out query and each C; NaN for queries in no test fold.
+    Cs_ : ndarray, shape (n_Cs,)
+        The grid, ascending.
+    coef_, fit_, n_queries_, n_uninformative_, n_features_in_
+        As in :class:`StructuralRanker`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(300, 3)), np.repeat(np.arange(30), 10)
+    >>> y = (X[:, 0] + 0.3 * rng.normal(size=300) > 1).astype(int)
+    >>> model = StructuralRankerCV(Cs=[0.1, 1, 10], cv=3).fit(X, y, qid=qid)
+    >>> model.scores_.shape, model.C_ in (0.1, 1, 10)
+    ((30, 3), True)
+    """
+
+    C: float = field(init=False)
+
+    check_options = CrossValidated.check_options
+    _check_queries = CrossValidated._check_queries
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Choose C, then train on all queries.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight
+            As in :meth:`StructuralRanker.fit`; ``qid`` is required, with at least two queries, also where a warning
+            is all that other rankers give.
+
+        Returns
+        -------
+        self
+        """
+        Cs = self._grid()
+        data, weights = self._grouped(X, y, qid, sample_weight)
+        splits = self._splits(data.n_queries)
+
+        def folds() -> Iterator[tuple[Int, Float]]:
+            for number, (training, testing) in enumerate(splits):
+                part, held_out = self._scaled(data.select(training), data.select(testing))
+                with training_part(number):
+                    problem = self._bind(part, weights[training])
+                values = [
+                    self._values(held_out.y, held_out.qid, linear_scores(held_out.X, fit.w))
+                    for fit in self._train(problem, Cs.tolist())
+                ]
+                yield testing, np.stack(values, axis=1)
+
+        self._choose(Cs, weights, folds())
+        self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
+        self.coef_ = self.fit_.w
+        warn_of_uninformative(self, self._loss)
+        return self
+
+    def _scaled(self, part: QueryData, held_out: QueryData) -> tuple[QueryData, QueryData]:
+        """Return both with the scaling of the training part; scaling what all rows have scaled is the same."""
+        if self.scaler_ is None or self.scaler_.within == "query":
+            return part, held_out
+        scaler = clone(self.scaler_).fit(part.X)
+        first, second = (replace(one, X=scale_rows(scaler, one.X, None)) for one in (part, held_out))
+        return first, second
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        self._check_choice()
 
 
 class HeldOutLosses(NamedTuple):
@@ -328,12 +318,6 @@ def cross_validate_C(
     HeldOutLosses
         Its ``C`` is the one to train with on all sets.
 
-    Raises
-    ------
-    ValueError
-        For another number of folds or ``selection``, values of C that are not finite and > 0, and as
-        :meth:`SVMDiv.fit <structsvm.SVMDiv.fit>` for the training part of a fold.
-
     Examples
     --------
     >>> from structsvm import SVMDiv
@@ -342,37 +326,27 @@ def cross_validate_C(
     >>> held_out.losses.shape, held_out.C in (0.1, 10.0)
     ((8, 2), True)
     """
-    grid = ascending(Cs)
+    grid = check_grid(Cs)
     check_selection(selection)
     found = check_sets(sets)
     matrices = check_labels(labels, [len(one) for one in found])
     measured = [i for i, matrix in enumerate(matrices) if matrix.any()]
     check_whole("folds", folds, 2, len(measured), remedy="sets without a subtopic are not dealt to folds")
-    losses = np.full((len(found), grid.size), np.nan)
-    for fold in range(folds):
-        testing = measured[fold::folds]
-        training = [i for number, i in enumerate(measured) if number % folds != fold]
-        fits = clone(model).path([found[i] for i in training], [matrices[i] for i in training], grid.tolist())
-        for j, fit in enumerate(fits):
-            chosen = fit.predict([found[i] for i in testing])
-            losses[testing, j] = weighted_subtopic_loss([matrices[i] for i in testing], chosen)
-        if callback is not None:
-            callback(fold + 1, folds)
-    return HeldOutLosses(grid, losses, selection)
 
+    def held_out() -> Iterator[tuple[Int, Float]]:
+        for fold in range(folds):
+            testing = measured[fold::folds]
+            training = [i for number, i in enumerate(measured) if number % folds != fold]
+            fits = clone(model).path(
+                [found[i] for i in training], [matrices[i] for i in training], grid.tolist()
+            )
+            labelled, sets = [matrices[i] for i in testing], [found[i] for i in testing]
+            losses = [weighted_subtopic_loss(labelled, fit.predict(sets)) for fit in fits]
+            yield np.array(testing), -np.stack(losses, axis=1)
 
-def ascending(Cs: Any) -> Float:
-    """Return the grid without repetitions, ascending; raise for what is no sequence of finite numbers > 0."""
-    if isinstance(Cs, str) or not isinstance(Cs, Iterable) or not len(Cs):  # type: ignore[arg-type]
-        raise BadInput("Cs", "expected a sequence of finite numbers > 0", value=Cs)
-    return np.unique([check_C(C) for C in Cs])
-
-
-def _held_out_values(model: StructuralRankerCV, measure: str, data: QueryData, w: Float) -> Float:
-    return evaluate_part(
-        measure, data.y, linear_scores(data.X, w), qid=data.qid, relevance=model.relevance, ties="row",
-        convention=model.convention,
-    )[0].per_query  # fmt: skip
+    tell = None if callback is None else lambda done: callback(done, folds)
+    choice = choose_C(grid, np.ones(len(found)), held_out(), selection=selection, callback=tell)
+    return HeldOutLosses(grid, -choice.values, selection)
 
 
 def _query_numbers(part: Any, n_queries: int, place: str) -> Int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-import numbers
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from structsvm.candidates import CandidateSet, Coverage, check_labels, check_set
 from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
+from structsvm.estimators.parameters import parameters
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import THRESHOLDS, Level, WordFeatures
 from structsvm.metrics.diversity import weighted_subtopic_loss
@@ -71,6 +72,7 @@ class _Prepared(NamedTuple):
     n_uninformative: int
 
 
+@parameters
 class SVMDiv(BaseEstimator):
     """SVM-div: a model that chooses ``k`` documents which together cover the subtopics of a set (thesis chapter 4).
 
@@ -115,8 +117,6 @@ class SVMDiv(BaseEstimator):
     qp : {"active_set", "cvxpy"}, default="active_set"
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
-    random_state : int, default=None
-        Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops training.
 
@@ -161,44 +161,23 @@ class SVMDiv(BaseEstimator):
     ([array([2, 0])], 1.0)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        k: int = 5,
-        *,
-        levels: Sequence[Level] | None = None,
-        thresholds: Sequence[float] = THRESHOLDS,
-        document_features: Sequence[str] = (),
-        vectorizer: Any = None,
-        loss: str | UserLoss = "weighted",
-        positive: Literal[False, "benefits"] = False,
-        prediction: Literal["greedy", "exact", "swap"] = "greedy",
-        separation: Literal["auto", "greedy", "swap", "exact"] = "auto",
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        max_passes: int = 1000,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.C = C
-        self.k = k
-        self.levels = levels
-        self.thresholds = thresholds
-        self.document_features = document_features
-        self.vectorizer = vectorizer
-        self.loss = loss
-        self.positive = positive
-        self.prediction = prediction
-        self.separation = separation
-        self.tol = tol
-        self.solver = solver
-        self.max_passes = max_passes
-        self.qp = qp
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    C: float = 1.0
+    k: int = 5
+    _: KW_ONLY
+    levels: Sequence[Level] | None = None
+    thresholds: Sequence[float] = THRESHOLDS
+    document_features: Sequence[str] = ()
+    vectorizer: Any = None
+    loss: str | UserLoss = "weighted"
+    positive: Literal[False, "benefits"] = False
+    prediction: Literal["greedy", "exact", "swap"] = "greedy"
+    separation: Literal["auto", "greedy", "swap", "exact"] = "auto"
+    tol: float = 1e-3
+    solver: Solver = "auto"
+    max_passes: int = 1000
+    qp: Literal["active_set", "cvxpy"] = "active_set"
+    n_jobs: int | None = None
+    callback: Callback | None = None
 
     def fit(self, sets: Sequence[CandidateSet], labels: Any) -> SVMDiv:
         """Train.
@@ -213,12 +192,6 @@ class SVMDiv(BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters, labels of another shape, sets with different document features, and when no set
-            carries a constraint.
         """
         check_C(self.C)
         prepared = self._prepare(sets, labels)
@@ -322,13 +295,7 @@ class SVMDiv(BaseEstimator):
         return self._each(search, check_sets(sets), stop)
 
     def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
-        """Return 1 - the mean weighted subtopic loss of the predictions; sets without subtopics are left out.
-
-        Raises
-        ------
-        ValueError
-            If no set has a subtopic.
-        """
+        """Return 1 - the mean weighted subtopic loss of the predictions; sets without subtopics are left out."""
         found = check_sets(sets)
         matrices = check_labels(labels, [len(s) for s in found])
         losses = weighted_subtopic_loss(matrices, self.predict(found))
@@ -405,11 +372,6 @@ class SVMDiv(BaseEstimator):
 
         It uses ``n_sets`` sets drawn with ``random_state``; exact search is fast for ``k`` up to 5 and about 100
         documents. The estimated primal is too low by ``C * (exact - estimated)``, if the sample is typical.
-
-        Raises
-        ------
-        ValueError
-            For a loss that has no exact search (alpha-NDCG, a callable), and as :meth:`fit`.
         """
         check_is_fitted(self, "coef_")
         if callable(self.loss) or self.loss == "alpha_ndcg":
@@ -616,10 +578,6 @@ class SVMDiv(BaseEstimator):
 def _check_k(k: Any) -> None:
     if k is not None:
         check_whole("k", k)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -24,6 +25,7 @@ from structsvm.queries import Grouping, group_queries, one_query, refuse_masked,
 __all__ = [
     "FittedRanker",
     "all_or_nothing",
+    "no_constraint",
     "query_weights",
     "ranks",
     "require_qid",
@@ -39,13 +41,15 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate ``fit`` so that it leaves the model unchanged if it is refused or interrupted.
 
     ``fit`` also takes ``verbose=True``, which prints the progress that a callback would be told, and says when it
-    compiles. ``group=``, by which other packages are told of queries, is answered with the ids that stand for it.
+    compiles. Arguments that other packages have (``group=``, ``eval_set=``) are answered with what stands for them.
     """
+    known = signature(fit).parameters
 
     @wraps(fit)
     def whole(self: Any, *args: Any, verbose: bool = False, **kwargs: Any) -> Any:
-        if "group" in kwargs:
-            raise _no_group(kwargs["group"])
+        for name in kwargs:
+            if name in _ELSEWHERE and name not in known:
+                raise _called_otherwise(name, kwargs[name], known)
         before = dict(vars(self))
         try:
             if verbose:
@@ -64,14 +68,28 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     return cast(_Fit, whole)
 
 
-def _no_group(group: Any) -> BadInput:
-    sizes = np.asarray(group)
-    shown = f"{sizes.size} numbers" if sizes.ndim == 1 else repr(group)[:40]
+_ELSEWHERE = ("group", "groups", "group_id", "query_id", "query_ids", "eval_set", "eval_group", "eval_qid")
+"""Arguments of ``fit`` in scikit-learn, LightGBM, XGBoost and CatBoost."""
+
+
+def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput:
+    if name == "group":
+        sizes = np.asarray(value)
+        shown = f"{sizes.size} numbers" if sizes.ndim == 1 else repr(value)[:40]
+        return BadInput(
+            "group",
+            f"expected query ids in place of group sizes, got {shown}",
+            "pass {qid}, for rows that stand query after query",
+            code="qid = np.repeat(np.arange(len(group)), group)",
+        )
+    if not name.startswith("eval"):
+        return BadInput(name, "expected the query of each row under the name qid", "pass {qid}")
+    if "validation" in known:
+        return BadInput(name, "expected validation queries as a tuple", "pass {validation=(X, y, qid)}")
     return BadInput(
-        "group",
-        f"expected query ids in place of group sizes, got {shown}",
-        "pass {qid}, for rows that stand query after query",
-        code="qid = np.repeat(np.arange(len(group)), group)",
+        name,
+        "expected none, as this ranker trains to its optimum and does not stop by a measure",
+        "choose C and the like by StructuralRankerCV, TreeRankerCV or GridSearchCV",
     )
 
 
@@ -120,11 +138,6 @@ class FittedRanker:
         Returns
         -------
         ndarray of int64, shape (n_rows,)
-
-        Raises
-        ------
-        ValueError
-            Without ``qid`` though the model was trained with it.
         """
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
@@ -152,13 +165,6 @@ class FittedRanker:
         Returns
         -------
         float
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        ValueError
-            Without ``qid`` though the model was trained with it.
 
         Warns
         -----
@@ -243,6 +249,19 @@ def require_qid(model: Any, qid: Any, method: str = "score") -> None:
         )
 
 
+def no_constraint(
+    loss: Any, labels: tuple[float, float], n_queries: int, relevance: float, name: str = "loss"
+) -> BadInput:
+    """Return the error for labels, from the lowest to the highest, by which no query constrains the ranking."""
+    return BadInput(
+        "y",
+        f"no query carries a constraint for {{{name}}}: each needs documents of different labels (relevant means a "
+        f"label >= {relevance:g}); got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
+        "check the labels, {relevance} and qid",
+        others={name: loss},
+    )
+
+
 def warn_of_uninformative(model: Any, loss: Any) -> None:
     """Warn where most of the queries carry no constraint."""
     n, of = model.n_uninformative_, model.n_queries_
@@ -256,7 +275,9 @@ def warn_of_uninformative(model: Any, loss: Any) -> None:
 
 
 def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
-    """Take the column ``qid`` out of a pandas or polars frame; ids given separately take precedence."""
+    """Take the column ``qid`` out of a frame of pandas, polars or Arrow; ids given separately take precedence."""
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
+        X = X.to_pandas()
     columns = getattr(X, "columns", None)
     if columns is None or "qid" not in columns:
         return X, qid
@@ -265,13 +286,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
 
 
 def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
-    """Return rows to be scored by a fitted model: validated, and scaled like its training rows.
-
-    Raises
-    ------
-    ValueError
-        As :func:`~structsvm.estimators.input_rows.validate_rows`, and without ``qid`` if scaling needs it.
-    """
+    """Return rows to be scored by a fitted model: validated, and scaled like its training rows."""
     X, qid = split_qid(X, qid)
     X = validate_rows(model, X, qid=qid, reset=False)
     return X if model.scaler_ is None else scale_rows(model.scaler_, X, qid)

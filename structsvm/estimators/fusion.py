@@ -79,11 +79,6 @@ class FusionModel:
         Returns
         -------
         ndarray of float64, shape (pool.n_rows,)
-
-        Raises
-        ------
-        ValueError
-            If a run is missing or unknown; the message names it.
         """
         missing = [name for name in self.names if name not in pool.names]
         if missing:
@@ -166,11 +161,6 @@ def fusion_path(
     Yields
     ------
     FusionModel
-
-    Raises
-    ------
-    ValueError
-        If no topic has documents of different grades in the pool, and for bad options.
 
     Examples
     --------

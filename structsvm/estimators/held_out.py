@@ -13,17 +13,11 @@ from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
 
-__all__ = ["choose_held_out", "read_validation"]
+__all__ = ["choose_held_out", "read_validation", "unmeasurable"]
 
 
 def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
-    """Return rows of ``validation=(X, y, qid)``, scaled like the training rows, with their labels and queries.
-
-    Raises
-    ------
-    ValueError
-        For anything but such a tuple, for rows that ``fit`` would refuse, and without query ids if ``fit`` has them.
-    """
+    """Return rows of ``validation=(X, y, qid)``, scaled like the training rows, with their labels and queries."""
     if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
         raise BadInput(
@@ -48,11 +42,6 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
     """Return a share of the useful queries, at least one, for early stopping; at least one is left to train on.
 
     A query is useful if its ranking changes the measure.
-
-    Raises
-    ------
-    ValueError
-        For fewer than two useful queries.
     """
     if useful.shape[0] < 2:
         raise BadInput(
@@ -63,3 +52,14 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
         )
     n = min(max(1, round(float(fraction) * useful.shape[0])), useful.shape[0] - 1)
     return rng.permutation(useful)[:n]
+
+
+def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
+    """Return the error for validation queries of which no ranking changes the measure, the parameter ``name``."""
+    return BadInput(
+        "validation",
+        f"expected a query whose ranking changes {{{name}}}, got labels {y.min():g} to {y.max():g} (relevant means a "
+        f"label >= {model.relevance:g})",
+        f"check them, {{{name}}} and {{relevance}}",
+        others={name: getattr(model, name)},
+    )

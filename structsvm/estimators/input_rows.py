@@ -15,8 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import memory_bytes
-from structsvm.queries import check_sparse, first_beyond, refuse_masked, value_at
-from structsvm.trainers.certificate import users_stacklevel
+from structsvm.queries import check_sparse, first_beyond, refuse_masked, stacklevel_of_user, value_at
 
 __all__ = ["LARGEST", "FeatureScaleWarning", "check_width", "naming", "validate_rows", "warn_of_scale"]
 
@@ -71,7 +70,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
         f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
         "which the penalty takes for importance; set scale='zscore' or 'minmax', or scale them beforehand",
         FeatureScaleWarning,
-        stacklevel=users_stacklevel(),
+        stacklevel=stacklevel_of_user(),
     )
 
 
@@ -145,13 +144,7 @@ def validate_rows(
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
-    """Raise ValueError for more features than training has memory for.
-
-    Raises
-    ------
-    ValueError
-        The message names the row of the highest feature.
-    """
+    """Raise ValueError for more features than training has memory for."""
     needed = 8.0 * vectors * X.shape[1]
     if needed <= memory_bytes():
         return
@@ -198,8 +191,8 @@ def _check_columns(X: Any) -> None:
         raise BadInput(
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
-            "drop or encode them (for trees with OrdinalEncoder and {categorical_features}); a column of query ids is "
-            "called 'qid' or passed as {qid}",
+            "drop or encode them (trees take columns of the dtype category); a column of query ids is called 'qid' or "
+            "passed as {qid}",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,17 +13,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
+from structsvm.common.names import plain_name
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
+    no_constraint,
     query_weights,
     scaled_rows,
     split_qid,
     warn_of_uninformative,
 )
-from structsvm.estimators.held_out import choose_held_out, read_validation
+from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.estimators.linear import SCALES, Scale
+from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
@@ -38,6 +42,7 @@ _ENOUGH_QUERIES = 20
 """Fewest queries for which "auto" stops early, as a tenth of fewer is no estimate for the others."""
 
 
+@parameters
 class LambdaRank(FittedRanker, BaseEstimator):
     """Linear or neural ranker trained to increase a ranking measure directly (Burges, Ragno and Le 2006).
 
@@ -115,40 +120,22 @@ class LambdaRank(FittedRanker, BaseEstimator):
     __metadata_request__score: ClassVar = {"qid": True}
     __metadata_request__predict: ClassVar = {"qid": True}
 
-    def __init__(
-        self,
-        utility: str = "ndcg@10",
-        *,
-        hidden: tuple[int, ...] = (),
-        learning_rate: float = 0.003,
-        lam: float = 1e-4,
-        batch_size: int = 4,
-        max_epochs: int = 100,
-        gain: Literal["exponential", "linear"] = "exponential",
-        scale: Scale = "zscore",
-        early_stopping: bool | Literal["auto"] = "auto",
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        warm_start: bool = False,
-        relevance: float = 1.0,
-        random_state: Any = None,
-        callback: Callable[[Epoch], object] | None = None,
-    ) -> None:
-        self.utility = utility
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.lam = lam
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.gain = gain
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.relevance = relevance
-        self.random_state = random_state
-        self.callback = callback
+    utility: str = "ndcg@10"
+    _: KW_ONLY
+    hidden: tuple[int, ...] = ()
+    learning_rate: float = 0.003
+    lam: float = 1e-4
+    batch_size: int = 4
+    max_epochs: int = 100
+    gain: Literal["exponential", "linear"] = "exponential"
+    scale: Scale = "zscore"
+    early_stopping: bool | Literal["auto"] = "auto"
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 10
+    warm_start: bool = False
+    relevance: float = 1.0
+    random_state: Any = None
+    callback: Callable[[Epoch], object] | None = None
 
     @all_or_nothing
     def fit(
@@ -174,12 +161,6 @@ class LambdaRank(FittedRanker, BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, grades whose gains overflow, and when no query, in training or in
-            ``validation``, has a utility that depends on its ranking.
         """
         utility, rng = self._check_parameters()
         X, qid = split_qid(X, qid)
@@ -243,7 +224,11 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return network_scores(self.fit_, scaled_rows(self, X, qid))
 
     def _measure(self) -> str:
-        return {"ranknet": "roc"}.get(self.utility, self.utility)
+        return {"ranknet": "roc"}.get(self._utility, self._utility)
+
+    @property
+    def _utility(self) -> str:
+        return plain_name(self.utility) if isinstance(self.utility, str) else self.utility
 
     def _useful(self, y: Float, offsets: Int, weights: Float, utility: Utility) -> Any:
         """Return flags of the queries that exert a force: weight > 0, and a utility that depends on the ranking."""
@@ -252,14 +237,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         self.n_queries_ = int(useful.shape[0])
         self.n_uninformative_ = int(self.n_queries_ - informative.sum())
         if not useful.any():
-            raise BadInput(
-                "y",
-                "no query carries a constraint for {utility}: each needs documents of different labels (relevant "
-                f"means a label >= {self.relevance:g}); got {self.n_queries_} queries, labels "
-                f"{y.min():g} to {y.max():g}",
-                "check the labels, {relevance} and qid",
-                others={"utility": self.utility},
-            )
+            raise no_constraint(self.utility, (y.min(), y.max()), self.n_queries_, self.relevance, "utility")
         if self.n_uninformative_:
             _log.info(
                 "%d of %d queries exert no force for utility=%s",
@@ -299,13 +277,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         with naming("validation"):
             matters = informative_queries(y, grouping.offsets, utility).any()
         if not matters:
-            raise BadInput(
-                "validation",
-                f"expected a query whose ranking changes {{utility}}, got labels {y.min():g} "
-                f"to {y.max():g} (relevant means a label >= {self.relevance:g})",
-                "check them, {utility} and {relevance}",
-                others={"utility": self.utility},
-            )
+            raise unmeasurable(self, "utility", y)
         return X, y, grouping.offsets
 
     def _check_layers(self, before: LambdaRankFit) -> None:
@@ -320,7 +292,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
 
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
         check_number("relevance", self.relevance, 0.0, open_end=True)
-        utility = Utility.of(self.utility, relevance=self.relevance, gain=self.gain)
+        utility = Utility.of(self._utility, relevance=self.relevance, gain=self.gain)
         if not isinstance(self.early_stopping, (bool, np.bool_)) and self.early_stopping != "auto":
             raise BadInput("early_stopping", "expected True, False or 'auto'", value=self.early_stopping)
         check_flag("warm_start", self.warm_start)

@@ -49,14 +49,6 @@ class LinearRanker(FittedRanker, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows,)
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        ValueError
-            For a number of features other than in ``fit``, NaN, infinity or features beyond 1e100 in magnitude, or a
-            missing ``qid``.
         """
         check_is_fitted(self, "coef_")
         return linear_scores(scaled_rows(self, X, qid), self.coef_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.estimators.fitted import all_or_nothing, scaled_rows
 from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
+from structsvm.estimators.parameters import parameters
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
@@ -21,6 +23,7 @@ from structsvm.trainers.passes import RankingProblem
 __all__ = ["OrdinalSVM"]
 
 
+@parameters
 class OrdinalSVM(LinearSVM):
     """Ordinal regression SVM that predicts grades, and scores to rank by (thesis 2.2.1 and 2.2.2).
 
@@ -50,8 +53,6 @@ class OrdinalSVM(LinearSVM):
     max_passes : int, default=1000
         Largest number of passes over the data for each machine; a ``ConvergenceWarning`` is issued if they do not
         suffice.
-    random_state : int, default=None
-        Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops the present
         machine.
@@ -89,30 +90,16 @@ class OrdinalSVM(LinearSVM):
     (array([0., 1., 2.]), array([2.]))
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        decompose: bool = False,
-        class_weight: Literal["balanced"] | None = "balanced",
-        tol: float = 1e-3,
-        solver: Literal["one_slack", "cvxpy"] = "one_slack",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        max_passes: int = 1000,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.C = C
-        self.decompose = decompose
-        self.class_weight = class_weight
-        self.tol = tol
-        self.solver = solver
-        self.relevance = relevance
-        self.scale = scale
-        self.max_passes = max_passes
-        self.random_state = random_state
-        self.callback = callback
+    C: float = 1.0
+    _: KW_ONLY
+    decompose: bool = False
+    class_weight: Literal["balanced"] | None = "balanced"
+    tol: float = 1e-3
+    solver: Literal["one_slack", "cvxpy"] = "one_slack"
+    relevance: float = 1.0
+    scale: Scale = "none"
+    max_passes: int = 1000
+    callback: Callback | None = None
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> OrdinalSVM:
@@ -135,8 +122,6 @@ class OrdinalSVM(LinearSVM):
 
         Raises
         ------
-        ValueError
-            For bad parameters or data, or fewer than two different labels.
         ImportError
             With ``solver="cvxpy"`` if it is not installed.
         """

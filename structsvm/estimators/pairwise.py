@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, field
 from typing import Any, Literal
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.estimators.linear import Scale
+from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
-from structsvm.protocols import Callback, Oracle
+from structsvm.protocols import Oracle
 from structsvm.trainers.path import SOLVERS
 
 __all__ = ["PairwiseSVM"]
@@ -18,6 +19,7 @@ __all__ = ["PairwiseSVM"]
 _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "squared_hinge": SquaredPairs}
 
 
+@parameters
 class PairwiseSVM(StructuralRanker):
     """Ranking SVM: documents of a higher grade should score higher within each query, by a margin of 1.
 
@@ -43,14 +45,6 @@ class PairwiseSVM(StructuralRanker):
         :func:`structsvm.trainers.path.choose_solver` documents the choice of "auto".
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (ROC area); training uses all grades.
-    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Feature scaling kept with the model, as in :class:`~structsvm.estimators.structural.StructuralRanker`.
-    max_passes : int, default=1000
-        Largest number of passes over the data; a ``ConvergenceWarning`` is issued if they do not suffice.
-    n_jobs : int, default=None
-        Threads; None is 1, -1 all. The result does not depend on it.
-    random_state : int, default=None
-        Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
         Called with a :class:`structsvm.protocols.Progress` after each pass or Newton step; a truthy return value stops
         training.
@@ -98,38 +92,17 @@ class PairwiseSVM(StructuralRanker):
     (True, True)
     """
 
+    loss: Literal["hinge", "squared_hinge"] = "hinge"
+    _: KW_ONLY
+    normalize: Literal["pairs", "query"] = "pairs"
+    solver: Literal["auto", "newton", "one_slack", "n_slack", "frank_wolfe"] = "auto"
     # options of the structural SVM that are fixed here
-    positive = False
-    monotone_constraints = constraints = penalty = None
-    stabilise = True
-    qp: Literal["active_set"] = "active_set"
-
-    def __init__(
-        self,
-        loss: Literal["hinge", "squared_hinge"] = "hinge",
-        C: float = 1.0,
-        *,
-        normalize: Literal["pairs", "query"] = "pairs",
-        tol: float = 1e-3,
-        solver: Literal["auto", "newton", "one_slack", "n_slack", "frank_wolfe"] = "auto",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        max_passes: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.normalize = normalize
-        self.tol = tol
-        self.solver = solver
-        self.relevance = relevance
-        self.scale = scale
-        self.max_passes = max_passes
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    positive: bool = field(default=False, init=False)
+    monotone_constraints: None = field(default=None, init=False)
+    constraints: None = field(default=None, init=False)
+    penalty: None = field(default=None, init=False)
+    stabilise: bool = field(default=True, init=False)
+    qp: Literal["active_set"] = field(default="active_set", init=False)
 
     def path(
         self, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
@@ -147,11 +120,6 @@ class PairwiseSVM(StructuralRanker):
         ------
         PairwiseSVM
             A new model for each C, as soon as it is trained.
-
-        Raises
-        ------
-        ValueError
-            As in :meth:`fit`, at the first model.
 
         Examples
         --------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -16,9 +17,10 @@ from structsvm.estimators.fitted import (
     split_qid,
     warn_of_uninformative,
 )
-from structsvm.estimators.held_out import choose_held_out, read_validation
+from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
 from structsvm.estimators.input_rows import check_width, validate_rows
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
+from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.metrics.evaluation import evaluate_part
@@ -35,7 +37,7 @@ from structsvm.trainers.pairwise_descent import (
     view_weights,
 )
 
-__all__ = ["PairwiseSGD", "ScaledRows"]
+__all__ = ["PairwiseSGD", "ScaledRows", "unlabeled_rows"]
 
 _log = logging.getLogger("structsvm")
 
@@ -59,6 +61,7 @@ class ScaledRows(NamedTuple):
     weights: Float
 
 
+@parameters
 class PairwiseSGD(LinearRanker):
     """Linear ranker trained by stochastic pairwise descent (SPD; Sculley 2009).
 
@@ -135,46 +138,27 @@ class PairwiseSGD(LinearRanker):
     True
     """
 
-    __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__partial_fit: ClassVar = {"qid": True}
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
 
-    def __init__(
-        self,
-        loss: Literal["hinge", "squared"] = "hinge",
-        lam: float = 1e-4,
-        *,
-        eta_0: float | Literal["auto"] = "auto",
-        n_steps: int = 200_000,
-        average: bool = True,
-        normalize: Literal["pairs", "query"] = "pairs",
-        scale: Scale = "none",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        measure: str = "map",
-        relevance: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.eta_0 = eta_0
-        self.n_steps = n_steps
-        self.average = average
-        self.normalize = normalize
-        self.scale = scale
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.measure = measure
-        self.relevance = relevance
-        self.random_state = random_state
+    loss: Literal["hinge", "squared"] = "hinge"
+    lam: float = 1e-4
+    _: KW_ONLY
+    eta_0: float | Literal["auto"] = "auto"
+    n_steps: int = 200_000
+    average: bool = True
+    normalize: Literal["pairs", "query"] = "pairs"
+    scale: Scale = "none"
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    measure: str = "map"
+    relevance: float = 1.0
+    random_state: Any = None
 
     @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
-    ) -> PairwiseSGD:
+    ) -> Self:
         """Train from zero weights.
 
         Parameters
@@ -195,25 +179,13 @@ class PairwiseSGD(LinearRanker):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, and when no query has documents of different labels.
         """
-        check = self._check_parameters()
-        rows = self._rows(X, y, qid, sample_weight, first=True)
-        self._begin(check, rows)
-        held_out, weights = self._hold_out(check, rows, None, validation)
-        index = self._index(rows, None, weights)
-        self._set_step_sizes(rows.X, index)
-        self._train(self._stepper(rows, index, None, None), held_out, int(self.n_steps))
-        return self
+        return self._learn(X, y, qid, sample_weight, validation=validation)
 
     @all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, n_steps: int | None = None
-    ) -> PairwiseSGD:
+    ) -> Self:
         """Continue from the present weights, with pairs of these rows only.
 
         ``scale`` and ``eta_0="auto"`` are determined by the first call, and nothing is held out. Two calls on the same
@@ -230,17 +202,40 @@ class PairwiseSGD(LinearRanker):
         -------
         self
         """
-        check = self._check_parameters()
-        first = not hasattr(self, "fit_")
-        rows = self._rows(X, y, qid, sample_weight, first=first)
-        if first:
-            self._begin(check, rows)
-        index = self._index(rows, None, rows.weights, required=first)
+        return self._learn(X, y, qid, sample_weight, n_steps=self._steps(n_steps))
+
+    def _learn(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, unlabeled: tuple[Any, Any, Any] = (None, None, None), *,
+        validation: Any = None, n_steps: int | None = None,
+    ) -> Self:  # fmt: skip
+        """Train from zero weights, or go on for ``n_steps``; ``unlabeled`` is a mask, or rows and their ids."""
+        rng = self._check_parameters()
+        begins = n_steps is None or not hasattr(self, "fit_")
+        mask = unlabeled_rows(X, *unlabeled)
+        rows = self._rows(X, y, qid, sample_weight, first=begins, unlabeled=mask)
+        if begins:
+            self._begin(rng, rows)
+        labeled = None if mask is None else ~mask
+        held_out, weights = None, rows.weights
+        if n_steps is None:
+            held_out, weights = self._hold_out(rng, rows, labeled, validation)
+        index = self._index(rows, labeled, weights, required=begins)
         if index.n_queries:
-            if first:
+            if begins:
                 self._set_step_sizes(rows.X, index)
-            self._train(self._stepper(rows, index, None, None), None, self._steps(n_steps))
+            others = self._unlabeled_pairs(rows, mask, *unlabeled[1:], weights)
+            self._train(
+                self._stepper(rows, index, *others),
+                held_out,
+                int(self.n_steps) if n_steps is None else n_steps,
+            )
         return self
+
+    def _unlabeled_pairs(
+        self, rows: ScaledRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
+    ) -> tuple[Any, PairIndex | None]:
+        """Return the matrix that has the unlabelled rows, and the index of their pairs: SPD has none."""
+        return None, None
 
     def _measure(self) -> str:
         return self.measure
@@ -376,13 +371,7 @@ class PairwiseSGD(LinearRanker):
                 X, y = X[grouping.order], y[grouping.order]
             number = np.repeat(np.arange(grouping.query_ids.shape[0]), np.diff(grouping.offsets))
             if not self._measurable(y, number).size:
-                raise BadInput(
-                    "validation",
-                    f"expected a query whose ranking changes {{measure}}, got labels {y.min():g} "
-                    f"to {y.max():g} (relevant means a label >= {self.relevance:g})",
-                    "check them, {measure} and {relevance}",
-                    others={"measure": self.measure},
-                )
+                raise unmeasurable(self, "measure", y)
             return (X, y, number), rows.weights
         if not self.early_stopping:
             return None, rows.weights
@@ -451,3 +440,21 @@ class PairwiseSGD(LinearRanker):
         ):
             coef[columns] += w
         return coef / len(self.views_)
+
+
+def unlabeled_rows(X: Any, unlabeled: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
+    """Return a mask of the unlabelled rows of ``X``; None if there are none."""
+    if qid_unlabeled is not None and X_unlabeled is None:
+        raise BadInput("qid_unlabeled", "expected X_unlabeled with it, got None")
+    if unlabeled is None:
+        return None
+    if X_unlabeled is not None:
+        raise BadInput("unlabeled", "expected either unlabeled= or X_unlabeled=, got both")
+    mask = np.asarray(unlabeled)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if mask.shape != (n_rows,) or mask.dtype != np.bool_:
+        raise BadInput(
+            "unlabeled",
+            f"expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}",
+        )
+    return mask if mask.any() else None  # a part of the data may have labels only

@@ -76,11 +76,6 @@ class QueryKFold(BaseCrossValidator):
         Yields
         ------
         tuple of ndarray of int64
-
-        Raises
-        ------
-        ValueError
-            Without ids, and for fewer queries than folds.
         """
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         ids = groups if qid is None else qid

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, field
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 
-from structsvm.checks import BadInput, check_C, check_flag, check_whole
+from structsvm.checks import check_C, check_flag, check_whole
 from structsvm.common.machine import count_threads
-from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
+from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
+from structsvm.estimators.parameters import parameters
 from structsvm.estimators.weight_constraints import (
     Constraints,
     Monotone,
@@ -34,6 +36,7 @@ _log = logging.getLogger("structsvm")
 Ranker = TypeVar("Ranker", bound="StructuralRanker")
 
 
+@parameters
 class StructuralRanker(LinearSVM):
     """Linear ranker trained to the exact optimum of a convex bound of a ranking measure.
 
@@ -80,8 +83,6 @@ class StructuralRanker(LinearSVM):
         Solver of the small quadratic programme (one_slack, n_slack).
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
-    random_state : int, default=None
-        Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
         Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop, which keeps
         the best weights so far and, short of ``tol``, warns with the gap.
@@ -124,42 +125,22 @@ class StructuralRanker(LinearSVM):
     (True, True)
     """
 
-    def __init__(
-        self,
-        loss: str | Oracle = "map",
-        C: float = 1.0,
-        *,
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        positive: bool = False,
-        monotone_constraints: Monotone = None,
-        constraints: Constraints = None,
-        penalty: Penalty = None,
-        max_passes: int = 1000,
-        stabilise: bool = True,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.tol = tol
-        self.solver = solver
-        self.relevance = relevance
-        self.scale = scale
-        self.positive = positive
-        self.monotone_constraints = monotone_constraints
-        self.constraints = constraints
-        self.penalty = penalty
-        self.max_passes = max_passes
-        self.stabilise = stabilise
-        self.qp = qp
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    loss: str | Oracle = "map"
+    C: float = 1.0
+    _: KW_ONLY
+    tol: float = 1e-3
+    solver: Solver = "auto"
+    relevance: float = 1.0
+    scale: Scale = "none"
+    positive: bool = False
+    monotone_constraints: Monotone = None
+    constraints: Constraints = None
+    penalty: Penalty = None
+    max_passes: int = 1000
+    stabilise: bool = True
+    qp: Literal["active_set", "cvxpy"] = "active_set"
+    n_jobs: int | None = None
+    callback: Callback | None = None
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
@@ -181,13 +162,6 @@ class StructuralRanker(LinearSVM):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters, before the data are looked at; for NaN, infinite values and features beyond 1e100 in
-            magnitude, with row, column and query; for more features than memory holds vectors of; and when no query
-            carries a constraint.
         """
         C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -197,13 +171,7 @@ class StructuralRanker(LinearSVM):
         return self
 
     def check_options(self) -> None:
-        """Raise for parameters that :meth:`fit` would refuse, without any data.
-
-        Raises
-        ------
-        ValueError
-            That names the parameter, what is expected and what it is.
-        """
+        """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
         check_C(self.C)
         self._check_options()
 
@@ -242,7 +210,7 @@ class StructuralRanker(LinearSVM):
         self._check_training()
 
     def _check_training(self) -> None:
-        """Check the options of the trainers, as :func:`structsvm.trainers.path.check_options` has them."""
+        """Check the trainer's options; see :func:`structsvm.trainers.path.check_options`."""
         check_flag("positive", self.positive)
         check_options(self.solver, stabilise=self.stabilise, qp=self.qp)
         check_weights(self)
@@ -254,14 +222,7 @@ class StructuralRanker(LinearSVM):
         self.n_queries_ = data.n_queries
         self.n_uninformative_ = int(data.n_queries - informative.sum())
         if self.n_uninformative_ == data.n_queries:
-            raise BadInput(
-                "y",
-                "no query carries a constraint for {loss}: each needs documents of different labels (relevant "
-                f"means a label >= {self.relevance:g}); got {data.n_queries} queries, labels {data.y.min():g} to "
-                f"{data.y.max():g}",
-                "check the labels, {relevance} and qid",
-                others={"loss": self._loss},
-            )
+            raise no_constraint(self._loss, (data.y.min(), data.y.max()), data.n_queries, self.relevance)
         if self.n_uninformative_:
             _log.info(
                 "%d of %d queries carry no constraint for loss=%s (no documents of different labels)",
@@ -277,8 +238,9 @@ class StructuralRanker(LinearSVM):
         )
 
 
+@parameters
 class SVMMap(StructuralRanker):
-    """SVM-map: :class:`StructuralRanker` with ``loss="map"`` (thesis 3.2). Parameters and attributes are the same.
+    """SVM-map: :class:`StructuralRanker` with ``loss="map"`` (Yue et al. 2007).
 
     Examples
     --------
@@ -294,35 +256,12 @@ class SVMMap(StructuralRanker):
     array([3, 1, 9])
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        positive: bool = False,
-        monotone_constraints: Monotone = None,
-        constraints: Constraints = None,
-        penalty: Penalty = None,
-        max_passes: int = 1000,
-        stabilise: bool = True,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        super().__init__(
-            "map", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
-            monotone_constraints=monotone_constraints, constraints=constraints, penalty=penalty, max_passes=max_passes,
-            stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
-            callback=callback,
-        )  # fmt: skip
+    loss: str | Oracle = field(default="map", init=False)
 
 
+@parameters
 class SVMRoc(StructuralRanker):
-    """SVM-roc: :class:`StructuralRanker` with ``loss="roc"`` (Joachims 2005). Parameters and attributes are the same.
+    """SVM-roc: :class:`StructuralRanker` with ``loss="roc"`` (Joachims 2005).
 
     Examples
     --------
@@ -334,35 +273,12 @@ class SVMRoc(StructuralRanker):
     ROC area 0.91 on other queries
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        positive: bool = False,
-        monotone_constraints: Monotone = None,
-        constraints: Constraints = None,
-        penalty: Penalty = None,
-        max_passes: int = 1000,
-        stabilise: bool = True,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        super().__init__(
-            "roc", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
-            monotone_constraints=monotone_constraints, constraints=constraints, penalty=penalty, max_passes=max_passes,
-            stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
-            callback=callback,
-        )  # fmt: skip
+    loss: str | Oracle = field(default="roc", init=False)
 
 
+@parameters
 class SVMNDCG(StructuralRanker):
-    """:class:`StructuralRanker` for NDCG, ``loss="ndcg@k"``. Other parameters and attributes are the same.
+    """:class:`StructuralRanker` for NDCG, ``loss="ndcg@k"``.
 
     Parameters
     ----------
@@ -381,33 +297,9 @@ class SVMNDCG(StructuralRanker):
     NDCG@5 0.88 on other queries
     """
 
-    def __init__(
-        self,
-        C: float = 10.0,
-        k: int | None = 10,
-        *,
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        relevance: float = 1.0,
-        scale: Scale = "none",
-        positive: bool = False,
-        monotone_constraints: Monotone = None,
-        constraints: Constraints = None,
-        penalty: Penalty = None,
-        max_passes: int = 1000,
-        stabilise: bool = True,
-        qp: Literal["active_set", "cvxpy"] = "active_set",
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-    ) -> None:
-        super().__init__(
-            "ndcg", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
-            monotone_constraints=monotone_constraints, constraints=constraints, penalty=penalty, max_passes=max_passes,
-            stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
-            callback=callback,
-        )  # fmt: skip
-        self.k = k
+    loss: str | Oracle = field(default="ndcg", init=False)
+    C: float = 10.0
+    k: int | None = 10
 
     @property
     def _loss(self) -> str:  # from k, which set_params may change
@@ -434,11 +326,6 @@ def model_path(
     ------
     StructuralRanker
         A new one for each C, as soon as it is trained.
-
-    Raises
-    ------
-    ValueError
-        As in ``fit``, at the first model.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_fraction, check_number, check_whole
 from structsvm.common.machine import count_threads
-from structsvm.estimators.choosing_C import Selection, check_selection, select_C
-from structsvm.estimators.cross_validation import StructuralRankerCV, ascending
+from structsvm.estimators.categories import Categories, categories_of, encode
+from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
@@ -23,13 +23,14 @@ from structsvm.estimators.fitted import (
     warn_of_uninformative,
 )
 from structsvm.estimators.input_rows import naming, validate_rows
+from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
+from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
-from structsvm.features.leaves import LeafFeatures, LeafRows
+from structsvm.features.leaves import LeafFeatures
 from structsvm.metrics import evaluate
-from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
-from structsvm.protocols import Callback, Float, Oracle
+from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import Grouping, QueryData, group_queries, one_query
 from structsvm.trainers.certificate import Fit, judge
 from structsvm.trainers.frank_wolfe import frank_wolfe
@@ -60,6 +61,7 @@ class _Grouped(NamedTuple):
         return np.repeat(self.weights, np.diff(self.grouping.offsets))
 
 
+@parameters
 class TreeRanker(FittedRanker, BaseEstimator):
     """Ranker over boosted trees whose leaves are weighted all at once, by a structural SVM for a ranking measure.
 
@@ -90,7 +92,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Boosting runs among which the trees are divided, each on a random 70 % of the queries. Their trees differ more
         than those of one long run.
     categorical_features : sequence of int or str, optional
-        Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name.
+        Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name. Columns of a
+        pandas or polars frame whose dtype is one of categories (or a dictionary of Arrow) are known without it.
     leaves : LeafFeatures, optional
         Columns to weight instead of growing trees with the parameters above: usually
         ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of an existing model.
@@ -128,6 +131,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         The certificate; ``fit_.dual_rows`` has one number for each row given, from which ``fit_.gain_bound``
         computes how much further columns can gain at most. The rows are None for n_slack, and for one_slack on more
         than 200,000 rows.
+    categories_ : dict of str to list
+        The categories of each column of a frame that has them by its dtype.
     n_queries_ : int
     n_uninformative_ : int
         Queries without a constraint.
@@ -142,7 +147,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
 
     Notes
     -----
-    A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins.
+    A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins. Categories of a frame
+    go by their values in ``predict``, too, whatever their dtype there; one that training did not have counts as
+    missing, after a warning. In an array they are numbers: places in ``categories_``.
 
     Examples
     --------
@@ -162,50 +169,27 @@ class TreeRanker(FittedRanker, BaseEstimator):
     _bind = StructuralRanker._bind
     _measure = StructuralRanker._measure
 
-    def __init__(
-        self,
-        loss: str | Oracle = "map",
-        C: float = 1.0,
-        n_trees: int = 300,
-        *,
-        n_leaves: int = 15,
-        learning_rate: float = 0.1,
-        n_bins: int = 64,
-        min_rows: int = 20,
-        l2_regularization: float = 0.0,
-        bags: int = 1,
-        categorical_features: Sequence[int | str] | None = None,
-        leaves: LeafFeatures | None = None,
-        batch: int | None = None,
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        relevance: float = 1.0,
-        max_passes: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-        growth_callback: Callable[[int, int], object] | None = None,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.n_trees = n_trees
-        self.n_leaves = n_leaves
-        self.learning_rate = learning_rate
-        self.n_bins = n_bins
-        self.min_rows = min_rows
-        self.l2_regularization = l2_regularization
-        self.bags = bags
-        self.categorical_features = categorical_features
-        self.leaves = leaves
-        self.batch = batch
-        self.tol = tol
-        self.solver = solver
-        self.relevance = relevance
-        self.max_passes = max_passes
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
-        self.growth_callback = growth_callback
+    loss: str | Oracle = "map"
+    C: float = 1.0
+    n_trees: int = 300
+    _: KW_ONLY
+    n_leaves: int = 15
+    learning_rate: float = 0.1
+    n_bins: int = 64
+    min_rows: int = 20
+    l2_regularization: float = 0.0
+    bags: int = 1
+    categorical_features: Sequence[int | str] | None = None
+    leaves: LeafFeatures | None = None
+    batch: int | None = None
+    tol: float = 1e-3
+    solver: Solver = "auto"
+    relevance: float = 1.0
+    max_passes: int = 1000
+    n_jobs: int | None = None
+    random_state: int | None = None
+    callback: Callback | None = None
+    growth_callback: Callable[[int, int], object] | None = None
 
     @all_or_nothing
     def fit(
@@ -235,9 +219,6 @@ class TreeRanker(FittedRanker, BaseEstimator):
         ------
         ImportError
             Where trees are to be grown without LightGBM.
-        ValueError
-            For bad parameters, before the data are looked at; for infinite values, text and sparse matrices; for
-            ``leaves`` of a model over other features; and when no query carries a constraint.
         """
         C = check_C(self.C)
         data = self._grouped(X, y, qid, sample_weight)
@@ -265,27 +246,16 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows,)
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        ValueError
-            For another number of features than in ``fit``, infinite values, text and sparse matrices.
         """
         check_is_fitted(self, "coef_")
         X, qid = split_qid(X, qid)
+        X = encode(X, getattr(self, "categories_", {}))
         X = validate_rows(self, X, qid=qid, order="C", reset=False, sparse=False, missing=True)
+        self.leaves_._check_categories(X)
         return self.leaves_.scores(X, self.coef_)
 
     def check_options(self) -> None:
-        """Raise for parameters that :meth:`fit` would refuse, without any data.
-
-        Raises
-        ------
-        ValueError
-            That names the parameter, what is expected and what it is.
-        """
+        """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
         check_C(self.C)
         self._check_options()
 
@@ -334,6 +304,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
                 callback=self.growth_callback,
             )  # fmt: skip
         features.set_params(n_jobs=self.n_jobs)
+        if known := getattr(self, "categories_", {}):
+            features.categorical_features = [*(features.categorical_features or ()), *known]
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(features, name, getattr(self, name))
@@ -346,7 +318,15 @@ class TreeRanker(FittedRanker, BaseEstimator):
         """Return validated rows with their queries together; set the attributes that describe the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
+        self.categories_: Categories = {}  # of this fit
         self._features().check_numbers(X)
+        self.categories_ = categories_of(X)
+        if self.categories_ and self.leaves is not None and self.leaves.forest is not None:
+            raise BadInput(
+                "X", f"expected numbers, as the trees of {{leaves}} have, got categories in {list(self.categories_)}",
+                "pass the numbers of the categories that the trees were grown on",
+            )  # fmt: skip
+        X = encode(X, self.categories_)
         X, y = validate_rows(self, X, y, qid=qid, order="C", sparse=False, missing=True)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
@@ -368,8 +348,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
         if not isinstance(validation, (tuple, list)) or len(validation) != 3:
             raise BadInput("validation", "expected rows, labels and query ids as a tuple (X, y, qid)")
         with naming("validation"):
+            rows = encode(validation[0], self.categories_)
             X, y = validate_rows(
-                self, validation[0], validation[1], order="C", reset=False, sparse=False, missing=True
+                self, rows, validation[1], order="C", reset=False, sparse=False, missing=True
             )
         return X, y, validation[2]
 
@@ -499,7 +480,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         return tags
 
 
-class TreeRankerCV(TreeRanker):
+@parameters
+class TreeRankerCV(TreeRanker, CrossValidated):
     """:class:`TreeRanker` that chooses C and the number of trees by cross-validation over queries.
 
     In each fold the trees are grown, and the bins learned, without the held-out queries: weights of leaves that have
@@ -508,18 +490,13 @@ class TreeRankerCV(TreeRanker):
 
     Parameters
     ----------
-    loss : str or Oracle, default="map"
     Cs : sequence of float or None, default=None
         Values to try; None is the 9 values from 1e-2 to 1e2, evenly spaced on a log scale.
     n_trees : int or sequence of int, default=(100, 200, 300)
-        Numbers of trees to try.
-    cv, scoring, convention, selection
-        As in :class:`~structsvm.StructuralRankerCV`. Of equal means the fewest trees are taken, then the smallest C.
-    n_leaves, learning_rate, n_bins, min_rows, l2_regularization, bags, categorical_features, leaves
-        As in :class:`TreeRanker`. With trees of a model in ``leaves`` no others are grown, and the number is theirs:
-        hold out queries that it has not seen, by ``cv`` with explicit splits.
-    tol, solver, relevance, max_passes, n_jobs, callback, growth_callback
-        As in :class:`TreeRanker`.
+        Numbers of trees to try. Of equal means the fewest trees are taken, then the smallest C.
+    leaves : LeafFeatures, optional
+        As in :class:`TreeRanker`. With trees of a model no others are grown, and the number is theirs: hold out queries
+        that it has not seen, by ``cv`` with explicit splits.
     random_state : int, default=None
         Seed of the growth, and of the shuffle of queries before they are dealt to folds; None deals them in order.
 
@@ -546,60 +523,15 @@ class TreeRankerCV(TreeRanker):
     ((40, 2, 2), True)
     """
 
-    _splits = StructuralRankerCV._splits
+    C: float = field(init=False)
+    n_trees: int | Sequence[int] = (100, 200, 300)  # type: ignore[assignment]
+    _: KW_ONLY
+    batch: None = field(default=None, init=False)
+    random_state: int | None = None
 
-    def __init__(
-        self,
-        loss: str | Oracle = "map",
-        Cs: Sequence[float] | None = None,
-        n_trees: int | Sequence[int] = (100, 200, 300),
-        *,
-        cv: Any = 5,
-        scoring: str | None = None,
-        convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec",
-        selection: Selection = "max",
-        n_leaves: int = 15,
-        learning_rate: float = 0.1,
-        n_bins: int = 64,
-        min_rows: int = 20,
-        l2_regularization: float = 0.0,
-        bags: int = 1,
-        categorical_features: Sequence[int | str] | None = None,
-        leaves: LeafFeatures | None = None,
-        tol: float = 1e-3,
-        solver: Solver = "auto",
-        relevance: float = 1.0,
-        max_passes: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callback | None = None,
-        growth_callback: Callable[[int, int], object] | None = None,
-    ) -> None:
-        self.loss = loss
-        self.Cs = Cs
-        self.n_trees = n_trees  # type: ignore[assignment]
-        self.cv = cv
-        self.scoring = scoring
-        self.convention = convention
-        self.selection = selection
-        self.n_leaves = n_leaves
-        self.learning_rate = learning_rate
-        self.n_bins = n_bins
-        self.min_rows = min_rows
-        self.l2_regularization = l2_regularization
-        self.bags = bags
-        self.categorical_features = categorical_features
-        self.leaves = leaves
-        self.tol = tol
-        self.solver = solver
-        self.relevance = relevance
-        self.max_passes = max_passes
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
-        self.growth_callback = growth_callback
-
-    batch = None
+    _usual = (-2, 2, 9)
+    check_options = CrossValidated.check_options
+    _check_queries = CrossValidated._check_queries
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
@@ -618,46 +550,21 @@ class TreeRankerCV(TreeRanker):
         ------
         ImportError
             Where trees are to be grown without LightGBM.
-        ValueError
-            For bad parameters or data, or a training part without a single constraint.
         """
         Cs = self._grid()
         data = self._grouped(X, y, qid, sample_weight)
-        offsets = data.grouping.offsets
-        n_queries = offsets.shape[0] - 1
-        splits = self._splits(n_queries)
-        measure = self._measure() if self.scoring is None else self.scoring
-        self._measured(measure, data, np.array([0]), np.zeros(int(offsets[1])))  # refuses a bad name now
+        splits = self._splits(data.weights.shape[0])
         numbers = self._numbers()
-        scores = np.full((n_queries, numbers.size, Cs.size), np.nan)
-        for number, (training, testing) in enumerate(splits):
-            part, held_out = _some(data, training), _some(data, testing)
-            try:
-                self._bind_empty(part)
-            except BadInput as error:
-                raise error.within(f"cv, training part {number}") from None
-            features = self._features()
-            features._set(self._grow(features, part), features.edges(part.X))
-            inside, outside = features.rows(part.X), features.rows(held_out.X)
-            grown = (
-                features.forest_.n_trees
-            )  # fewer where no split gains, or where a callback ended the growth
-            for i, n in enumerate(np.minimum(numbers, grown).tolist()):
-                if i > 0 and numbers[i - 1] >= grown:
-                    scores[testing, i] = scores[testing, i - 1]
-                    continue
-                problem = self._problem(inside.of_trees(0, n), part)
-                few = outside.of_trees(0, n)
-                for j, fit in enumerate(self._train(problem, Cs.tolist())):
-                    scores[testing, i, j] = self._measured(measure, held_out, None, few @ fit.w)
-        tested = ~np.isnan(scores).any(axis=(1, 2))
-        if not data.weights[tested].any():
-            raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
-        self.Cs_, self.numbers_of_trees_, self.scores_ = Cs, numbers, scores
-        means = np.average(scores[tested], axis=0, weights=data.weights[tested])
-        best = int(np.argmax(means.max(axis=1) >= means.max() - 1e-12))
-        self.n_trees_ = int(numbers[best])
-        self.C_ = select_C(Cs, scores[tested, best], data.weights[tested], selection=self.selection)
+
+        def folds() -> Iterator[tuple[Int, Float]]:
+            for number, (training, testing) in enumerate(splits):
+                part, held_out = _some(data, training), _some(data, testing)
+                with training_part(number):
+                    self._bind_empty(part)
+                yield testing, self._held_out(part, held_out, Cs, numbers)
+
+        choice = self._choose(Cs, data.weights, folds())
+        self.numbers_of_trees_, self.n_trees_ = numbers, int(numbers[choice.best])
         features = self._features()
         if features.forest is None:
             features.set_params(n_trees=self.n_trees_)
@@ -666,24 +573,29 @@ class TreeRankerCV(TreeRanker):
         self._keep(features, data)
         return self
 
-    def check_options(self) -> None:
-        """Raise for parameters that :meth:`fit` would refuse, without any data.
-
-        Raises
-        ------
-        ValueError
-            That names the parameter, what is expected and what it is.
-        """
-        self._grid()
-        self._check_options()
-
-    def _grid(self) -> Float:
-        return np.logspace(-2, 2, 9) if self.Cs is None else ascending(self.Cs)
+    def _held_out(self, part: _Grouped, held_out: _Grouped, Cs: Float, numbers: NDArray[np.int64]) -> Float:
+        """Return the values of held-out queries, by number of trees and C; the trees are grown once."""
+        features = self._features()
+        features._set(self._grow(features, part), features.edges(part.X))
+        inside, outside = features.rows(part.X), features.rows(held_out.X)
+        bounds = held_out.grouping.offsets
+        qid = np.repeat(np.arange(bounds.shape[0] - 1), np.diff(bounds))
+        values = np.empty((bounds.shape[0] - 1, numbers.size, Cs.size))
+        grown = features.forest_.n_trees  # fewer where no split gains, or where a callback ended the growth
+        for i, n in enumerate(np.minimum(numbers, grown).tolist()):
+            if i > 0 and numbers[i - 1] >= grown:
+                values[:, i] = values[:, i - 1]
+                continue
+            problem = self._problem(inside.of_trees(0, n), part)
+            few = outside.of_trees(0, n)
+            for j, fit in enumerate(self._train(problem, Cs.tolist())):
+                values[:, i, j] = self._values(held_out.y, qid, few @ fit.w)
+        return values
 
     def _check_options(self) -> None:
         self._numbers()
         super()._check_options()
-        check_selection(self.selection)
+        self._check_choice()
 
     def _most_trees(self) -> int:
         return int(self._numbers()[-1])
@@ -699,49 +611,13 @@ class TreeRankerCV(TreeRanker):
             raise BadInput("n_trees", "expected at least one number, got none")
         return np.unique([check_whole("n_trees", n, 1) for n in given])
 
-    def _check_queries(self, qid: Any) -> None:
-        if qid is None:
-            raise BadInput("cv", "expected at least 2 queries to deal to folds, got 1 query", "pass qid")
-
-    def _measured(self, measure: str, data: _Grouped, queries: Any, scores: Float) -> Float:
-        part = data if queries is None else _some(data, queries)
-        offsets = part.grouping.offsets
-        return evaluate_part(
-            measure, part.y, scores, qid=np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets)),
-            relevance=self.relevance, ties="row", convention=self.convention,
-        )[0].per_query  # fmt: skip
-
 
 def tree_path(
     model: TreeRanker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
 ) -> Iterator[TreeRanker]:
     """Yield fitted copies of a ranker for several values of C, smallest first; the trees are grown once.
 
-    Parameters
-    ----------
-    model : TreeRanker
-        Left as it is; its own ``C`` is not used, nor is ``batch``.
-    X, y, qid, sample_weight
-        As in ``fit``.
-    Cs : sequence of float
-        Values of the trade-off, each > 0.
-
-    Yields
-    ------
-    TreeRanker
-        A new one for each C, as soon as it is trained.
-
-    Raises
-    ------
-    ValueError
-        As in ``fit``, at the first model.
-
-    Examples
-    --------
-    >>> model = TreeRanker(n_trees=2, n_bins=4)
-    >>> X, y = [[float(i)] for i in range(60)], [i % 2 for i in range(60)]
-    >>> [fitted.C for fitted in tree_path(model, X, y, [1.0, 0.1], qid=[i // 10 for i in range(60)])]
-    [0.1, 1.0]
+    ``C`` and ``batch`` of ``model`` are not used.
     """
     grid = [check_C(C) for C in Cs]
     first = clone(model)  # it takes what describes the input

@@ -31,13 +31,6 @@ def as_regressor(ranker: Any) -> Any:
         Its ``predict(X)`` is that of the ranker. It copies nothing; it cannot be trained and has no ``score``, as R^2
         of ranking scores means nothing.
 
-    Raises
-    ------
-    NotFittedError
-        Before ``fit``.
-    ValueError
-        For a ranker that scales within queries: its score of a row depends on the other rows of the query.
-
     Examples
     --------
     >>> import numpy as np

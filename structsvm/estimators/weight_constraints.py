@@ -86,13 +86,7 @@ def signs_by_feature(
     names: Sequence[str] | None,
     column_numbers: tuple[int, ...] | None = None,
 ) -> Float | None:
-    """Return the sign of each weight, of options that :func:`check_weights` has passed; None where all are free.
-
-    Examples
-    --------
-    >>> signs_by_feature({"title": 1}, 2, ["title", "length"])
-    array([1., 0.])
-    """
+    """Return the sign of each weight, of options that :func:`check_weights` has passed; None where all are free."""
     if monotone is None:
         return None
     monotone = _by_key(monotone)
@@ -122,13 +116,7 @@ def _twice(key: Any) -> BadInput:
 
 
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
-    """Return signs by column, for features that are given by name or by their number from 1, as files count them.
-
-    Examples
-    --------
-    >>> numbered_signs({"1": 1, "length": -1}, 3, ["title", "body", "length"])
-    {0: 1, 2: -1}
-    """
+    """Return signs by column, for features given by name or by their number from 1, as files count them."""
     columns: dict[int, int] = {}
     for feature, sign in signs.items():
         if names is not None and feature in names:

@@ -234,7 +234,7 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
     if _homes().get(name) == type(value).__module__ and _has_fields(type(value)):
         if isinstance(value, tuple):  # a named tuple
             fields = value._asdict()  # type: ignore[attr-defined]
-        elif dataclasses.is_dataclass(value):
+        elif not hasattr(value, "get_params"):
             fields = {
                 f.name: getattr(value, f.name)
                 for f in dataclasses.fields(value)
@@ -284,12 +284,13 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
     cls = getattr(import_module(_homes()[content]), content)
     if not _has_fields(cls):
         raise Damaged(f"a class of {content!r:.40}")
-    if issubclass(cls, tuple) or dataclasses.is_dataclass(cls):
+    if not hasattr(cls, "get_params"):
         return cls(**fields)
     parameters = set(cls._get_param_names())
-    # parameters that came after the file was written have their defaults
+    # parameters that came after the file was written have their defaults, those that have gone are left out
     model = cls(**{key: value for key, value in fields.items() if key in parameters})
-    vars(model).update(fields)
+    kept = {key for key in fields if key in parameters or key.endswith("_") or key.startswith("_")}
+    vars(model).update({key: fields[key] for key in kept})
     for key in parameters.intersection(_LEFT_OUT):
         setattr(model, key, None)
     return model

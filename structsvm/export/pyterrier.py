@@ -80,12 +80,6 @@ class PyTerrierRanker(BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            Without ``group``, for sizes that do not add up, an estimator that scales within queries, or several
-            values of C without validation queries.
         """
         scale = getattr(self.estimator, "scale", "none")
         if str(scale).startswith("query-"):

@@ -88,11 +88,6 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     -------
     LinearForm
 
-    Raises
-    ------
-    ValueError
-        If the model is not linear in its features, or for names that are not one per feature, empty or repeated.
-
     Examples
     --------
     >>> from structsvm import SVMMap
@@ -180,8 +175,6 @@ def export_model(
 
     Raises
     ------
-    ValueError
-        For an unknown format, a model that is not linear, or one that scales within queries (but for ``json``).
     ImportError
         For ``onnx`` where the package is missing.
 

@@ -28,6 +28,8 @@ class ValuedForest(NamedTuple):
     forest: Any
     """A :class:`structsvm.features.Forest`, or what has its attributes."""
     values: Float
+    categories: dict[str, list[Any]]
+    """The categories of columns by name; trees have their places in the list."""
 
 
 def valued_forest(model: Any, names: tuple[str, ...]) -> ValuedForest:
@@ -44,7 +46,7 @@ def valued_forest(model: Any, names: tuple[str, ...]) -> ValuedForest:
                 values.append(steps)
     if trees:
         forest = forest.joined(type(forest).of(trees, forest.n_features))
-    return ValuedForest(names, forest, np.concatenate(values))
+    return ValuedForest(names, forest, np.concatenate(values), getattr(model, "categories_", {}))
 
 
 class _Steps(NamedTuple):
@@ -82,7 +84,7 @@ def _step_tree(feature: int, edges: list[float]) -> _Steps:
 
 
 def _lightgbm(valued: ValuedForest, name: str) -> bytes:
-    _, forest, _ = valued
+    forest = valued.forest
     names = [name if not set(name) & set(' \t\n"[]{},:') else "" for name in valued.names]
     if "" in names:
         raise BadInput(
@@ -99,8 +101,10 @@ def _lightgbm(valued: ValuedForest, name: str) -> bytes:
     for t in range(forest.n_trees):
         fields = _tree_fields(valued, t)
         parts.append(f"Tree={t}\n" + "".join(f"{key}={value}\n" for key, value in fields.items()) + "\n\n")
+    known = list(valued.categories.values()) or None  # LightGBM reads categories of pandas columns by them
     parts.append(
-        "end of trees\n\nfeature_importances:\n\nparameters:\nend of parameters\n\npandas_categorical:null\n"
+        "end of trees\n\nfeature_importances:\n\nparameters:\nend of parameters\n\n"
+        f"pandas_categorical:{json.dumps(known)}\n"
     )
     return "".join(parts).encode()
 
@@ -156,8 +160,10 @@ def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[floa
     """Each tree from its leaves up; thresholds are float32, as both engines compute in it."""
     forest = valued.forest
     if (forest.sets >= 0).any():
+        used = sorted({valued.names[f] for f in forest.feature[forest.sets >= 0].tolist()})
         raise ValueError(
-            "the format has no categories; expected a model trained without categorical_features"
+            f"the format has no categories; expected a model without them, got {', '.join(map(repr, used))}; encode "
+            "these by OneHotEncoder, or export to 'lightgbm' or 'onnx'"
         )
     below = np.clip(forest.threshold, -np.finfo(np.float32).max, np.finfo(np.float32).max).astype(np.float32)
     below = np.where(below > forest.threshold, np.nextafter(below, np.float32(-np.inf)), below)
@@ -239,7 +245,7 @@ def _onnx(valued: ValuedForest, name: str) -> bytes:
         raise ImportError(
             "onnx: the package is not installed; pip install 'structsvm-ranking[export]'"
         ) from None
-    _, forest, values = valued
+    forest, values = valued.forest, valued.values
     if forest.nodes[-1] == 0:  # the operator needs a condition
         idle = type(forest).of([_Steps([0], [_LARGEST], [True], [~0], [~1], 2, {})], forest.n_features)
         forest, values = forest.joined(idle), np.append(values, [0.0, 0.0])
@@ -305,7 +311,8 @@ def _onnx(valued: ValuedForest, name: str) -> bytes:
         graph, producer_name="structsvm", ir_version=_ONNX_IR,
         opset_imports=[helper.make_opsetid("", _ONNX_OPSET), helper.make_opsetid("ai.onnx.ml", _ONNX_ML_OPSET)],
     )  # fmt: skip
-    helper.set_model_props(model, {"feature_names": json.dumps(valued.names)})
+    held = {"feature_names": valued.names, **({"categories": valued.categories} if valued.categories else {})}
+    helper.set_model_props(model, {name: json.dumps(content) for name, content in held.items()})
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString())
 

@@ -17,21 +17,20 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice, check_whole
-from structsvm.common.kernel import kernel
+from structsvm.features.coded_rows import BinnedRows
 from structsvm.features.within import minmax_within
-from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets, group_queries
+from structsvm.protocols import Float
+from structsvm.queries import group_queries
 
-__all__ = ["BinnedFeatures", "BinnedRows", "StepFunction"]
+__all__ = ["BinnedFeatures", "StepFunction"]
 
 _MOST_BINS = 255  # a count of thresholds fits a byte
 
 
 class StepFunction(NamedTuple):
-    """Step function of one base function: what its score adds to a document's score (thesis, figure 3.2).
+    """What a score adds to a document's (thesis, figure 3.2): ``values[k]`` if it exceeds just the first k thresholds.
 
-    A score that exceeds the first ``k`` of ``thresholds`` and no other adds ``values[k]``; one that is missing adds
-    ``values[0]``, which is 0. The first threshold is minus infinity: every score exceeds it.
+    A missing score adds ``values[0]``, which is 0. The first threshold is minus infinity.
     """
 
     name: str
@@ -121,11 +120,6 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For an unknown option, infinite scores, or ``within="query"`` without ``qid``.
         """
         check_whole("n_bins", self.n_bins, 1, _MOST_BINS)
         check_choice("spacing", self.spacing, ("even", "quantile"))
@@ -154,11 +148,6 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         Returns
         -------
         scipy.sparse.csr_matrix
-
-        Raises
-        ------
-        ValueError
-            As ``fit``.
         """
         return self.transform_rows(X, qid=qid).tocsr()
 
@@ -209,11 +198,6 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         -------
         list of StepFunction
 
-        Raises
-        ------
-        ValueError
-            For another number of weights.
-
         Examples
         --------
         >>> binned = BinnedFeatures(n_bins=3).fit([[0.0], [3.0]])
@@ -259,118 +243,6 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-class BinnedRows:
-    """Rows of indicators kept as bytes: for each function, how many of its thresholds a row's score exceeds.
-
-    Stands for the matrix that :meth:`tocsr` writes out. With 50 thresholds a score that is present takes 1 byte
-    instead of about 200, and a product takes one look-up instead of about 25 multiplications.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n_rows, n_functions)
-    starts : ndarray of int64, shape (n_functions + 1,)
-        Columns ``starts[f]:starts[f + 1]`` are the indicators of function ``f``;
-        ``codes[:, f] <= starts[f + 1] - starts[f]``.
-
-    Raises
-    ------
-    ValueError
-        If ``starts`` do not fit ``codes``, or a code is above the number of its thresholds.
-
-    Examples
-    --------
-    >>> rows = BinnedRows(np.array([[2, 0], [1, 3]], dtype=np.uint8), np.array([0, 2, 5]))
-    >>> rows.tocsr().toarray().astype(int)
-    array([[1, 1, 0, 0, 0],
-           [1, 0, 1, 1, 1]])
-    >>> rows @ np.array([1.0, 10.0, 100.0, 200.0, 300.0])
-    array([ 11., 601.])
-    """
-
-    ndim = 2
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, codes: NDArray[np.uint8], starts: Int) -> None:
-        self.codes = np.ascontiguousarray(codes, dtype=np.uint8)
-        self.starts = np.asarray(starts, dtype=np.int64)
-        if self.codes.ndim != 2 or self.starts.shape != (self.codes.shape[1] + 1,):
-            raise BadInput(
-                "starts",
-                f"expected one for each column of codes and the end, got codes {self.codes.shape} and "
-                f"starts {self.starts.shape}",
-            )
-        check_offsets(self.starts, int(self.starts[-1]), "starts")
-        self._check_codes()
-
-    def _check_codes(self) -> None:
-        """Raise for codes that would lead the kernels to another function's columns or beyond the weights."""
-        most = np.diff(self.starts)
-        step = max(1, (1 << 20) // max(1, self.codes.shape[1]))
-        for start in range(0, len(self), step):
-            highest = self.codes[start : start + step].max(axis=0)
-            if (highest > most).any():
-                f = int((highest > most).argmax())
-                row = int((self.codes[:, f] > most[f]).argmax())
-                raise BadInput(
-                    "codes",
-                    f"expected at most the {most[f]} thresholds of the function, got {self.codes[row, f]}",
-                    at=f"[{row}, {f}]",
-                )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.codes.shape[0]), int(self.starts[-1])
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.codes.nbytes)
-
-    @property
-    def row_arrays(self) -> tuple[NDArray[np.uint8], Int]:
-        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
-        return self.codes, self.starts
-
-    @property
-    def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
-        return _bin_scores, _bin_combine, _bin_query_joint
-
-    def __len__(self) -> int:
-        return int(self.codes.shape[0])
-
-    def __getitem__(self, rows: Any) -> BinnedRows:
-        """Return some rows, by a slice (nothing is copied), indices or a mask."""
-        some = BinnedRows.__new__(BinnedRows)  # checked when all of them came
-        some.codes, some.starts = np.ascontiguousarray(self.codes[rows]), self.starts
-        return some
-
-    def __matmul__(self, w: Float) -> Float:
-        """Return the scores ``X w``, shape (n_rows,)."""
-        weights = np.asarray(w, dtype=np.float64)
-        if weights.shape != (self.shape[1],):
-            raise BadInput("w", f"expected shape ({self.shape[1]},), got {weights.shape}")
-        out = np.empty(len(self))
-        _bin_scores(self.codes, self.starts, 0, len(self), weights, out)
-        return out
-
-    def tocsr(self) -> sparse.csr_matrix:
-        """Return the matrix of indicators, float32 ones."""
-        counts = self.codes.sum(axis=1, dtype=np.int64)
-        indptr = np.concatenate(([0], np.cumsum(counts)))
-        n_ones = int(indptr[-1])
-        kind: Any = np.int32 if max(n_ones, self.shape[1]) < 2**31 else np.int64
-        indices = np.empty(n_ones, dtype=kind)
-        _fill_indices(self.codes, self.starts, indices)
-        return sparse.csr_matrix(
-            (np.ones(n_ones, dtype=np.float32), indices, indptr.astype(kind)), shape=self.shape
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"BinnedRows({self.shape[0]} rows, {self.codes.shape[1]} functions, {self.shape[1]} indicators)"
-        )
-
-
 def _thresholds(column: Float, n_bins: int, spacing: str) -> Float:
     present = column[~np.isnan(column)]
     if not present.size:
@@ -384,70 +256,3 @@ def _thresholds(column: Float, n_bins: int, spacing: str) -> Float:
         inner = np.quantile(present, share, method="inverted_cdf") if share.size else share
     inner = np.unique(inner)
     return np.concatenate(([-np.inf], inner[(inner >= low) & (inner < high)]))
-
-
-# The signatures are those of the CSR kernels of the pass, with (codes, starts) for (data, indices, indptr).
-
-
-@kernel
-def _bin_scores(codes, starts, start, stop, w, out):
-    n = codes.shape[1]
-    width = 0
-    for f in range(n):
-        width = max(width, starts[f + 1] - starts[f])
-    table = np.zeros((n, width + 1))  # what a code adds: the sum of the first weights of its function
-    for f in range(n):
-        total = 0.0
-        for k in range(starts[f], starts[f + 1]):
-            total += w[k]
-            table[f, k - starts[f] + 1] = total
-    for r in range(start, stop):
-        total = 0.0
-        for f in range(n):
-            total += table[f, codes[r, f]]
-        out[r - start] = total
-
-
-@kernel
-def _bin_add(codes, starts, start, stop, coef, shift, factor, sums, joint):
-    """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
-    n = codes.shape[1]
-    for r in range(start, stop):
-        a = coef[r - shift]
-        if a != 0.0:
-            for f in range(n):
-                sums[f, codes[r, f]] += a
-    for f in range(n):
-        # a row counts in every indicator below its code
-        total = 0.0
-        for k in range(starts[f + 1] - starts[f], 0, -1):
-            total += sums[f, k]
-            joint[starts[f] + k - 1] += factor * total
-            sums[f, k] = 0.0
-        sums[f, 0] = 0.0
-
-
-@kernel
-def _bin_combine(codes, starts, offsets, first, last, weights, coef, joint):
-    sums = np.zeros((codes.shape[1], 256))
-    for q in range(first, last):
-        _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], sums, joint)
-
-
-@kernel
-def _bin_query_joint(codes, starts, offsets, first, last, coef, joint):
-    sums = np.zeros((codes.shape[1], 256))
-    for q in range(first, last):
-        row = joint[q - first]
-        row[:] = 0.0
-        _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row)
-
-
-@kernel
-def _fill_indices(codes, starts, indices):
-    i = 0
-    for r in range(codes.shape[0]):
-        for f in range(codes.shape[1]):
-            for k in range(codes[r, f]):
-                indices[i] = starts[f] + k
-                i += 1

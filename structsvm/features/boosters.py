@@ -25,38 +25,11 @@ _MISSING_NONE, _MISSING_ZERO = 0, 1
 
 
 def forest_of(model: Any) -> Forest:
-    """Return the trees of a fitted model, all of them: also those beyond the iteration at which it stopped early.
+    """Return the trees of a fitted LightGBM, XGBoost, CatBoost or scikit-learn model, also those beyond an early stop.
 
-    Names of features are kept where the model has them. Leaves are numbered as the library does: by LightGBM's and
-    CatBoost's index, or in the order of the node numbers that XGBoost's ``pred_leaf`` and scikit-learn's ``apply``
-    return.
-
-    Parameters
-    ----------
-    model : fitted model
-        ``lightgbm.Booster`` or an estimator with one, the same of XGBoost, a forest, a tree or a boosted ensemble of
-        scikit-learn, or a CatBoost model with symmetric trees. A bare ``xgboost.Booster`` does not know which value
-        its ``DMatrix`` took for missing: only NaN is one here.
-
-    Returns
-    -------
-    Forest
-
-    Raises
-    ------
-    TypeError
-        For another object.
-    ValueError
-        For what trees of this package cannot say: linear leaves, another value than NaN for missing ones, a booster
-        without trees, categories of other libraries than LightGBM, and LightGBM's of a pandas column of categories
-        other than 0, 1, 2, ..., since its trees have their positions and not their values.
-
-    Examples
-    --------
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> forest_of(DecisionTreeRegressor().fit([[0.0], [1.0]], [0, 1])).codes(np.array([[0.2], [0.9]])).ravel()
-    array([0, 1], dtype=uint8)
+    Leaves are numbered as by the library (``pred_leaf``, ``apply``), or by LightGBM's and CatBoost's index.
     """
+    # a bare ``xgboost.Booster`` does not know which value its DMatrix took for missing: only NaN is one here
     library = type(model).__module__.split(".")[0]
     if isinstance(model, Forest):
         return model

@@ -35,11 +35,6 @@ def comb_sum(scores: Any, offsets: Any) -> Float:
     -------
     ndarray of float64, shape (n_rows,)
 
-    Raises
-    ------
-    ValueError
-        For infinite scores, or offsets that do not cover the rows with one or more for each topic.
-
     Examples
     --------
     >>> scores = [[10.0, 1.0], [5.0, 3.0], [0.0, np.nan]]
@@ -81,11 +76,6 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
     Returns
     -------
     ndarray of float64, shape (n_rows,)
-
-    Raises
-    ------
-    ValueError
-        As :func:`comb_sum`, and for a negative ``k``.
 
     Examples
     --------

@@ -25,16 +25,16 @@ from sklearn.utils.validation import (
 )
 
 from structsvm.checks import BadInput, check_number, check_positive, check_whole
-from structsvm.common.kernel import kernel
 from structsvm.common.machine import count_threads, return_freed_memory
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.boosters import forest_of
+from structsvm.features.coded_rows import LeafRows, pack
 from structsvm.features.forest import Forest
 from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets, column_numbers, group_queries, refuse_masked, refuse_number
+from structsvm.queries import column_numbers, group_queries, refuse_masked, refuse_number
 
-__all__ = ["LeafFeatures", "LeafRows", "grow"]
+__all__ = ["LeafFeatures"]
 
 _MOST_BINS = 255
 _FEWEST_ROWS = 20
@@ -187,11 +187,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         -------
         LeafFeatures
 
-        Raises
-        ------
-        TypeError, ValueError
-            As :func:`structsvm.features.boosters.forest_of`, and for models of different features or none.
-
         Examples
         --------
         >>> from sklearn.ensemble import RandomForestRegressor
@@ -232,9 +227,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         ------
         ImportError
             Where trees are to be grown without LightGBM.
-        ValueError
-            For bad parameters, infinite values, categories that are no whole numbers from 0 to 1,000,000, no labels, or
-            a forest over other features.
         """
         self.check_options()
         self.check_numbers(X)
@@ -297,23 +289,71 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
                 "precision",
                 "divide them all",
             )
-        return grow(
+        n_trees = int(self.n_trees if n_trees is None else n_trees)
+        seed = int(check_random_state(self.random_state).randint(1 << 30))
+        try:
+            import lightgbm
+        except ImportError:
+            raise ImportError(
+                "lightgbm: the package is not installed; pip install 'structsvm-ranking[trees]'"
+            ) from None
+        lengths = np.diff(offsets)
+        options = {
+            "objective": "lambdarank",
+            "lambdarank_truncation_level": int(lengths.max()),
+            "num_leaves": int(self.n_leaves),
+            "learning_rate": float(self.learning_rate),
+            "min_data_in_leaf": int(self.min_rows),
+            "lambda_l2": float(self.l2_regularization),
+            "num_threads": count_threads(self.n_jobs),
+            "deterministic": True,
+            "force_row_wise": True,  # otherwise it measures which way is faster, and the result may depend on that
+            "verbosity": -1,
+            # a row too few for a split is no error, and a column that never varies none either
+            "feature_pre_filter": False,
+        }
+        data = lightgbm.Dataset(
             X,
-            self._grades(y),
-            offsets,
-            weights,
-            scores,
-            n_trees=int(self.n_trees if n_trees is None else n_trees),
-            n_leaves=int(self.n_leaves),
-            learning_rate=float(self.learning_rate),
-            min_rows=int(self.min_rows),
-            l2_regularization=float(self.l2_regularization),
-            bags=int(self.bags),
-            categorical=self._categorical(X.shape[1]),
-            n_jobs=count_threads(self.n_jobs),
-            seed=int(check_random_state(self.random_state).randint(1 << 30)),
-            callback=self.callback,
+            label=self._grades(y),
+            group=lengths,
+            weight=weights,
+            init_score=scores,
+            categorical_feature=self._categorical(X.shape[1]),
+            params={
+                key: options[key]
+                for key in ("num_threads", "min_data_in_leaf", "feature_pre_filter", "verbosity")
+            },
+            free_raw_data=True,
         )
+        bags = min(int(self.bags), n_trees)
+        if bags > 1:
+            options |= {"bagging_fraction": _SHARE, "bagging_freq": 1, "bagging_by_query": True}
+        forests: list[Forest] = []
+        stopped = False
+
+        def tell(state: Any) -> None:
+            nonlocal stopped
+            if self.callback is not None and self.callback(done + state.iteration + 1, n_trees):
+                stopped = True
+                raise lightgbm.callback.EarlyStopException(state.iteration, [])
+
+        done = 0
+        for bag in range(bags):
+            n = n_trees // bags + (bag < n_trees % bags)
+            booster = lightgbm.train(
+                options | {"seed": seed + bag},
+                data,
+                num_boost_round=n,
+                callbacks=[] if self.callback is None else [tell],
+            )
+            forests.append(forest_of(booster))
+            del booster
+            done += n
+            if stopped:
+                break
+        del data  # before the leaf numbers of all rows need room
+        return_freed_memory()
+        return Forest.in_turn(forests)
 
     def edges(self, X: NDArray[Any]) -> list[Float]:
         """Return the edges of the bins for the values in ``X``."""
@@ -347,11 +387,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Returns
         -------
         scipy.sparse.csr_matrix
-
-        Raises
-        ------
-        ValueError
-            For other features, and infinite values.
         """
         return self.transform_rows(X).tocsr()
 
@@ -372,7 +407,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
             codes = part if n_pairs == 0 else np.empty((part.shape[0], n_codes), dtype=np.uint8)
             lookup.fill_codes(X[start : start + step], codes, n_jobs=n_jobs)
             if n_pairs:
-                _pack(codes, n_pairs, part)
+                pack(codes, n_pairs, part)
         return LeafRows(kept, self.starts_, n_trees, n_pairs=n_pairs, checked=True)
 
     def scores(self, X: NDArray[Any], coef: Float) -> Float:
@@ -417,12 +452,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return np.array(leaves + bins, dtype=object)
 
     def check_options(self) -> None:
-        """Raise for parameters that ``fit`` would refuse, without any data.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Raise for parameters that ``fit`` would refuse, without any data."""
         check_whole("n_trees", self.n_trees, 1)
         check_whole("n_leaves", self.n_leaves, 2, 1 << 16)
         check_positive("learning_rate", self.learning_rate)
@@ -534,154 +564,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-class LeafRows:
-    """Rows of ones and zeros kept as bytes: the number of a row's leaf in each tree, then its counts of edges exceeded.
-
-    Stands for the matrix that :meth:`tocsr` writes out; see :class:`structsvm.protocols.CompiledRows`.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_trees + n_functions - n_pairs)
-    starts : ndarray of int64, shape (n_trees + n_functions + 1,)
-        Columns ``starts[c]:starts[c + 1]`` are those of code ``c``.
-    n_trees : int
-        The first codes say which one column is 1; the others how many of their columns, from the first, are.
-    n_pairs : int, default=0
-        The first so many bytes have the codes of two trees each, the first one in the lower half.
-
-    Raises
-    ------
-    ValueError
-        If ``starts`` do not fit ``codes``, or a code is beyond the leaves of its tree or the edges of its feature.
-
-    Examples
-    --------
-    >>> rows = LeafRows(np.array([[2, 0], [0, 2]], dtype=np.uint8), np.array([0, 3, 5]), n_trees=1)
-    >>> rows.tocsr().toarray().astype(int)
-    array([[0, 0, 1, 0, 0],
-           [1, 0, 0, 1, 1]])
-    >>> rows @ np.array([1.0, 10.0, 100.0, 200.0, 300.0])
-    array([100., 501.])
-    """
-
-    ndim = 2
-    dtype = np.dtype(np.float32)
-
-    def __init__(
-        self, codes: NDArray[Any], starts: Int, n_trees: int, *, n_pairs: int = 0, checked: bool = False
-    ) -> None:
-        self._kept = np.ascontiguousarray(codes)
-        self._n_pairs = int(n_pairs)
-        self.starts = np.asarray(starts, dtype=np.int64)
-        self.n_trees = int(n_trees)
-        if checked:
-            return
-        if self._kept.dtype not in (np.uint8, np.uint16) or self._kept.ndim != 2:
-            raise BadInput("codes", f"expected a matrix of bytes, got {self._kept.dtype} {self._kept.shape}")
-        n_codes = self._kept.shape[1] + self._n_pairs
-        if self.starts.shape != (n_codes + 1,) or not 0 <= 2 * self._n_pairs <= self.n_trees <= n_codes:
-            raise BadInput(
-                "starts",
-                f"expected one for each column of codes and the end, got codes {self._kept.shape}, "
-                f"{self._n_pairs} pairs and starts {self.starts.shape}",
-            )
-        check_offsets(self.starts, int(self.starts[-1]), "starts")
-        most = np.diff(self.starts) - (np.arange(n_codes) < self.n_trees)
-        step = max(1, (1 << 20) // max(1, n_codes))
-        for start in range(0, len(self), step):
-            codes = self[start : start + step].codes
-            beyond = codes > most
-            if beyond.any():
-                row, c = (int(i) for i in np.argwhere(beyond)[0])
-                kind = "leaf" if c < self.n_trees else "count of edges"
-                raise BadInput(
-                    "codes",
-                    f"expected a {kind} up to {most[c]}, got {codes[row, c]}",
-                    at=f"[{start + row}, {c}]",
-                )
-
-    @property
-    def codes(self) -> NDArray[Any]:
-        """Return the number of a row's leaf in each tree, then its counts of edges; a copy where two share a byte."""
-        return self._kept if self._n_pairs == 0 else self._columns(np.arange(self.starts.shape[0] - 1))
-
-    def _columns(self, chosen: Int) -> NDArray[Any]:
-        """Return the codes of some trees and functions, one per byte."""
-        paired = chosen < 2 * self._n_pairs
-        codes = self._kept[:, np.where(paired, chosen // 2, chosen - self._n_pairs)]
-        codes[:, paired] >>= 4 * (chosen[paired] % 2).astype(np.uint8)
-        codes[:, paired] &= 15
-        return codes
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self._kept.shape[0]), int(self.starts[-1])
-
-    @property
-    def nbytes(self) -> int:
-        return int(self._kept.nbytes)
-
-    @property
-    def row_arrays(self) -> tuple[NDArray[Any], Int, int]:
-        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
-        return self._kept, self.starts, self.n_trees
-
-    @property
-    def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
-        return _leaf_scores, _leaf_combine, _leaf_query_joint
-
-    def __len__(self) -> int:
-        return int(self._kept.shape[0])
-
-    def __getitem__(self, rows: Any) -> LeafRows:
-        """Return some rows, by a slice (nothing is copied), indices or a mask."""
-        return LeafRows(self._kept[rows], self.starts, self.n_trees, n_pairs=self._n_pairs, checked=True)
-
-    def __matmul__(self, w: Float) -> Float:
-        """Return the scores ``X w``, shape (n_rows,)."""
-        weights = np.asarray(w, dtype=np.float64)
-        if weights.shape != (self.shape[1],):
-            raise BadInput("w", f"expected shape ({self.shape[1]},), got {weights.shape}")
-        out = np.empty(len(self))
-        _leaf_scores(*self.row_arrays, 0, len(self), weights, out)
-        return out
-
-    def of_trees(self, first: int, last: int, *, bins: bool = True) -> LeafRows:
-        """Return the columns of the trees ``first:last``, and of the bins."""
-        if not 0 <= first <= last <= self.n_trees:
-            raise BadInput("trees", f"expected some of the {self.n_trees} here, got {first}:{last}")
-        n_codes = self.starts.shape[0] - 1
-        chosen = np.r_[first:last, self.n_trees : n_codes if bins else self.n_trees]
-        sizes = np.diff(self.starts)[chosen]
-        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        codes = self._columns(chosen)
-        n_pairs = (last - first) // 2 if self._n_pairs else 0
-        if n_pairs:
-            kept = np.empty((len(self), chosen.shape[0] - n_pairs), dtype=np.uint8)
-            _pack(codes, n_pairs, kept)
-            codes = kept
-        return LeafRows(codes, starts, last - first, n_pairs=n_pairs, checked=True)
-
-    def tocsr(self) -> sparse.csr_matrix:
-        """Return the matrix, float32 ones."""
-        bins = self._kept[:, self.n_trees - self._n_pairs :]
-        counts = self.n_trees + bins.sum(axis=1, dtype=np.int64)
-        indptr = np.concatenate(([0], np.cumsum(counts)))
-        n_ones = int(indptr[-1])
-        kind: Any = np.int32 if max(n_ones, self.shape[1]) < 2**31 else np.int64
-        indices = np.empty(n_ones, dtype=kind)
-        _fill_columns(*self.row_arrays, indices)
-        return sparse.csr_matrix(
-            (np.ones(n_ones, dtype=np.float32), indices, indptr.astype(kind)), shape=self.shape
-        )
-
-    def __repr__(self) -> str:
-        rows, columns = self.shape
-        n_bins = self.starts.shape[0] - 1 - self.n_trees
-        return f"LeafRows({rows} rows, {self.n_trees} trees, {n_bins} binned features, {columns} columns)"
-
-
 def _forest_of_all(model: Any) -> Forest:
     """Return the trees of one model, or of each of a list or tuple of them."""
     if not isinstance(model, (list, tuple)):
@@ -701,250 +583,3 @@ def _forest_of_all(model: Any) -> Forest:
         if fault:
             raise BadInput("model", fault, "train all on the same columns", at=f"[{i}]")
     return Forest.in_turn(forests)
-
-
-def grow(
-    X: NDArray[Any],
-    grades: Float,
-    offsets: Int,
-    weights: Float | None = None,
-    scores: Float | None = None,
-    *,
-    n_trees: int,
-    n_leaves: int,
-    learning_rate: float = 0.1,
-    min_rows: int = _FEWEST_ROWS,
-    l2_regularization: float = 0.0,
-    bags: int = 1,
-    categorical: Sequence[int] = (),
-    n_jobs: int = 1,
-    seed: int = 0,
-    callback: Callable[[int, int], object] | None = None,
-) -> Forest:
-    """Grow trees with LightGBM's LambdaRank gradients over whole rankings.
-
-    Parameters
-    ----------
-    X : ndarray of float32/float64, C-ordered, shape (n_rows, n_features)
-    grades : ndarray of float64, shape (n_rows,)
-        Whole numbers from 0 to 30.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    weights, scores : ndarray of float64, shape (n_rows,), optional
-        Of each row; the scores to improve on.
-    n_trees, n_leaves, learning_rate, min_rows, l2_regularization, bags, categorical, n_jobs, seed, callback
-        As in :class:`LeafFeatures`.
-
-    Returns
-    -------
-    Forest
-
-    Raises
-    ------
-    ImportError
-        Without LightGBM.
-    """
-    try:
-        import lightgbm
-    except ImportError:
-        raise ImportError(
-            "lightgbm: the package is not installed; pip install 'structsvm-ranking[trees]'"
-        ) from None
-    lengths = np.diff(offsets)
-    options = {
-        "objective": "lambdarank",
-        "lambdarank_truncation_level": int(lengths.max()),
-        "num_leaves": n_leaves,
-        "learning_rate": learning_rate,
-        "min_data_in_leaf": min_rows,
-        "lambda_l2": l2_regularization,
-        "num_threads": n_jobs,
-        "deterministic": True,
-        "force_row_wise": True,  # otherwise it measures which way is faster, and the result may depend on that
-        "verbosity": -1,
-        # a row too few for a split is no error, and a column that never varies none either
-        "feature_pre_filter": False,
-    }
-    data = lightgbm.Dataset(
-        X,
-        label=grades,
-        group=lengths,
-        weight=weights,
-        init_score=scores,
-        categorical_feature=list(categorical),
-        params={
-            key: options[key]
-            for key in ("num_threads", "min_data_in_leaf", "feature_pre_filter", "verbosity")
-        },
-        free_raw_data=True,
-    )
-    bags = min(bags, n_trees)
-    if bags > 1:
-        options |= {"bagging_fraction": _SHARE, "bagging_freq": 1, "bagging_by_query": True}
-    forests: list[Forest] = []
-    stopped = False
-
-    def tell(state: Any) -> None:
-        nonlocal stopped
-        if callback is not None and callback(done + state.iteration + 1, n_trees):
-            stopped = True
-            raise lightgbm.callback.EarlyStopException(state.iteration, [])
-
-    done = 0
-    for bag in range(bags):
-        n = n_trees // bags + (bag < n_trees % bags)
-        booster = lightgbm.train(
-            options | {"seed": seed + bag},
-            data,
-            num_boost_round=n,
-            callbacks=[] if callback is None else [tell],
-        )
-        forests.append(forest_of(booster))
-        del booster
-        done += n
-        if stopped:
-            break
-    del data  # before the leaf numbers of all rows need room
-    return_freed_memory()
-    return Forest.in_turn(forests)
-
-
-def _pack(codes: NDArray[Any], n_pairs: int, out: NDArray[Any]) -> None:
-    """Put the codes of two trees each into the first bytes, and all others after them."""
-    np.left_shift(codes[:, 1 : 2 * n_pairs : 2], 4, out=out[:, :n_pairs])
-    out[:, :n_pairs] |= codes[:, : 2 * n_pairs : 2]
-    out[:, n_pairs:] = codes[:, 2 * n_pairs :]
-
-
-# The signatures are those of the CSR kernels of the pass, with (codes, starts, n_trees) for (data, indices, indptr).
-# There is a byte less for each pair of trees that share one.
-
-
-@kernel
-def _places(starts, n_trees):
-    """Where in one flat table the entries of each code begin: a leaf has one, a count of edges one more than edges."""
-    base = np.empty(starts.shape[0] - 1, dtype=np.int64)
-    for c in range(base.shape[0]):
-        base[c] = starts[c] + max(0, c - n_trees)
-    return base
-
-
-@kernel
-def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
-    n = starts.shape[0] - 1
-    n_pairs = n - codes.shape[1]
-    base = _places(starts, n_trees)
-    table = np.empty(starts[n] + n - n_trees)
-    for k in range(starts[n_trees]):
-        table[k] = w[k]
-    for c in range(n_trees, n):
-        total = 0.0
-        table[base[c]] = 0.0
-        for k in range(starts[c], starts[c + 1]):
-            total += w[k]
-            table[base[c] + k - starts[c] + 1] = total
-    r = start
-    while r + 4 <= stop:  # four rows share the loads of base, and their sums do not wait for each other
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for p in range(n_pairs):
-            b, d = base[2 * p], base[2 * p + 1]
-            c0, c1, c2, c3 = codes[r, p], codes[r + 1, p], codes[r + 2, p], codes[r + 3, p]
-            s0 += table[b + (c0 & 15)]
-            s1 += table[b + (c1 & 15)]
-            s2 += table[b + (c2 & 15)]
-            s3 += table[b + (c3 & 15)]
-            s0 += table[d + (c0 >> 4)]
-            s1 += table[d + (c1 >> 4)]
-            s2 += table[d + (c2 >> 4)]
-            s3 += table[d + (c3 >> 4)]
-        for c in range(n_pairs, n - n_pairs):
-            b = base[c + n_pairs]
-            s0 += table[b + codes[r, c]]
-            s1 += table[b + codes[r + 1, c]]
-            s2 += table[b + codes[r + 2, c]]
-            s3 += table[b + codes[r + 3, c]]
-        i = r - start
-        out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
-        r += 4
-    while r < stop:
-        s0 = 0.0
-        for p in range(n_pairs):
-            s0 += table[base[2 * p] + (codes[r, p] & 15)]
-            s0 += table[base[2 * p + 1] + (codes[r, p] >> 4)]
-        for c in range(n_pairs, n - n_pairs):
-            s0 += table[base[c + n_pairs] + codes[r, c]]
-        out[r - start] = s0
-        r += 1
-
-
-@kernel
-def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, sums, joint):
-    """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
-    n = starts.shape[0] - 1
-    n_pairs = n - codes.shape[1]
-    for r in range(start, stop):
-        a = coef[r - shift]
-        if a != 0.0:
-            for p in range(n_pairs):
-                sums[base[2 * p] + (codes[r, p] & 15)] += a
-                sums[base[2 * p + 1] + (codes[r, p] >> 4)] += a
-            for c in range(n_pairs, n - n_pairs):
-                sums[base[c + n_pairs] + codes[r, c]] += a
-    for k in range(starts[n_trees]):
-        joint[k] += factor * sums[k]
-        sums[k] = 0.0
-    for c in range(n_trees, n):
-        # a row counts in every column below its code
-        total = 0.0
-        for k in range(starts[c + 1] - 1, starts[c] - 1, -1):
-            place = base[c] + k - starts[c] + 1
-            total += sums[place]
-            joint[k] += factor * total
-            sums[place] = 0.0
-        sums[base[c]] = 0.0
-
-
-@kernel
-def _leaf_combine(codes, starts, n_trees, offsets, first, last, weights, coef, joint):
-    base = _places(starts, n_trees)
-    sums = np.zeros(starts[-1] + starts.shape[0] - 1 - n_trees)
-    # one stretch for all queries: the weight goes to the coefficients
-    scaled = np.empty(offsets[last] - offsets[first])
-    for q in range(first, last):
-        for r in range(offsets[q], offsets[q + 1]):
-            scaled[r - offsets[first]] = weights[q] * coef[r - offsets[first]]
-    _leaf_add(
-        codes, starts, n_trees, base, offsets[first], offsets[last], scaled, offsets[first], 1.0, sums, joint
-    )
-
-
-@kernel
-def _leaf_query_joint(codes, starts, n_trees, offsets, first, last, coef, joint):
-    base = _places(starts, n_trees)
-    sums = np.zeros(starts[-1] + starts.shape[0] - 1 - n_trees)
-    for q in range(first, last):
-        row = joint[q - first]
-        row[:] = 0.0
-        _leaf_add(
-            codes, starts, n_trees, base, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row
-        )
-
-
-@kernel
-def _fill_columns(codes, starts, n_trees, indices):
-    n = starts.shape[0] - 1
-    n_pairs = n - codes.shape[1]
-    i = 0
-    for r in range(codes.shape[0]):
-        for p in range(n_pairs):
-            indices[i] = starts[2 * p] + (codes[r, p] & 15)
-            indices[i + 1] = starts[2 * p + 1] + (codes[r, p] >> 4)
-            i += 2
-        for c in range(2 * n_pairs, n):
-            code = codes[r, c - n_pairs]
-            if c < n_trees:
-                indices[i] = starts[c] + code
-                i += 1
-            else:
-                for k in range(code):
-                    indices[i] = starts[c] + k
-                    i += 1

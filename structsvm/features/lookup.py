@@ -40,16 +40,7 @@ _DE_BRUIJN = {16: 0x09AF, 32: 0x077CB531, 64: 0x03F79D71B4CB0A89}
 
 
 class Lookup:
-    """Compiled look-up of leaves and bins for rows of one type.
-
-    Parameters
-    ----------
-    forest : Forest
-    thresholds : sequence of ndarray of float64
-        Edges of the bins of each feature, ascending from minus infinity; empty for no bins.
-    kind : {float32, float64}
-        Of the values.
-    """
+    """Compiled look-up of leaves and bins for rows of one type; ``thresholds`` are empty, or from minus infinity."""
 
     def __init__(self, forest: Forest, thresholds: Sequence[Float], kind: Any) -> None:
         self._n_features = forest.n_features
@@ -100,30 +91,12 @@ class Lookup:
         self._exceeded_starts = np.concatenate(([0], np.cumsum([len(e) for e in exceeded]))).astype(np.int64)
 
     def fill_codes(self, X: NDArray[Any], codes: NDArray[Any], *, n_jobs: int = 1) -> None:
-        """Fill ``codes`` with the leaf of each row in each tree, then with the bins exceeded of each feature.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n_rows, n_features)
-            NaN where a value is missing.
-        codes : ndarray of uint8 or uint16, shape (n_rows, >= n_trees + n_binned_features)
-        n_jobs : int, default=1
-            Threads.
-        """
+        """Fill ``codes`` with the leaf of each row in each tree, then with the bins exceeded of each feature."""
         table = self._exceeded.astype(codes.dtype)
         self._run(X, np.empty(0), table, codes, np.empty(0), n_jobs)
 
     def add_scores(self, X: NDArray[Any], coef: Float, scores: Float, *, n_jobs: int = 1) -> None:
-        """Add to ``scores`` the weights of each row's leaves and of the edges that its values exceed.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n_rows, n_features)
-        coef : ndarray of float64
-            A number for each leaf, then one for each edge of the bins.
-        scores : ndarray of float64, shape (n_rows,)
-        n_jobs : int, default=1
-        """
+        """Add to ``scores`` the weights of each row's leaves (first in ``coef``) and of the edges it exceeds."""
         expected = self._n_leaves + int(self._n_bins.sum())
         if coef.shape != (expected,):
             raise BadInput("coef", f"expected {expected} weights of leaves and edges, got shape {coef.shape}")
@@ -159,9 +132,10 @@ class Lookup:
             ranks = np.empty(
                 (self._used.shape[0] + self._copied.shape[0], block), dtype=self._ranks.code_type
             )
+            room = columns, bits, place, ranks
             kernel(
-                X, start, stop, self._used, self._copied, *self._ranks.arrays, columns, bits, place, ranks,
-                *self._sets, *trees, table, self._exceeded_starts, codes, scores,
+                X, start, stop, self._used, self._copied, self._ranks.arrays, room, self._sets, trees, table,
+                self._exceeded_starts, codes, scores,
             )  # fmt: skip
 
         tasks = range(0, X.shape[0], _ROWS_PER_TASK)
@@ -316,21 +290,30 @@ def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
 
 @kernel
 def _by_masks(
-    X, start, stop, used, copied, edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift,
-    step, columns, bits, place, ranks, feature, sets, set_starts, set_values, column, limit, strikes, group_starts,
-    set_nodes, set_node_starts, node_strikes, constants, numbers, values, table, table_starts, codes, scores,
+    X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, table, table_starts, codes, scores
 ):  # fmt: skip
     """Fill ``codes`` and add to ``scores``, each where it has rows."""
+    columns, bits, place, ranks = room
+    feature, sets, set_starts, set_values = sets_of_nodes
+    (
+        column,
+        limit,
+        strikes,
+        group_starts,
+        set_nodes,
+        set_node_starts,
+        node_strikes,
+        constants,
+        numbers,
+        values,
+    ) = trees
     zero, one, de_bruijn, full, down = constants[0], constants[1], constants[2], constants[3], constants[4]
     n_trees = group_starts.shape[0] - 1
     block = place.shape[0]
     masks = np.empty((4, block), dtype=strikes.dtype)
     for first in range(start, stop, block):
         n = min(block, stop - first)
-        fill_ranks(
-            X, first, n, used, edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step,
-            columns, bits, place, ranks,
-        )  # fmt: skip
+        fill_ranks(X, first, n, used, arrays, columns, bits, place, ranks)
         _copy_ranks(ranks, copied, used.shape[0], n)
         for t in range(0, n_trees, 4):  # four trees share the loads of the scores
             many = min(4, n_trees - t)
@@ -366,19 +349,17 @@ def _by_masks(
 
 @kernel
 def _by_walking(
-    X, start, stop, used, copied, edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift,
-    step, columns, bits, place, ranks, feature, sets, set_starts, set_values, nodes, leaves, column, limit, left,
-    right, values, table, table_starts, codes, scores,
+    X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, table, table_starts, codes, scores
 ):  # fmt: skip
     """Do the same as :func:`_by_masks` one row after the other."""
+    columns, bits, place, ranks = room
+    feature, sets, set_starts, set_values = sets_of_nodes
+    nodes, leaves, column, limit, left, right, values = trees
     block = place.shape[0]
     n_trees = nodes.shape[0] - 1
     for first in range(start, stop, block):
         n = min(block, stop - first)
-        fill_ranks(
-            X, first, n, used, edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step,
-            columns, bits, place, ranks,
-        )  # fmt: skip
+        fill_ranks(X, first, n, used, arrays, columns, bits, place, ranks)
         _copy_ranks(ranks, copied, used.shape[0], n)
         for i in range(n):
             for t in range(n_trees):

@@ -26,22 +26,9 @@ _TILE = 16
 
 
 class Ranks:
-    """How values of some features, all of one type, are turned into ranks.
+    """How values of some features, all of one type, become ranks: 0 for NaN, else 1 plus the number of edges exceeded.
 
-    The rank is 0 for NaN; otherwise it is 1 plus the number of edges that the value exceeds.
-
-    Parameters
-    ----------
-    edges : sequence of ndarray
-        Finite edges of each feature, ascending, of the type of the values.
-    kind : {float32, float64}
-
-    Attributes
-    ----------
-    code_type : uint16 or uint32
-        Holds every rank, and a number that is higher than all.
-    arrays : tuple of ndarray
-        What :func:`fill_ranks` takes.
+    ``code_type`` holds every rank, and a number that is higher than all.
     """
 
     def __init__(self, edges: Sequence[NDArray[Any]], kind: Any) -> None:
@@ -185,14 +172,10 @@ def _rank(values, n, place, edges, first_edge, below, first_cell, step, codes, f
 
 
 @kernel
-def fill_ranks(
-    X, first, n, used, edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step,
-    columns, bits, place, codes,
-):  # fmt: skip
-    """Fill ``codes[s, :n]`` with the ranks of the values ``X[first:first + n, used[s]]``.
-
-    ``columns`` is scratch of 16 rows, and ``bits`` the same memory as whole numbers.
-    """
+def fill_ranks(X, first, n, used, arrays, columns, bits, place, codes):
+    """Fill ``codes[s, :n]`` with the ranks of the values ``X[first:first + n, used[s]]``."""
+    # ``columns`` is scratch of 16 rows, and ``bits`` the same memory as whole numbers
+    edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step = arrays
     for tile in range(0, used.shape[0], _TILE):
         width = min(_TILE, used.shape[0] - tile)
         for i in range(n):

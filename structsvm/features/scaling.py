@@ -95,11 +95,6 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         Returns
         -------
         self
-
-        Raises
-        ------
-        ValueError
-            For an unknown method, sparse input, or infinite values.
         """
         check_choice("method", self.method, SCALINGS)
         check_choice("within", self.within, ("query", "data"))
@@ -123,11 +118,6 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray, shape (n_rows, n_features)
-
-        Raises
-        ------
-        ValueError
-            If ``qid`` is missing or has the wrong length.
 
         Warns
         -----
@@ -188,32 +178,8 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
 
 
 def with_percentiles(data: QueryData) -> QueryData:
-    """Return the same rows with the percentile of each feature within its query as further features.
-
-    Scores by both together: how good a document is, and how good among those of its query. In a scikit-learn pipeline
-    ``make_union("passthrough", QueryScaler("percentile"))`` has the same columns.
-
-    Parameters
-    ----------
-    data : QueryData
-        Sparse rows become dense.
-
-    Returns
-    -------
-    QueryData
-        Features 1 to m are those of ``data``, m + 1 to 2 m their percentiles; names get the ending ``.percentile``.
-
-    Raises
-    ------
-    ValueError
-        If a feature has the name that a percentile would get.
-
-    Examples
-    --------
-    >>> data = QueryData.from_arrays([[7.0], [9.0], [8.0]], [0, 1, 0], [1, 1, 1])
-    >>> with_percentiles(data).X.tolist()
-    [[7.0, 0.0], [9.0, 1.0], [8.0, 0.5]]
-    """
+    """Return the same rows, dense, with the percentile of each feature within its query as further features."""
+    # scores by both together: how good a document is, and how good among those of its query
     is_sparse = bool(sparse.issparse(data.X))  # bool: the type guard would narrow to a type without toarray
     X = data.X.toarray() if is_sparse else data.X
     names = data.feature_names

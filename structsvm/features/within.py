@@ -10,27 +10,9 @@ __all__ = ["minmax_within"]
 
 
 def minmax_within(scores: Float, offsets: Int) -> Float:
-    """Scale each column to [0, 1] within each query; missing values (NaN) are ignored and kept.
-
-    A query's only value, or values that are all equal, become 1: nothing that the column has is better, and the
-    missing, which count as 0 where columns are added, are worse.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_rows, n_columns)
-        Finite or NaN.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-        Rows ``offsets[q]:offsets[q + 1]`` are query ``q``; none is empty.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows, n_columns)
-
-    Examples
-    --------
-    >>> minmax_within(np.array([[1.0], [3.0], [np.nan], [7.0]]), np.array([0, 3, 4])).ravel()
-    array([ 0.,  1., nan,  1.])
-    """
+    """Scale each column to [0, 1] within each query; missing values (NaN) are ignored and kept."""
+    # A query's only value, or values that are all equal, become 1: nothing that the column has is better, and the
+    # missing, which count as 0 where columns are added, are worse.
     half = np.asarray(scores, dtype=np.float64) * 0.5  # halved, as the range of finite values may overflow
     lengths = np.diff(offsets)
     low = np.fmin.reduceat(half, offsets[:-1], axis=0)

@@ -20,10 +20,9 @@ __all__ = ["Words", "count_words", "make_vectorizer", "tfidf"]
 
 @dataclass(frozen=True)
 class Words:
-    """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words).
+    """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words)."""
 
-    ``vocabulary`` holds strings, or column numbers for a matrix of counts without names, or is None.
-    """
+    # strings, or column numbers for a matrix of counts without names, or None
 
     text: Any
     title: Any
@@ -41,24 +40,9 @@ class Words:
 
 
 def make_vectorizer(stop_words: Any = "english", stem: Any = None) -> Any:
-    """Return a :class:`sklearn.feature_extraction.text.CountVectorizer`, optionally with a stemmer.
+    """Return a ``CountVectorizer``, optionally with a function from a word to its stem; stop words are compared before.
 
-    Parameters
-    ----------
-    stop_words : {"english"}, list of str or None, default="english"
-        Words to leave out, compared before stemming.
-    stem : callable, optional
-        Function from a word to its stem, for example ``snowballstemmer.stemmer("english").stemWord``.
-
-    Notes
-    -----
-    Words are runs of two or more letters or digits of any script, in lower case. Text in scripts without blanks becomes
-    long runs: for those pass ``CountVectorizer(analyzer="char", ngram_range=(2, 2))`` or token lists.
-
-    Examples
-    --------
-    >>> make_vectorizer(stem=lambda word: word.rstrip("s")).build_analyzer()("The ships of Aida")
-    ['ship', 'aida']
+    Words are runs of two or more letters or digits of any script, in lower case; long runs in scripts without blanks.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -77,22 +61,8 @@ class _Stemmed:
 
 
 def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
-    """Count the words of a candidate set; the vectorizer is cloned and fitted on this set alone.
-
-    Parameters
-    ----------
-    candidates : CandidateSet
-        Candidates whose texts are counted by the vectorizer; token lists and matrices are used as they are.
-    vectorizer : object with ``fit_transform``, optional
-        :func:`make_vectorizer` by default. Texts without any word are no error; without a ``build_analyzer`` only blank
-        texts are known to have none.
-
-    Examples
-    --------
-    >>> words = count_words(CandidateSet(["red red rose", "the red sea"]))
-    >>> words.vocabulary.tolist(), words.text.toarray().tolist()
-    (['red', 'rose', 'sea'], [[2.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
-    """
+    """Count the words of a candidate set; the vectorizer is cloned and fitted on this set alone, on texts only."""
+    # Texts without any word are no error; without a ``build_analyzer`` only blank texts are known to have none.
     n = len(candidates)
     if candidates.kind == "counts":
         names = None if candidates.vocabulary is None else np.array(candidates.vocabulary, dtype=object)

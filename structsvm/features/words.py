@@ -176,13 +176,7 @@ class WordFeatures:
         return np.asarray(np.kron(np.diag(factors), np.tril(np.ones((t, t)))), dtype=np.float64)
 
     def coverage(self, candidates: CandidateSet) -> Coverage:
-        """Return the elements and document features of a candidate set.
-
-        Raises
-        ------
-        ValueError
-            If a level needs titles and the set has none.
-        """
+        """Return the elements and document features of a candidate set."""
         words = count_words(candidates, self.vectorizer)
         incidences = self.incidences(candidates, words)
         start = np.concatenate([p for p, _, _ in incidences]).reshape(len(incidences), -1).astype(np.int64)
@@ -241,13 +235,7 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[An
 
 
 def unit_range(values: Float) -> Float:
-    """Scale each column to [0, 1] within the set; NaN (not retrieved) and constant columns become 0.
-
-    Examples
-    --------
-    >>> unit_range(np.array([[1.0, 5.0], [3.0, 5.0], [2.0, np.nan]])).tolist()
-    [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
-    """
+    """Scale each column to [0, 1] within the set; NaN (not retrieved) and constant columns become 0."""
     missing = np.isnan(values)
     values = 0.5 * values  # exact, and the difference of any two halves is finite
     low = np.where(missing, np.inf, values).min(axis=0)
@@ -258,10 +246,8 @@ def unit_range(values: Float) -> Float:
 
 @kernel
 def _compact(indptr, indices, kept):
-    """Return the pattern of the entries kept.
-
-    A loop is several times faster than masks and sums here, where most of the work on a set is done.
-    """
+    """Return the pattern of the entries kept."""
+    # a loop is several times faster than masks and sums here, where most of the work on a set is done
     start = np.empty(indptr.shape[0], dtype=np.int64)
     kept_indices = np.empty(indices.shape[0], dtype=np.int32)
     n = 0

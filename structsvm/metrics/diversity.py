@@ -40,11 +40,6 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     ndarray of float64, shape (n_sets,)
         NaN for a set without any covered subtopic, which ``np.nanmean`` leaves out.
 
-    Raises
-    ------
-    ValueError
-        If the lengths differ, rows do not exist or appear twice, or labels are not numbers.
-
     Examples
     --------
     >>> figure = [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
@@ -85,11 +80,6 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
     ndarray of float64, shape (n_sets,)
         NaN for a set without any covered subtopic.
 
-    Raises
-    ------
-    ValueError
-        As :func:`weighted_subtopic_loss`, and for a cut-off below 1.
-
     Examples
     --------
     >>> subtopic_recall([[[1, 0], [1, 0], [0, 1]]], [[0, 1, 2]], k=2)
@@ -120,11 +110,6 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
     -------
     ndarray of float64, shape (n_sets,)
         NaN for a set without any covered subtopic.
-
-    Raises
-    ------
-    ValueError
-        As :func:`weighted_subtopic_loss`, for a cut-off below 1, and an ``alpha`` that is no number from 0 to 1.
 
     Examples
     --------

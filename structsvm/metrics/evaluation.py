@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice, check_number, check_positive
 from structsvm.common.frames import frame
+from structsvm.common.names import did_you_mean, plain_name
 from structsvm.common.notebook import html_by
 from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, largest_grade
 from structsvm.metrics.measures import MEASURES, Measure, Settings
@@ -21,16 +21,14 @@ from structsvm.metrics.ranking import rank_queries
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, one_query, stacklevel_of_user
 
+if TYPE_CHECKING:
+    from structsvm.metrics.run_table import RunTable
+    from structsvm.readers.qrels import Qrels
+
 __all__ = ["EvaluationResult", "available_metrics", "evaluate"]
 
 Empty = Literal["zero", "one", "skip"]
 T = TypeVar("T")
-_OTHER_NAMES = {"p": "precision", "r": "recall", "recip_rank": "mrr", "auc": "roc"}
-"""Names of ir_measures and trec_eval, in lower case, which are no names of ours in another case."""
-
-_WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
-"""trec_eval writes ``ndcg_cut_10`` in its output, and takes ``ndcg_cut.10``."""
-
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
 
@@ -106,6 +104,7 @@ def available_metrics() -> dict[str, str]:
     return descriptions
 
 
+@overload
 def evaluate(
     name: str,
     y_true: Any,
@@ -118,8 +117,30 @@ def evaluate(
     ties: Ties | None = None,
     empty: Empty = "zero",
     max_grade: float = 4,
-) -> EvaluationResult:
-    """Compute a ranking measure for each query, and its mean.
+) -> EvaluationResult: ...
+@overload
+def evaluate(
+    name: Qrels, y_true: Any, y_score: Sequence[str], *, convention: str = "trec", relevance: float = 1,
+    ties: Ties | None = None, empty: Empty = "zero", max_grade: float = 4,
+) -> RunTable: ...  # fmt: skip
+def evaluate(
+    name: Any,
+    y_true: Any,
+    y_score: Any,
+    *,
+    qid: Any = None,
+    docid: Any = None,
+    convention: str = "trec",
+    relevance: float = 1,
+    ties: Ties | None = None,
+    empty: Empty = "zero",
+    max_grade: float = 4,
+) -> EvaluationResult | RunTable:
+    """Compute a ranking measure for each query, and its mean; or several measures of TREC runs.
+
+    ``evaluate(qrels, runs, ["map", "ndcg@10"])`` returns a :class:`RunTable` of one or several
+    :class:`~structsvm.readers.Run` (a mapping gives them other names than their tags) on the judged topics, a topic
+    that a run lacks counting as ``-c`` of trec_eval does. The other options are the same.
 
     Parameters
     ----------
@@ -163,12 +184,6 @@ def evaluate(
     -------
     EvaluationResult
 
-    Raises
-    ------
-    ValueError
-        For an unknown name or option, no rows, lengths that differ, values that are not numbers, scores that are NaN or
-        plus infinity, and NaN or infinite grades; the message names the first row.
-
     Warns
     -----
     SingleQueryWarning
@@ -196,13 +211,29 @@ def evaluate(
     >>> evaluate("map", [1, 0, 1], [0.9, 0.5, float("-inf")], qid=0).mean
     0.5
     """
-    result, undefined = evaluate_part(
-        name, y_true, y_score, qid=qid, docid=docid, convention=convention, relevance=relevance, ties=ties,
-        empty=empty, max_grade=max_grade,
-    )  # fmt: skip
+    options: dict[str, Any] = {
+        "convention": convention, "relevance": relevance, "ties": ties, "empty": empty, "max_grade": max_grade,
+    }  # fmt: skip
+    if not isinstance(name, str) and hasattr(name, "grades"):
+        return _of_runs(name, y_true, [y_score] if isinstance(y_score, str) else list(y_score), options)
+    result, undefined = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, **options)
     if undefined:
         warn_of_nothing_relevant(name, result.per_query.shape[0])
     return result
+
+
+def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, Any]) -> RunTable:
+    from structsvm.metrics.run_table import RunTable, runs_by_name
+    from structsvm.readers.run_features import judge_run
+
+    for measure in measures:
+        _parse(measure)
+    named = runs_by_name(runs)
+    results: dict[tuple[str, str], EvaluationResult] = {}
+    for name, run in named.items():
+        rows = judge_run(run, qrels)._asdict()
+        results |= {(name, measure): evaluate(measure, **rows, **options) for measure in measures}
+    return RunTable(tuple(named), tuple(measures), results)
 
 
 def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
@@ -273,10 +304,11 @@ def evaluate_part(
 
 
 def _parse(name: str) -> tuple[Measure, int | None]:
-    base, at, depth = _ours(name).partition("@") if isinstance(name, str) else ("", "", "")
+    base, at, depth = plain_name(name).partition("@") if isinstance(name, str) else ("", "", "")
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):
-        raise BadInput("metric", f"expected one of {', '.join(available_metrics())} (k a number)", value=name)
+        expected = f"expected one of {', '.join(available_metrics())} (k a number)"
+        raise BadInput("metric", expected, did_you_mean(str(name), MEASURES), value=name)
     if not at:
         if measure.cutoff == "required":
             raise BadInput("metric", f"{base!r} needs a cutoff, for example '{base}@10'", value=name)
@@ -284,16 +316,6 @@ def _parse(name: str) -> tuple[Measure, int | None]:
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
         raise BadInput("metric", f"expected a positive whole number after '@', as in '{base}@10'", value=name)
     return measure, int(depth)
-
-
-def _ours(name: str) -> str:
-    """Return our name of a measure that ir_measures and trec_eval spell otherwise."""
-    lower = name.lower()
-    found = _WITH_CUTOFF.fullmatch(lower)
-    if found:
-        lower = f"{found[1].removesuffix('_cut')}@{found[2]}"
-    base, at, depth = lower.partition("@")
-    return f"{_OTHER_NAMES.get(base, base)}{at}{depth}"
 
 
 def _choose(option: str, value: str, choices: Mapping[str, T]) -> T:

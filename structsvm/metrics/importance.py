@@ -120,11 +120,6 @@ def permutation_importance(
     -------
     Importances
 
-    Raises
-    ------
-    ValueError
-        Without ``qid``, for sparse ``X``, and as :func:`structsvm.metrics.evaluate`.
-
     Notes
     -----
     Features that say the same share their importance: when one is shuffled the other stands in for it.

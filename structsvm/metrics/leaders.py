@@ -17,17 +17,7 @@ _ROUNDING = 1e-12
 
 
 class Leaders(NamedTuple):
-    """Result of :func:`leaders`.
-
-    Attributes
-    ----------
-    first : tuple of str
-        The system of the best mean; several if their means are equal up to rounding.
-    level : dict of str to float
-        The other systems without a significant difference to the first, best first, each with its p.
-    n_tested : int
-        Number of comparisons made.
-    """
+    """The systems of the best mean, and those without a significant difference to the first, each with its p."""
 
     first: tuple[str, ...]
     level: dict[str, float]
@@ -37,22 +27,7 @@ class Leaders(NamedTuple):
 def leaders(per_query: Mapping[str, Float]) -> Leaders:
     """Return the best system, those equal to it, and those not significantly different: a headline has to name all.
 
-    Parameters
-    ----------
-    per_query : mapping of name to array-like, shape (n_queries,)
-        Higher is better.
-
-    Returns
-    -------
-    Leaders
-        The p-values are those of :func:`compare`, the two-tailed Wilcoxon test against the first of ``first``, and not
-        corrected for their number: fewer differences would be significant if they were.
-
-    Examples
-    --------
-    >>> found = leaders({"a": [.5] * 8, "b": [.1, .9] + [.5] * 6, "c": [.1, .2, .3, .4] * 2, "d": [.5] * 8})
-    >>> found.first, list(found.level), found.n_tested
-    (('a', 'b', 'd'), [], 1)
+    The p-values are of :func:`compare` against the first, not corrected for their number (fewer would stay equal).
     """
     means = {name: float(sum(values) / len(values)) for name, values in per_query.items()}
     top = max(means.values())

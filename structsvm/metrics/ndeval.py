@@ -52,8 +52,6 @@ def ndeval(
     ------
     ImportError
         Without pyndeval.
-    ValueError
-        For a measure that ndeval does not have, and for the same input as the other measures.
 
     Examples
     --------

@@ -20,20 +20,9 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Ranking:
-    """Queries with their retrieved rows in rank order.
+    """Queries with the grades of their rows, and of the retrieved ones in rank order.
 
-    Attributes
-    ----------
-    grades : ndarray of float64, shape (n_rows,)
-        Grades of all rows, grouped by query, not sorted.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-        Rows of each query in ``grades``.
-    ranked : ndarray of float64, shape (n_retrieved,)
-        Grades of the retrieved rows, query by query, best score first.
-    ranked_offsets : ndarray of int64, shape (n_queries + 1,)
-        Rows of each query in ``ranked``; a query may have none.
-    new_score : ndarray of bool, shape (n_retrieved,)
-        False if a row has the score of the row before it in the same query.
+    ``new_score`` is False where a retrieved row has the score of the one before it in the same query.
     """
 
     grades: Float
@@ -112,10 +101,9 @@ def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDA
 
 
 def sort_segments(key: NDArray[Any], offsets: Int) -> Int:
-    """Return the indices that sort ``key`` ascending inside each segment.
+    """Return the indices that sort ``key``, numbers or strings, ascending inside each segment.
 
-    ``key`` holds numbers (no NaN) or strings. Equal strings keep their order, equal numbers need not. Segments of
-    similar length are padded to one width and sorted as the rows of a matrix.
+    Equal strings keep their order. Segments of similar length are padded and sorted as the rows of a matrix.
     """
     lengths = np.diff(offsets)
     order = np.empty(key.shape[0], dtype=np.int64)

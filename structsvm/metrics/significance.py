@@ -1,18 +1,26 @@
-"""Paired comparison of two systems over queries."""
+"""Paired comparison of two systems over queries, and corrections for several comparisons."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.metrics.evaluation import EvaluationResult
 from structsvm.protocols import Float
 
-__all__ = ["Comparison", "compare", "paired"]
+__all__ = ["TESTS", "Comparison", "compare", "holm", "p_values", "paired"]
+
+Test = Literal["wilcoxon", "t", "randomization"]
+TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
 
 # sums of the same precisions in another order differ in the last digits, which is no difference between systems
 _DECIMALS = 12
+_BLOCK = 1 << 20
+"""Signs drawn at once by the randomization test."""
 
 
 class Comparison(NamedTuple):
@@ -25,18 +33,24 @@ class Comparison(NamedTuple):
     wins, losses, ties : int
         Number of queries in which ``a`` is above, below and equal to ``b``.
     statistic : float
-        Wilcoxon's signed rank statistic: the smaller one of the two rank sums.
+        Wilcoxon's signed rank statistic, the smaller one of the two rank sums; Student's t; or, of the randomization
+        test, the mean difference.
     p_value : float
         Two-tailed; 1 if no query differs.
+    lower, upper : float
+        Interval of the mean difference by Student's t; NaN for a single query.
+    test : str
+    level : float
+        Of the interval.
 
     Examples
     --------
     >>> from structsvm.metrics import compare
     >>> found = compare([0.9, 0.8, 0.7, 0.6, 0.8, 0.9], [0.6, 0.7, 0.5, 0.2, 0.3, 0.9])
+    >>> found
+    Comparison(+0.2500 [0.0537, 0.4463], 5 wins, 0 losses, 1 tie, p = 0.0625 by wilcoxon)
     >>> found.wins, found.losses, found.ties
     (5, 0, 1)
-    >>> print(f"{found.mean_difference:+.2f}, p = {found.p_value:.3f}")
-    +0.25, p = 0.062
     """
 
     mean_difference: float
@@ -45,39 +59,63 @@ class Comparison(NamedTuple):
     ties: int
     statistic: float
     p_value: float
+    lower: float = math.nan
+    upper: float = math.nan
+    test: Test = "wilcoxon"
+    level: float = 0.95
+
+    def __repr__(self) -> str:
+        counts = [(self.wins, "win", "wins"), (self.losses, "loss", "losses"), (self.ties, "tie", "ties")]
+        told = ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts)
+        return (
+            f"Comparison({self.mean_difference:+.4f} [{self.lower:.4f}, {self.upper:.4f}], {told}, "
+            f"p = {self.p_value:.3g} by {self.test})"
+        )
 
 
-def compare(a: Any, b: Any) -> Comparison:
-    """Compare two systems on the same queries by the two-tailed Wilcoxon signed rank test.
+def compare(
+    a: Any,
+    b: Any,
+    *,
+    test: Test = "wilcoxon",
+    level: float = 0.95,
+    n_resamples: int = 10_000,
+    random_state: int = 0,
+) -> Comparison:
+    """Compare two systems on the same queries by a two-tailed paired test.
 
-    Queries without a difference (up to 1e-12 for rounding) are discarded from the test, as in
-    Wilcoxon (1945), and counted as ties. Queries that are NaN in both (left out by ``empty="skip"``) are
-    dropped from everything.
+    Differences up to 1e-12, which is rounding, count as ties. Queries that are NaN in both (left out by
+    ``empty="skip"``) are dropped from everything.
 
     Parameters
     ----------
     a, b : EvaluationResult or array-like of float, shape (n_queries,)
         Results of :func:`structsvm.metrics.evaluate` for the same measure, which are matched by query id; or values in
         the same order of queries.
+    test : {"wilcoxon", "t", "randomization"}, default="wilcoxon"
+        Wilcoxon's signed rank test, without the ties as in Wilcoxon (1945); Student's paired t-test; or Fisher's
+        randomization test, in which each query's difference may as well have the other sign (Smucker, Allan and
+        Carterette, CIKM 2007).
+    level : float, default=0.95
+        Of the interval of the mean difference.
+    n_resamples : int, default=10000
+        Signs that the randomization test draws, of all queries each; it goes through all of them if they are as few.
+    random_state : int, default=0
+        Seed of these.
 
     Returns
     -------
     Comparison
 
-    Raises
-    ------
-    ValueError
-        If the lengths, queries or measures differ, no query is left, or a query has a value in one system only.
-
     Notes
     -----
-    The p-value is that of ``scipy.stats.wilcoxon`` with its defaults: exact for few queries, the normal
-    approximation for many (more than 50, or than 13 with tied differences, in SciPy 1.17).
+    The p-value of Wilcoxon's test is that of ``scipy.stats.wilcoxon`` with its defaults: exact for few queries, the
+    normal approximation for many (more than 50, or than 13 with tied differences, in SciPy 1.17).
 
     Examples
     --------
-    >>> compare([0.5, 0.75, 1.0, 0.4], [0.25, 0.25, 0.25, 0.4])
-    Comparison(mean_difference=0.375, wins=3, losses=0, ties=1, statistic=0.0, p_value=0.25)
+    >>> compare([0.5, 0.75, 1.0, 0.4], [0.25, 0.25, 0.25, 0.4], test="t")
+    Comparison(+0.3750 [-0.1386, 0.8886], 3 wins, 0 losses, 1 tie, p = 0.103 by t)
 
     Results are matched by query, whatever their order:
 
@@ -87,7 +125,40 @@ def compare(a: Any, b: Any) -> Comparison:
     >>> compare(mine, other).wins
     1
     """
-    a, b = paired(a, b)
+    check_choice("test", test, TESTS)
+    check_fraction("level", level)
+    check_whole("n_resamples", n_resamples, 1)
+    difference = _differences(*paired(a, b))
+    wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
+    n, mean = difference.size, float(difference.mean())
+    error = float(difference.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    half = error * float(_t_quantile(n - 1, level)) if n > 1 else math.nan
+    statistic, p_value = 0.0, 1.0
+    if wins + losses and test == "wilcoxon":
+        from scipy.stats import wilcoxon
+
+        outcome = wilcoxon(difference[difference != 0])
+        statistic, p_value = float(outcome.statistic), float(outcome.pvalue)
+    elif wins + losses and test == "randomization":
+        statistic, p_value = mean, _randomized(difference, n_resamples, random_state)
+    elif wins + losses:
+        statistic, p_value = _student(mean, error, n)
+    return Comparison(
+        mean,
+        wins,
+        losses,
+        n - wins - losses,
+        statistic,
+        p_value,
+        mean - half,
+        mean + half,
+        test,
+        float(level),
+    )
+
+
+def _differences(a: Float, b: Float) -> Float:
+    """Return ``a - b`` of the queries with values; raise where the two do not belong together."""
     if a.ndim != 1 or a.shape != b.shape:
         raise ValueError(f"a and b: expected one value for each query, got {a.shape} and {b.shape}")
     if np.isinf(a).any() or np.isinf(b).any():
@@ -102,25 +173,87 @@ def compare(a: Any, b: Any) -> Comparison:
     difference = np.round((a - b)[~np.isnan(a)], _DECIMALS)
     if difference.size == 0:
         raise ValueError("a and b: expected at least one query with values, got none")
-    wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
-    statistic, p_value = 0.0, 1.0
-    if wins + losses:
-        from scipy.stats import wilcoxon
+    return difference
 
-        outcome = wilcoxon(difference[difference != 0])
-        statistic, p_value = float(outcome.statistic), float(outcome.pvalue)
-    ties = difference.size - wins - losses
-    return Comparison(float(difference.mean()), wins, losses, ties, statistic, p_value)
+
+def _t_quantile(df: int, level: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, (1.0 + level) / 2.0))
+
+
+def _student(mean: float, error: float, n: int) -> tuple[float, float]:
+    """Return t and its two-tailed p; differences that are all alike, and not 0, have p = 0, one query p = 1."""
+    from scipy.special import stdtr
+
+    if n < 2:
+        return math.nan, 1.0
+    if error == 0.0:
+        return math.copysign(math.inf, mean), 0.0
+    t = mean / error
+    return t, float(2.0 * stdtr(n - 1, -abs(t)))
+
+
+def _randomized(difference: Float, n_resamples: int, seed: int) -> float:
+    """Return the share of signs whose sum is as far from 0; of drawn ones the signs as they are count as one more."""
+    sizes = np.abs(difference[difference != 0])
+    observed = abs(float(difference.sum())) * (1.0 - 1e-12)
+    n = sizes.size
+    if n < 63 and 2**n <= n_resamples:
+        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, np.newaxis] >> np.arange(n)) & 1)
+        return float((np.abs((signs * sizes).sum(axis=1)) >= observed).mean())
+    rng = np.random.default_rng(seed)
+    as_far, step = 0, max(1, _BLOCK // n)
+    for start in range(0, n_resamples, step):
+        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, n_resamples - start), n))
+        as_far += int((np.abs((signs * sizes).sum(axis=1)) >= observed).sum())
+    return (1 + as_far) / (1 + n_resamples)
+
+
+def p_values(p: ArrayLike) -> Float:
+    """Return p-values of several comparisons as an array; raise for anything else."""
+    values = np.asarray(p, dtype=np.float64)
+    if values.ndim != 1:
+        raise BadInput("p", f"expected one p-value a comparison, got shape {values.shape}")
+    outside = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    if outside.size:
+        raise BadInput("p", f"expected a number in [0, 1], got {values[outside[0]]}", at=f"[{outside[0]}]")
+    return values
+
+
+def holm(p: ArrayLike) -> Float:
+    """Return Holm's step-down adjusted p-values, which bound the probability of any false rejection.
+
+    Rejecting those of at most alpha makes a false rejection with probability at most alpha, however the comparisons
+    depend on each other, and for always-valid p-values as well.
+
+    Parameters
+    ----------
+    p : array-like, shape (n_comparisons,)
+
+    Returns
+    -------
+    ndarray of float64, shape (n_comparisons,)
+
+    Notes
+    -----
+    Holm, A simple sequentially rejective multiple test procedure (Scand. J. Statist. 1979).
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    values = p_values(p)
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty_like(values)
+    factors = np.arange(len(values), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * values[order]), 1.0)
+    return adjusted
 
 
 def paired(a: Any, b: Any) -> tuple[Float, Float]:
-    """Return the values of two systems query by query; results of ``evaluate`` are matched by query id.
-
-    Raises
-    ------
-    ValueError
-        For results of different measures or queries, or one result beside plain values.
-    """
+    """Return the values of two systems query by query; results of ``evaluate`` are matched by query id."""
     if isinstance(a, EvaluationResult) != isinstance(b, EvaluationResult):
         raise ValueError(
             "a and b: expected two results of evaluate, or two arrays of values, got one of each"

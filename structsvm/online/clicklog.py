@@ -44,18 +44,20 @@ kept: two users may do the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert
+from msgspec.json import Decoder, decode
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.files import read_blocks, replacing
-from structsvm.online.interleaving.record import Shown, check_impression
+from structsvm.online.interleaving.record import RecordFields, Shown, explain, restore
 from structsvm.online.interleaving.team_draft import TeamDraft, check_draft
 
 __all__ = ["Click", "ClickLog", "Impression", "read_log", "write_log"]
@@ -69,8 +71,6 @@ _LONGEST = 1 << 22
 
 LATEST = 1e11
 """Largest time of a click in seconds, the year 5138 of a clock that starts in 1970: more are milliseconds."""
-
-_LARGEST_COUNT = 10**9
 
 
 class Click(NamedTuple):
@@ -173,40 +173,51 @@ class Impression:
         """The inverse of :meth:`to_dict`; ValueError says what is wrong, KeyError that ``shown`` is missing."""
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
-        record = line.get("shown")
-        if record is None:
+        try:
+            checked = Lines().check(convert(line, _Fields))
+        except ValidationError as error:
+            raise ValueError(explain(error, line)) from None
+        if checked is None:
             raise KeyError("shown")
-        shown = Shown.from_json(record) if isinstance(record, str) else Shown.from_dict(record)
-        if shown.method == TeamDraft.name:
-            check_draft(shown)
-        shown = _identified(line, shown)
-        n = len(shown.documents)
-        clicks = line.get("clicks")
-        if clicks is not None and not isinstance(clicks, list):
-            raise BadInput("clicks", f"expected a list of clicks or null, got {clicks!r:.80}")
-        rankers = line.get("rankers", [])
-        if not isinstance(rankers, list) or not all(isinstance(name, str) for name in rankers):
-            raise BadInput("rankers", f"expected a list of names, got {rankers!r:.80}")
-        if rankers and (len(rankers) != shown.n_rankers or len(set(rankers)) != len(rankers)):
-            raise BadInput("rankers", f"expected {shown.n_rankers} different names, got {rankers!r:.80}")
-        words = line.get("query_words")
-        for name in rankers:
-            if not name.isprintable():
-                raise BadInput("rankers", f"expected printable names, got {name!r:.80}")
-        if words is not None and (type(words) is not int or not 1 <= words <= _LARGEST_COUNT):
-            raise BadInput("query_words", f"expected an integer >= 1, got {words!r:.80}")
+        return checked.impression()
+
+
+class Line(Struct, frozen=True, gc=False):
+    """What a line of a log says, checked; ``shown`` has no id of the impression and is shared by equal lists."""
+
+    shown: Shown
+    name: Id | None
+    clicks: tuple[Click, ...] | None
+    query: Id | None
+    session: Id | None
+    user: Id | None
+    rankers: tuple[str, ...] = ()
+    query_words: int | None = None
+    title_bold: tuple[int, ...] | None = None
+    abstract_bold: tuple[int, ...] | None = None
+    among: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, one: Impression) -> Line:
+        """Return the line of an impression."""
         return cls(
-            shown=shown,
-            clicks=None if clicks is None else _clicks(clicks, shown),
-            query=line.get("query"),
-            session=line.get("session"),
-            user=line.get("user"),
-            rankers=tuple(rankers),
-            query_words=words,
-            title_bold=_counts(line, "title_bold", n),
-            abstract_bold=_counts(line, "abstract_bold", n),
-            among=_among(line, rankers),
-        )
+            one.shown, one.shown.impression, one.clicks, one.query, one.session, one.user, one.rankers,
+            one.query_words, one.title_bold, one.abstract_bold, one.among,
+        )  # fmt: skip
+
+    def impression(self) -> Impression:
+        """Return the line as an object of the public interface."""
+        shown = self.shown if self.name is None else replace(self.shown, impression=self.name)
+        return Impression(
+            shown, self.clicks, self.query, self.session, self.user, self.rankers, self.query_words,
+            self.title_bold, self.abstract_bold, self.among,
+        )  # fmt: skip
+
+    def places(self) -> tuple[int, ...]:
+        """Return the clicked places, from 0, in ascending order."""
+        if not self.clicks or len(self.clicks) == 1:
+            return tuple(click.rank - 1 for click in self.clicks or ())
+        return tuple(sorted({click.rank - 1 for click in self.clicks}))
 
 
 @dataclass(frozen=True)
@@ -345,13 +356,14 @@ def read_log(
     path = Path(path)
     collected = _Collector(f"{path}:", missing_feedback)
     n_missing_record = 0
+    reader = Lines(path, missing_record)
     for lines in numbered_lines(path, max_expansion):
         for number, raw in lines:
-            impression = read_line(path, number, raw, missing_record)
-            if impression is None:
+            line = reader.read(number, raw)
+            if line is None:
                 n_missing_record += 1
             else:
-                collected.add(number, impression, raw)
+                collected.add(number, line.impression(), raw)
     return collected.log(str(path), n_missing_record)
 
 
@@ -382,23 +394,159 @@ def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[l
         yield lines
 
 
-def read_line(path: Path, number: int, raw: bytes, missing_record: str) -> Impression | None:
-    """The impression of one line, None if it has no record and that is to be skipped; ValueError with file and line."""
+_Seconds = Annotated[int, Meta(ge=0, le=int(LATEST))] | Annotated[float, Meta(ge=0, le=LATEST)]
+_Count = Annotated[int, Meta(ge=0, le=10**9)]
+
+
+class _ClickFields(Struct, gc=False):
+    rank: Annotated[int, Meta(ge=1)] | None = None
+    document: Any = UNSET
+    time: _Seconds | None = None
+    dwell: _Seconds | None = None
+    download: bool | None = None
+
+
+class _Fields(Struct, gc=False):
+    """The JSON of a line; other keys are passed over."""
+
+    shown: RecordFields | str | None = None
+    clicks: list[_ClickFields] | None = None
+    impression: Id | None = None
+    query: Id | None = None
+    session: Id | None = None
+    user: Id | None = None
+    rankers: tuple[str, ...] = ()
+    among: tuple[str, ...] | None = None
+    query_words: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    title_bold: tuple[_Count, ...] | None = None
+    abstract_bold: tuple[_Count, ...] | None = None
+
+
+class Lines:
+    """Reads lines of a log. The record of a list that is shown often is checked once."""
+
+    def __init__(self, path: Path | None = None, missing_record: str = "error") -> None:
+        self.path, self.missing_record = path, missing_record
+        self._decode = Decoder(_Fields).decode
+        self._known: dict[tuple[Any, ...], Shown] = {}
+        self._size = 0
+        self._rankers: tuple[str, ...] = ()
+
+    def read(self, number: int, raw: bytes) -> Line | None:
+        """Return a line, None if it has no record and that is to be skipped; ValueError with file and line."""
+        try:
+            line = self.check(self._decode(raw))
+        except ValidationError as error:
+            problem = (
+                explain(error, decode(raw)) if raw.lstrip()[:1] == b"{" else f"{_EXPECTED}, got {_start(raw)}"
+            )
+        except (UnicodeDecodeError, DecodeError, RecursionError) as error:
+            problem = _no_json(raw, error)
+        except ValueError as error:
+            problem = str(error)
+        else:
+            if line is not None or self.missing_record != "error":
+                return line
+            problem = (
+                f"{_EXPECTED}, got no 'shown': the record of the list is missing; log it with the impression, or pass "
+                'missing_record="skip"'
+            )
+        raise ValueError(f"{self.path}:{number}: {problem}") from None
+
+    def check(self, fields: _Fields) -> Line | None:
+        """Return the line of these fields, None without a record; raise ValueError where they do not fit each other."""
+        if fields.shown is None:
+            return None
+        if isinstance(fields.shown, str):
+            shown = Shown.from_json(fields.shown)
+            name = shown.impression
+            shown = replace(shown, impression=None)
+            _check_shown(shown)
+        else:
+            name = fields.shown.impression
+            shown = self._shown(fields.shown)
+        if fields.impression is not None:
+            if name is not None and (type(fields.impression), fields.impression) != (type(name), name):
+                raise BadInput(
+                    "impression",
+                    f"expected one id, got {fields.impression!r:.80} on the line and {name!r:.80} in the record",
+                    "log one of them",
+                )
+            name = fields.impression
+        query, session, user = fields.query, fields.session, fields.user
+        for value in (query, session, user):
+            # NumPy drops NUL at the end of a string, and two ids may become one
+            if type(value) is str and "\0" in value:
+                key = next(key for key in ("query", "session", "user") if getattr(fields, key) is value)
+                raise BadInput(key, f"expected an id without NUL, got {value!r:.80}")
+        clicks = None if fields.clicks is None else _clicks(fields.clicks, shown)
+        rankers = fields.rankers
+        if rankers and (rankers != self._rankers or len(rankers) != shown.n_rankers):
+            _check_names("rankers", rankers)
+            if len(rankers) != shown.n_rankers:
+                raise BadInput("rankers", f"expected {shown.n_rankers} different names, got {rankers!r:.80}")
+            self._rankers = rankers
+        if fields.among is not None:
+            _check_names("among", fields.among)
+            if not fields.rankers or not set(fields.rankers) <= set(fields.among):
+                raise BadInput(
+                    "among", f"expected the names of 'rankers' among them, got {fields.among!r:.80}"
+                )
+        n = len(shown.documents)
+        for counts in (fields.title_bold, fields.abstract_bold):
+            if counts is not None and len(counts) != n:
+                key = "title_bold" if counts is fields.title_bold else "abstract_bold"
+                raise ValueError(f"{key}: expected {n} counts, one per document, got {counts!r:.80}")
+        return Line(
+            shown, name, clicks, query, session, user, rankers, fields.query_words, fields.title_bold,
+            fields.abstract_bold, fields.among or (),
+        )  # fmt: skip
+
+    def _shown(self, record: RecordFields) -> Shown:
+        record.impression = None
+        documents = record.documents
+        if set(map(type, documents)) not in _PLAIN:  # 1, 1.0 and true would be one key
+            return _check_shown(restore(record))
+        key = (record.method, record.n_rankers, documents, record.evidence, record.slack, record.bound)
+        shown = self._known.get(key)
+        if shown is None:
+            shown = _check_shown(restore(record))
+            self._size += len(documents) * (1 + len(record.evidence))
+            if self._size > _ENTRIES_KEPT:
+                self._known.clear()
+                self._size = 0
+            self._known[key] = shown
+        return shown
+
+
+_PLAIN: tuple[set[type], ...] = ({str}, {int})
+_ENTRIES_KEPT = 1 << 20
+"""Documents and numbers of known records, which take some 50 MB."""
+
+
+def _check_shown(shown: Shown) -> Shown:
+    if shown.method == TeamDraft.name:
+        check_draft(shown)
+    return shown
+
+
+def _check_names(key: str, names: tuple[str, ...]) -> None:
+    if len(set(names)) != len(names) or not all(map(str.isprintable, names)):
+        raise BadInput(key, f"expected different, printable names, got {names!r:.80}")
+
+
+def _no_json(raw: bytes, error: Exception) -> str:
+    """Return what is wrong with bytes that are no JSON."""
     try:
-        return Impression.from_dict(_parse(raw))
-    except KeyError:
-        if missing_record == "error":
-            raise ValueError(
-                f"{path}:{number}: {_EXPECTED}, got no 'shown': the record of the list is missing; "
-                'log it with the impression, or pass missing_record="skip"'
-            ) from None
-        return None
-    except ValueError as error:
-        raise ValueError(f"{path}:{number}: {error}") from None
-    except RecursionError:
-        raise ValueError(
-            f"{path}:{number}: expected ids, got one nested too deeply; log a string id"
-        ) from None
+        raw.decode()
+    except UnicodeDecodeError as wrong:
+        return f"expected UTF-8, got {raw[:60]!r} ({wrong.reason})"
+    why = "too many brackets" if isinstance(error, RecursionError) else str(error)
+    return f"expected one JSON object per line, got {_start(raw)} ({why})"
+
+
+def _start(raw: bytes) -> str:
+    return repr(raw.decode(errors="replace").strip()[:60])
 
 
 def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
@@ -430,18 +578,6 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
             file.write(text.encode() + b"\n")
 
 
-def _among(line: Mapping[str, Any], rankers: list[str]) -> tuple[str, ...]:
-    """All rankers of the bandit that chose those of a line."""
-    among = line.get("among")
-    if among is None:
-        return ()
-    if not isinstance(among, list) or not all(isinstance(name, str) and name.isprintable() for name in among):
-        raise BadInput("among", f"expected a list of printable names, got {among!r:.80}")
-    if len(set(among)) != len(among) or not rankers or not set(rankers) <= set(among):
-        raise BadInput("among", f"expected different names, those of 'rankers' among them, got {among!r:.80}")
-    return tuple(among)
-
-
 class Header:
     """What all impressions of a log have in common, and how many were left out."""
 
@@ -452,7 +588,7 @@ class Header:
         """Whether a bandit chose the rankers of each list."""
         self.n_missing = 0
 
-    def admit(self, number: int, impression: Impression) -> bool:
+    def admit(self, number: int, impression: Impression | Line) -> bool:
         """Whether the impression is to be used; ValueError if it is of another experiment, or lacks feedback."""
         shown = impression.shown
         among = impression.among
@@ -485,7 +621,7 @@ class Header:
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
 
 
-def said(impression: Impression) -> tuple[Any, ...]:
+def said(impression: Impression | Line) -> tuple[Any, ...]:
     """What two lines with one impression id have to agree in."""
     shown = impression.shown
     ids = (impression.query, impression.session, impression.user)
@@ -558,47 +694,6 @@ def _say(found: tuple[str, int, tuple[str, ...]]) -> str:
     return f"{method:.80} of {of:.200}"
 
 
-class _NotFinite(ValueError):
-    """NaN or Infinity, which Python's JSON allows."""
-
-
-def _refuse_constant(name: str) -> Any:
-    raise _NotFinite(f"expected finite numbers, got {name}")
-
-
-DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-
-
-def _parse(raw: bytes) -> Any:
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"expected UTF-8, got {raw[:60]!r} ({error.reason})") from None
-    try:
-        return DECODER.decode(text)
-    except _NotFinite:
-        raise
-    except (ValueError, RecursionError) as error:
-        why = "too many brackets" if isinstance(error, RecursionError) else "a number of too many digits"
-        why = getattr(error, "msg", why)
-        raise ValueError(f"expected one JSON object per line, got {text.strip()[:60]!r} ({why})") from None
-
-
-def _identified(line: Mapping[str, Any], shown: Shown) -> Shown:
-    """The record with the impression id of its line, where that has one."""
-    own = line.get("impression")
-    if own is None:
-        return shown
-    check_impression(own)
-    if shown.impression is not None and (type(own), own) != (type(shown.impression), shown.impression):
-        raise BadInput(
-            "impression",
-            f"expected one id, got {own!r:.80} on the line and {shown.impression!r:.80} in the record",
-            "log one of them",
-        )
-    return replace(shown, impression=own)
-
-
 def _check_id(key: str, value: Any) -> None:
     if value is None:
         return
@@ -609,53 +704,31 @@ def _check_id(key: str, value: Any) -> None:
         raise BadInput(key, f"expected an id without NUL, got {value!r:.80}")
 
 
-def _counts(line: Mapping[str, Any], key: str, n: int) -> tuple[int, ...] | None:
-    value = line.get(key)
-    if value is None:
-        return None
-    if (
-        not isinstance(value, list)
-        or len(value) != n
-        or any(type(v) is not int or not 0 <= v <= _LARGEST_COUNT for v in value)
-    ):
-        raise ValueError(f"{key}: expected {n} counts, one a shown document, got {value!r:.80}")
-    return tuple(value)
+_new = tuple.__new__  # Click(...) goes through a Python function
 
 
-def _clicks(values: Sequence[Any], shown: Shown) -> tuple[Click, ...]:
-    clicks = [_click(f"clicks[{i}]", value, shown) for i, value in enumerate(values)]
-    if all(click.time is not None for click in clicks):
+def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
+    clicks, n = [], len(shown.documents)
+    for i, click in enumerate(given):
+        rank = click.rank
+        if (rank is None) == (click.document is UNSET):
+            raise ValueError(f"clicks[{i}]: expected an object with either 'rank' or 'document'")
+        if rank is None:
+            rank = 1 + _place_of(click.document, shown, i)
+        elif rank > n:
+            raise ValueError(f"clicks[{i}].rank: expected 1 to {n}, got {rank}")
+        clicks.append(_new(Click, (rank, click.time, click.dwell, click.download)))
+    if len(clicks) > 1 and all(click.time is not None for click in clicks):
         clicks.sort(key=lambda click: click.time or 0.0)
     return tuple(clicks)
 
 
-def _click(place: str, value: Any, shown: Shown) -> Click:
-    if not isinstance(value, Mapping) or ("rank" in value) == ("document" in value):
-        raise ValueError(f"{place}: expected an object with either 'rank' or 'document', got {value!r:.80}")
-    if "rank" in value:
-        rank = value["rank"]
-        if type(rank) is not int or not 1 <= rank <= len(shown.documents):
-            raise ValueError(f"{place}: rank: expected 1 to {len(shown.documents)}, got {rank!r:.80}")
-    else:
-        document = value["document"]
-        encoded = shown.to_dict()["documents"]
-        # types too: to Python, 1 == True
-        same = [k for k, d in enumerate(encoded) if d == document and type(d) is type(document)]
-        if not same:
-            raise ValueError(f"{place}: document {document!r:.80} is not among those shown: {encoded!r:.200}")
-        rank = same[0] + 1
-    times = {}
-    for key in ("time", "dwell"):
-        number = value.get(key)
-        if number is not None and (
-            isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= LATEST
-        ):
-            raise ValueError(
-                f"{place}: {key}: expected a number of seconds from 0 to {LATEST:g}, got {number!r:.80}; log seconds, "
-                "counted from any start"
-            )
-        times[key] = number
-    download = value.get("download")
-    if download is not None and not isinstance(download, bool):
-        raise ValueError(f"{place}: download: expected true or false, got {download!r:.80}")
-    return Click(rank, times["time"], times["dwell"], download)
+def _place_of(document: Any, shown: Shown, i: int) -> int:
+    encoded = shown.to_dict()["documents"] if isinstance(document, dict) else shown.documents
+    # types too: to Python, 1 == True
+    for k, one in enumerate(encoded):
+        if one == document and type(one) is type(document):
+            return k
+    raise ValueError(
+        f"clicks[{i}]: document {document!r:.80} is not among those shown: {shown.to_dict()['documents']!r:.200}"
+    )

@@ -42,15 +42,6 @@ class StructuredProblem:
     weights : ndarray of float64, shape (n_examples,)
     exact : bool
 
-    Raises
-    ------
-    TypeError
-        If the model lacks methods; the message names all of them.
-    ValueError
-        For no examples, a wrong number of outputs, bad weights, a joint feature of a different shape or with NaN or
-        infinity, and ``loss(y, y) != 0``. During training also for a loss below 0, and for an exact argmax that is
-        worse than the true output. Messages name the example.
-
     Examples
     --------
     Sign prediction: the most violated output is the other sign unless the margin is kept.

@@ -97,10 +97,7 @@ class AveragePrecisionSeparator:
 
 
 def _partition(relevant: NDArray[np.bool_], offsets: Int) -> tuple[NDArray[np.int32], Int]:
-    """Return the row numbers inside each query, relevant ones first, and the relevant counts.
-
-    Both parts are in row order.
-    """
+    """Return the row numbers inside each query, relevant ones first and both in row order, and the relevant counts."""
     lengths = np.diff(offsets)
     before = np.concatenate(([0], np.cumsum(relevant)))
     n_relevant = np.diff(before[offsets])
@@ -120,11 +117,9 @@ _FEW = 48
 def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, places, best_place
 ):
-    """Find the best places in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once.
-
-    The sums are those for a single document, in the same order. Four places share loads and stores, and whole vectors
-    are processed, past ``j_hi``, where the arrays have room for it.
-    """
+    """Find the best places in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once."""
+    # The sums are those for a single document, in the same order. Four places share loads and stores, and whole vectors
+    # are processed, past ``j_hi``, where the arrays have room for it.
     n = np.uint64((j_hi - j_lo + 7) // 8 * 8)
     start = np.uint64(j_lo)
     for j in range(n):

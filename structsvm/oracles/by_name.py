@@ -12,12 +12,20 @@ from typing import cast
 
 from structsvm.checks import BadInput
 from structsvm.common.lazy import labels
+from structsvm.common.names import did_you_mean, plain_name
 from structsvm.protocols import Oracle
 
 __all__ = ["LOSSES", "get_oracle"]
 
 _ROOM = "structsvm.oracles"
 
+
+_ELSEWHERE = {
+    "lambdamart": "TreeRanker grows trees by its gradients; structsvm compare has LightGBM's as 'lightgbm'",
+    "lambdarank": "LambdaRank is an estimator of its own",
+    "ranknet": "see LambdaRank(utility='ranknet')",
+}
+"""What is no loss of this kind, and where it is found."""
 
 LOSSES = tuple(labels(_ROOM))
 """Names that :func:`get_oracle` takes; ``k`` stands for a cut-off."""
@@ -33,20 +41,13 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     Parameters
     ----------
     loss : str or Oracle
-        One of :data:`LOSSES`.
+        One of :data:`LOSSES`, or these as other programs spell them: ``"nDCG@10"``, ``"MAP"``, ``"RR"``.
     relevance : float, default=1.0
         Label from which a document is relevant, for the binary losses (map, roc, mrr, precision).
 
     Returns
     -------
     Oracle
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, or a cut-off that is missing, not allowed or not positive.
-    TypeError
-        For an object without ``bind``.
 
     Examples
     --------
@@ -60,11 +61,14 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
                 f"got {loss!r}"
             )
         return loss
-    match = re.fullmatch(r"([a-z_]+)(?:@([0-9]+))?", loss)
+    match = re.fullmatch(r"([a-z_]+)(?:@([0-9]+))?", plain_name(loss))
     known = labels(_ROOM)
     member = known.get(match[1], known.get(f"{match[1]}@k")) if match else None
     if match is None or member is None:
-        raise BadInput("loss", f"expected one of {', '.join(LOSSES)}, or an oracle object", value=loss)
+        remedy = _ELSEWHERE.get(loss.lower(), did_you_mean(loss, LOSSES))
+        raise BadInput(
+            "loss", f"expected one of {', '.join(LOSSES)}, or an oracle object", remedy, value=loss
+        )
     oracle = getattr(import_module(_ROOM), member)
     cutoff = getattr(oracle, "cutoff", "never")
     options: dict[str, object] = {}

@@ -83,11 +83,6 @@ def best_subset(
         Documents in the order in which greedy would choose them; at least as good as those of
         :func:`~structsvm.oracles.selection.swap`, where the search begins.
 
-    Raises
-    ------
-    ValueError
-        For a loss that depends on the order (alpha-NDCG).
-
     Examples
     --------
     >>> import numpy as np
@@ -135,16 +130,7 @@ def exact(
     subtopics: Subtopics | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Selection:
-    """Return the best ``k`` documents, by :func:`best_subset` without a time limit.
-
-    Examples
-    --------
-    >>> from structsvm.candidates import CandidateSet
-    >>> from structsvm.features.words import Level, WordFeatures
-    >>> coverage = WordFeatures([Level.appears()], [0.0]).coverage(CandidateSet(["a1 a2 b1", "a1 a2 a3", "b1 b2"]))
-    >>> exact(coverage, np.array([1.0]), np.zeros(3), 2).chosen
-    array([1, 2])
-    """
+    """Return the best ``k`` documents, by :func:`best_subset` without a time limit."""
     return best_subset(coverage, benefits, values, k, subtopics=subtopics, stop=stop).selection
 
 
@@ -183,12 +169,10 @@ def _elements(
 def _relaxation(
     linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int, value: float
 ) -> float:
-    """Return a bound on the best value, close to that of the linear relaxation; ``value`` is that of some choice.
-
-    For an element of positive weight, ``[covered] <= min(1, documents)`` is relaxed with a multiplier between 0 and its
-    weight. A negative weight is divided among the documents of the element, in proportion to how often they have been
-    chosen so far. The rest is linear in the documents. The bound is valid for any multipliers.
-    """
+    """Return a bound on the best value, close to that of the linear relaxation; ``value`` is that of some choice."""
+    # For an element of positive weight, [covered] <= min(1, documents) is relaxed with a multiplier between 0 and its
+    # weight. A negative weight is divided among the documents of the element, in proportion to how often they have been
+    # chosen so far. The rest is linear in the documents. The bound is valid for any multipliers.
     n = linear.shape[0]
     has = sparse.csr_matrix(
         (np.ones(element_documents.shape[0]), element_documents, element_start), shape=(weights.shape[0], n)
@@ -219,11 +203,10 @@ def _relaxation(
 
 
 class _Search:
-    """The tree of partial choices, searched depth first; the search can be interrupted and continued.
+    """The tree of partial choices, searched depth first; the search can be interrupted and continued."""
 
-    Each depth holds the documents that may still be chosen, best bound first, with their gains and the weights
-    (positive and negative) they share of elements not yet covered.
-    """
+    # each depth holds the documents that may still be chosen, best bound first, with their gains and the weights
+    # (positive and negative) they share of elements not yet covered
 
     def __init__(
         self, linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int

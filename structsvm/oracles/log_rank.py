@@ -41,11 +41,6 @@ class NDCG:
         Gain of grade ``y``: ``2^y - 1`` (the usual one for training) or ``y`` (that of trec_eval, the
         default of ``structsvm.metrics``). Negative labels have gain 0.
 
-    Raises
-    ------
-    ValueError
-        For a ``k`` below 1 or an unknown name; by ``bind`` if a label is so large that its gain overflows.
-
     Notes
     -----
     A relevant document loses the logarithm of its rank among the worse ones, the differences in score taken softly. At
@@ -98,11 +93,6 @@ class ReciprocalRank:
     relevance : float, default=1.0
         A document is relevant if its label is at least this.
 
-    Raises
-    ------
-    ValueError
-        For a ``k`` below 1.
-
     Examples
     --------
     >>> import numpy as np
@@ -143,11 +133,6 @@ class PrecisionAt:
     relevance : float, default=1.0
         A document is relevant if its label is at least this.
 
-    Raises
-    ------
-    ValueError
-        For a ``k`` below 1.
-
     Examples
     --------
     >>> PrecisionAt(k=5).bind(np.array([0.0, 1.0, 0.0]), np.array([0, 3])).informative
@@ -171,15 +156,7 @@ class PrecisionAt:
 class LogRankSeparator:
     """The tangent of the log-rank loss, and products with its second derivative at the same scores.
 
-    Parameters
-    ----------
-    grades : ndarray of float64, shape (n_rows,)
-        Not negative.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    k : int or None
-        Cut-off of the DCG that weighs the thresholds.
-    linear : bool
-        Whether the gain is the grade itself, not ``2^y - 1``.
+    ``k`` cuts off the DCG that weighs the thresholds; with ``linear`` the gain is the grade itself, not ``2^y - 1``.
     """
 
     exact = True
@@ -367,12 +344,9 @@ def _tangent(scores, first, last, offsets, members, lower, shares, kept, loss, c
 
 @kernel
 def _curvature(direction, first, last, offsets, members, lower, shares, kept, coef):  # type: ignore[no-untyped-def]
-    """Fill minus the second derivative times ``direction``.
-
-    Of one logarithm with ``g = below / (e_i + below)`` it is ``g (1 - g) (z_i - mean)`` at the better document ``i``,
-    where ``mean`` is that of the worse ones, and ``e_j / below`` times ``g (z_j - mean) - g (1 - g) (z_i - mean)`` at
-    a worse document ``j``.
-    """
+    """Fill minus the second derivative times ``direction``."""
+    # Of one logarithm with g = below / (e_i + below) it is g (1 - g) (z_i - mean) at the better document i, where mean
+    # is that of the worse ones, and e_j / below times g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])

@@ -55,29 +55,14 @@ class OrdinalHinge:
 
 
 class OrdinalSeparator:
-    """:class:`OrdinalHinge` bound to labels.
-
-    Parameters
-    ----------
-    y : ndarray of float64, shape (n_rows,)
-        Only the order of the labels matters; neighbouring grades are those that occur.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    weights : ndarray of float64, shape (n_rows,), or None
-        Relative weights >= 0 of the rows of a query. Rows without weight are ignored; a grade of such rows alone does
-        not occur.
-    balanced : bool
-
-    Attributes
-    ----------
-    sides : list of list of tuple
-        For each query and each of its thresholds, ascending: rows below, their weights, rows above, their weights.
-    """
+    """:class:`OrdinalHinge` bound to labels; grades of rows without weight do not occur."""
 
     exact = True
     query_weights: Float | None = None
 
     def __init__(self, y: Float, offsets: Int, weights: Float | None, *, balanced: bool) -> None:
         self._offsets = offsets
+        # for each query and each of its thresholds, ascending: rows below, their weights, rows above, their weights
         self.sides: list[list[Sides]] = []
         for first, last in pairwise(offsets.tolist()):
             labels = np.asarray(y[first:last], dtype=np.float64)
@@ -101,10 +86,7 @@ class OrdinalSeparator:
             loss[q - first] = _tangent(scores[rows], self.sides[q], coef[rows])
 
     def thresholds(self, scores: Float, query: int = 0) -> Float:
-        """Return the best thresholds for the scores (n_rows of the query,), ascending: one fewer than grades.
-
-        If an interval is optimal, it is its lower end.
-        """
+        """Return the best thresholds for the scores of a query, ascending; of an optimal interval its lower end."""
         blocks = _pool([_Kinks.between(scores, *sides) for sides in self.sides[query]])
         return np.array([b for _, b, members in blocks for _ in members])
 

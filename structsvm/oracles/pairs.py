@@ -29,11 +29,6 @@ class Pairs:
         of a query is its number of pairs. ``"query"``: over queries, as for the other losses. The oracle always divides
         by the pairs of the query; ``query_weights`` of the separator are the weights of the queries.
 
-    Raises
-    ------
-    ValueError
-        For any other ``normalize``.
-
     Notes
     -----
     Pairs are independent: each is violated or not by itself, so a most violated output is a set of pairs and need not
@@ -78,26 +73,7 @@ class Pairs:
 class PairSeparator:
     """Separator by counts of violated pairs, of :class:`Pairs` and :class:`~structsvm.oracles.roc_area.RocArea`.
 
-    Parameters
-    ----------
-    y : ndarray of float64, shape (n_rows,)
-        Only the order of the labels inside a query matters.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    margin : float
-        A pair with ``y_i > y_j`` is violated when ``s_i - s_j < margin``.
-    step : float
-        Amount that a violated pair adds to the coefficient of ``i`` and subtracts from that of ``j``, divided by the
-        number of pairs. ``step * margin = 1`` makes the value of a pair a hinge.
-
-    Attributes
-    ----------
-    pair_counts : ndarray of int64, shape (n_queries,)
-        Number of pairs with different grades.
-    members, lower : ndarray of int32, shape (n_rows,)
-        The rows of each query, counted from its first, by descending label; and for each place the first place of a
-        lower label.
-    query_weights : ndarray of float64, shape (n_queries,)
-        Factor of each query in the mean, multiplied by the user's weights.
+    A pair is violated when ``s_i - s_j < margin``, and then adds ``step / pairs`` to one coefficient and subtracts it.
     """
 
     exact = True
@@ -151,11 +127,8 @@ def _order_by_grade(y, offsets, labels, rows, spare, members, lower, pair_counts
 
 @kernel
 def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
-    """Count the violated pairs of each place as the better (``won``) and the worse (``lost``) one, by comparing all.
-
-    Four places at a time are compared with everything below their grade, for the reasons given at
-    ``sorting._sort_block``.
-    """
+    """Count the violated pairs of each place as the better (``won``) and the worse (``lost``) one, by comparing all."""
+    # four places at a time are compared with all below their grade, for the reasons given at ``sorting._sort_block``
     lost[:n] = 0
     start = 0
     while start < n:

@@ -30,11 +30,6 @@ class PositionNDCG:
     k : int or None, default=10
         Cut-off of the measure and of the features. None: all positions.
 
-    Raises
-    ------
-    ValueError
-        For a ``k`` below 1; by ``bind`` if a label is so large that its gain ``2^y - 1`` overflows.
-
     Notes
     -----
     ``Psi(x, y) = sum_j alpha(rank_j) phi_j`` with ``alpha(r) = 1 / log2(r + 1)``, zero beyond the cut-off. The target

@@ -42,11 +42,9 @@ class Selection(NamedTuple):
 
 
 class Subtopics(NamedTuple):
-    """A loss over labelled subtopics of one set.
+    """A loss over labelled subtopics of one set: ``1 - sum_k discount[k] * sum of states of the subtopics covered``.
 
-    It is ``1 - sum_k discount[k] * sum of the states of the document's subtopics``, where the state of a subtopic
-    starts at its weight and is multiplied by ``keep`` each time it is covered. ``keep`` = 0 counts each subtopic
-    once (coverage losses); alpha-NDCG has ``keep = 1 - alpha``.
+    The state of a subtopic starts at its weight and is multiplied by ``keep`` (0, alpha-NDCG 1 - alpha) when covered.
     """
 
     start: Int
@@ -58,39 +56,21 @@ class Subtopics(NamedTuple):
     def loss(self, chosen: Any) -> float:
         """Return the loss of documents in that order; documents beyond the entries of ``discount`` are ignored."""
         rows = np.asarray(chosen, dtype=np.int64)[: self.discount.shape[0]]
-        return float(_loss(rows, self.start, self.members, self.weights, self.keep, self.discount))
+        return float(_loss(rows, self))
 
     def target(self) -> Int:
         """Choose documents that cover the subtopics greedily (thesis 4.3); ties go to the earlier document."""
         n, k = self.start.shape[0] - 1, self.discount.shape[0]
-        nothing = np.zeros((n, 0), dtype=np.int32)
-        chosen, _, _ = _greedy(
-            nothing, *_no_elements(n), np.zeros(0), np.zeros(n), np.ones(n, dtype=np.bool_), k,
-            self.start, self.members, self.weights, 1.0, self.keep, self.discount,
-        )  # fmt: skip
+        empty = np.zeros(0, dtype=np.int32)
+        ends = np.zeros(n + 1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        nothing = np.zeros((n, 0), dtype=np.int32), ends[0], empty, ends[1], empty, empty
+        chosen, _, _ = _greedy(nothing, np.zeros(0), np.zeros(n), np.ones(n, dtype=np.bool_), k, self, 1.0)
         return np.asarray(chosen)
 
 
 def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.5) -> Subtopics:
-    """Return a loss by name, bound to the labels of one set; if no document covers a subtopic, it is always 1.
-
-    Parameters
-    ----------
-    loss : {"weighted", "unweighted", "alpha_ndcg"}
-        The weight of a subtopic is its share of the labels in "weighted" (thesis, figure 4.4), and one over the number
-        of covered subtopics in "unweighted". "alpha_ndcg" is normalised by the greedy ideal ranking of the candidates
-        (Clarke et al. 2008).
-    labels : ndarray of bool, shape (n_documents, n_subtopics)
-    k : int
-        Number of documents chosen, or the cut-off of alpha-NDCG.
-    alpha : float, default=0.5
-
-    Examples
-    --------
-    >>> labels = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)
-    >>> bind_loss("weighted", labels, 1).weights * 6
-    array([1., 2., 3.])
-    """
+    """Return "weighted" (figure 4.4), "unweighted" or "alpha_ndcg" bound to the labels of one set, at most 1."""
+    # alpha-NDCG is normalised by the greedy ideal ranking of the candidates (Clarke et al. 2008)
     if loss not in LOSSES:
         raise ValueError(f"loss={loss!r}: expected one of {', '.join(map(repr, LOSSES))}, or a callable")
     covered = labels.sum(axis=0)
@@ -148,27 +128,14 @@ def greedy(
     n = coverage.n_documents
     k = min(k, n)
     own = _no_subtopics(n, k) if subtopics is None else subtopics
-    return Selection(
-        *_greedy(
-            *_arrays(coverage), benefits, values, np.ones(n, dtype=np.bool_), k, own.start, own.members, own.weights,
-            -1.0, own.keep, own.discount,
-        )
-    )  # fmt: skip
+    return Selection(*_greedy(_arrays(coverage), benefits, values, np.ones(n, dtype=np.bool_), k, own, -1.0))
 
 
 def lazy_greedy(coverage: Coverage, benefits: Float, values: Float, k: int) -> Selection:
-    """Choose as :func:`greedy` for non-negative benefits, where gains only shrink and most need no update.
-
-    It chooses the same documents in the same order, and is faster if many documents are chosen.
-
-    Raises
-    ------
-    ValueError
-        For a negative benefit: a document's gain may then grow.
-    """
+    """Choose as :func:`greedy` for non-negative benefits, where gains only shrink and most need no update."""
     if benefits.size and benefits.min() < 0:
         raise ValueError(f"lazy_greedy: expected benefits >= 0, got {benefits.min():g}; use greedy")
-    return Selection(*_lazy(*_arrays(coverage), benefits, values, min(k, coverage.n_documents)))
+    return Selection(*_lazy(_arrays(coverage), benefits, values, min(k, coverage.n_documents)))
 
 
 def swap(
@@ -190,11 +157,6 @@ def swap(
         Documents in the order in which greedy would choose them by value alone. With the loss, if any, its
         value is at least that of greedy; it need not be the optimum.
 
-    Raises
-    ------
-    ValueError
-        For a loss that depends on the order of documents (alpha-NDCG).
-
     Examples
     --------
     >>> from structsvm.candidates import CandidateSet
@@ -205,7 +167,7 @@ def swap(
     [5.0, 6.0]
     """
     chosen = greedy(coverage, benefits, values, k, subtopics=subtopics).chosen
-    best = _swap(*_arrays(coverage), benefits, values, chosen, *_coverage_loss(subtopics, coverage))
+    best = _swap(_arrays(coverage), benefits, values, chosen, _coverage_loss(subtopics, coverage))
     return in_greedy_order(coverage, benefits, values, np.asarray(best))
 
 
@@ -234,11 +196,6 @@ def budgeted(
     Selection
         Empty if no document within the budget has a positive gain.
 
-    Raises
-    ------
-    ValueError
-        For costs that are not finite and > 0, or a budget that is not finite and >= 0.
-
     Examples
     --------
     >>> from structsvm.candidates import CandidateSet
@@ -253,7 +210,7 @@ def budgeted(
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget: expected a finite number >= 0, got {budget!r}")
     most = n if k is None else min(k, n)
-    found = Selection(*_budgeted(*_arrays(coverage), benefits, values, costs, float(budget), most))
+    found = Selection(*_budgeted(_arrays(coverage), benefits, values, costs, float(budget), most))
     alone = values + products(coverage.counts, benefits)
     alone[costs > budget] = -np.inf
     best = int(np.argmax(alone))
@@ -268,12 +225,7 @@ def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: 
     allowed = np.zeros(coverage.n_documents, dtype=np.bool_)
     allowed[chosen] = True
     own = _no_subtopics(coverage.n_documents, chosen.shape[0])
-    return Selection(
-        *_greedy(
-            *_arrays(coverage), benefits, values, allowed, chosen.shape[0], own.start, own.members, own.weights,
-            1.0, 0.0, own.discount,
-        )
-    )  # fmt: skip
+    return Selection(*_greedy(_arrays(coverage), benefits, values, allowed, chosen.shape[0], own, 1.0))
 
 
 def greedy_for_loss(
@@ -284,10 +236,8 @@ def greedy_for_loss(
     loss: Callable[[Int], float],
     sign: float = 1.0,
 ) -> Selection:
-    """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order.
-
-    The loss is called once per document and position. Gains and value returned are without it.
-    """
+    """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order."""
+    # the loss is called once per document and position; gains and value returned are without it
     n = coverage.n_documents
     uncovered = coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
@@ -304,13 +254,13 @@ def greedy_for_loss(
         chosen.append(best)
         gains.append(own[best])
         counts += uncovered[best]
-        _cover(best, uncovered, covered, *_arrays(coverage)[1:])
+        _cover(best, uncovered, covered, _arrays(coverage))
     return Selection(np.array(chosen, dtype=np.int64), np.array(gains), counts)
 
 
 def count_covered(coverage: Coverage, chosen: Int) -> Float:
     """Count the elements covered by the chosen documents, by bin."""
-    return np.asarray(_count(*_arrays(coverage), chosen))
+    return np.asarray(_count(_arrays(coverage), chosen))
 
 
 def _arrays(coverage: Coverage) -> tuple[Any, Any, Any, Any, Any, Any]:
@@ -318,11 +268,6 @@ def _arrays(coverage: Coverage) -> tuple[Any, Any, Any, Any, Any, Any]:
         coverage.counts, coverage.doc_start, coverage.doc_elements, coverage.element_start,
         coverage.element_documents, coverage.element_bin,
     )  # fmt: skip
-
-
-def _no_elements(n: int) -> tuple[Any, Any, Any, Any, Any]:
-    empty = np.zeros(0, dtype=np.int32)
-    return np.zeros(n + 1, dtype=np.int64), empty, np.zeros(1, dtype=np.int64), empty, empty
 
 
 def _no_subtopics(n: int, k: int) -> Subtopics:
@@ -346,7 +291,8 @@ def _coverage_loss(subtopics: Subtopics | None, coverage: Coverage) -> Subtopics
 
 
 @kernel
-def _loss(chosen, sub_start, sub_index, weights, keep, discount):  # type: ignore[no-untyped-def]
+def _loss(chosen, subtopics):  # type: ignore[no-untyped-def]
+    sub_start, sub_index, weights, keep, discount = subtopics
     state = weights.copy()
     covered = 0.0
     for position in range(chosen.shape[0]):
@@ -358,7 +304,8 @@ def _loss(chosen, sub_start, sub_index, weights, keep, discount):  # type: ignor
 
 
 @kernel
-def _cover(d, uncovered, covered, doc_start, doc_elements, element_start, element_documents, element_bin):  # type: ignore[no-untyped-def]
+def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
+    _, doc_start, doc_elements, element_start, element_documents, element_bin = of
     for i in range(doc_start[d], doc_start[d + 1]):
         e = doc_elements[i]
         if not covered[e]:
@@ -369,11 +316,10 @@ def _cover(d, uncovered, covered, doc_start, doc_elements, element_start, elemen
 
 
 @kernel
-def _greedy(  # type: ignore[no-untyped-def]
-    counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, allowed, k,
-    sub_start, sub_index, weights, sign, keep, discount,
-):  # fmt: skip
+def _greedy(of, benefits, values, allowed, k, subtopics, sign):  # type: ignore[no-untyped-def]
     """Choose greedily by gains that include ``sign`` times the reduction of the loss; return gains without it."""
+    counts, element_bin = of[0], of[5]
+    sub_start, sub_index, weights, keep, discount = subtopics
     n = counts.shape[0]
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
@@ -397,25 +343,15 @@ def _greedy(  # type: ignore[no-untyped-def]
         for b in range(total.shape[0]):
             total[b] += uncovered[best, b]
         if step + 1 < k:
-            _cover(
-                best,
-                uncovered,
-                covered,
-                doc_start,
-                doc_elements,
-                element_start,
-                element_documents,
-                element_bin,
-            )
+            _cover(best, uncovered, covered, of)
             for i in range(sub_start[best], sub_start[best + 1]):
                 state[sub_index[i]] *= keep
     return chosen, gains, total
 
 
 @kernel
-def _lazy(  # type: ignore[no-untyped-def]
-    counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, k
-):  # fmt: skip
+def _lazy(of, benefits, values, k):  # type: ignore[no-untyped-def]
+    counts, doc_start, doc_elements, _, _, element_bin = of
     n = counts.shape[0]
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     left = np.empty(counts.shape[1], dtype=np.int32)
@@ -453,9 +389,8 @@ def _lazy(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _budgeted(  # type: ignore[no-untyped-def]
-    counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, costs, budget, k
-):  # fmt: skip
+def _budgeted(of, benefits, values, costs, budget, k):  # type: ignore[no-untyped-def]
+    counts, element_bin = of[0], of[5]
     n = counts.shape[0]
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
@@ -480,17 +415,14 @@ def _budgeted(  # type: ignore[no-untyped-def]
         left -= costs[best]
         for b in range(total.shape[0]):
             total[b] += uncovered[best, b]
-        _cover(
-            best, uncovered, covered, doc_start, doc_elements, element_start, element_documents, element_bin
-        )
+        _cover(best, uncovered, covered, of)
     return chosen[:m].copy(), gains[:m].copy(), total
 
 
 @kernel
-def _count(  # type: ignore[no-untyped-def]
-    counts, doc_start, doc_elements, element_start, element_documents, element_bin, chosen
-):  # fmt: skip
+def _count(of, chosen):  # type: ignore[no-untyped-def]
     """Count the elements covered by the chosen documents, by bin."""
+    counts, doc_start, doc_elements, _, _, element_bin = of
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     total = np.zeros(counts.shape[1])
     for d in chosen:
@@ -505,11 +437,9 @@ def _count(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _shift(  # type: ignore[no-untyped-def]
-    d, by, cover, uncovered, doc_start, doc_elements, element_start, element_documents, element_bin, sub_start,
-    sub_index, sub_cover,
-):  # fmt: skip
+def _shift(d, by, cover, uncovered, of, sub_start, sub_index, sub_cover):  # type: ignore[no-untyped-def]
     """Add (``by`` = 1) or remove (-1) a document; ``uncovered`` follows the elements whose state changes."""
+    _, doc_start, doc_elements, element_start, element_documents, element_bin = of
     for i in range(doc_start[d], doc_start[d + 1]):
         e = doc_elements[i]
         cover[e] += by
@@ -522,10 +452,9 @@ def _shift(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _swap(  # type: ignore[no-untyped-def]
-    counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, start,
-    sub_start, sub_index, weights, keep, discount,
-):  # fmt: skip
+def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-def]
+    counts, element_bin = of[0], of[5]
+    sub_start, sub_index, weights, _, _ = subtopics
     n = counts.shape[0]
     chosen = start.copy()
     uncovered = counts.copy()
@@ -534,19 +463,13 @@ def _swap(  # type: ignore[no-untyped-def]
     free = np.ones(n, dtype=np.bool_)
     for d in chosen:
         free[d] = False
-        _shift(
-            d, 1, cover, uncovered, doc_start, doc_elements, element_start, element_documents, element_bin,
-            sub_start, sub_index, sub_cover,
-        )  # fmt: skip
+        _shift(d, 1, cover, uncovered, of, sub_start, sub_index, sub_cover)
     improved = True
     while improved:
         improved = False
         for position in range(chosen.shape[0]):
             old = chosen[position]
-            _shift(
-                old, -1, cover, uncovered, doc_start, doc_elements, element_start, element_documents, element_bin,
-                sub_start, sub_index, sub_cover,
-            )  # fmt: skip
+            _shift(old, -1, cover, uncovered, of, sub_start, sub_index, sub_cover)
             free[old] = True
             best, best_gain, old_gain = -1, 0.0, 0.0
             for d in range(n):
@@ -559,16 +482,12 @@ def _swap(  # type: ignore[no-untyped-def]
                         old_gain = gain
                     if best < 0 or gain > best_gain:
                         best, best_gain = d, gain
-            if best_gain > old_gain + 1e-10 * (
-                abs(best_gain) + abs(old_gain)
-            ):  # by more than rounding, which could cycle
+            # by more than rounding, which could cycle
+            if best_gain > old_gain + 1e-10 * (abs(best_gain) + abs(old_gain)):
                 improved = True
             else:
                 best = old
             chosen[position] = best
             free[best] = False
-            _shift(
-                best, 1, cover, uncovered, doc_start, doc_elements, element_start, element_documents, element_bin,
-                sub_start, sub_index, sub_cover,
-            )  # fmt: skip
+            _shift(best, 1, cover, uncovered, of, sub_start, sub_index, sub_cover)
     return chosen

@@ -29,11 +29,9 @@ def sort_buffers(n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
-    """Count for each value how many are larger, after rounding all to float32; return False if that leaves ties.
-
-    Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
-    the keys are padded to whole unrolled vectors, as short loops would otherwise spend their time on remainders.
-    """
+    """Count for each value how many are larger, after rounding all to float32; return False if that leaves ties."""
+    # Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
+    # the keys are padded to whole unrolled vectors, as short loops would otherwise spend their time on remainders.
     padded = np.uint64((n + 31) // 32 * 32)
     for i in range(n):
         keys[i] = np.float32(values[i])
@@ -57,11 +55,9 @@ def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
-    """Sort a few values, descending and stably, by counting for each how many precede it.
-
-    No branch depends on the data, and the loops run over slices from 0. Otherwise a check for negative indices prevents
-    vectorisation (3 to 5 times slower).
-    """
+    """Sort a few values, descending and stably, by counting for each how many precede it."""
+    # No branch depends on the data, and the loops run over slices from 0. Otherwise a check for negative indices
+    # prevents vectorisation (3 to 5 times slower).
     i = 0
     while i + 3 < n:
         v0, v1, v2, v3 = values[i], values[i + 1], values[i + 2], values[i + 3]
@@ -122,10 +118,7 @@ def merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: i
 
 @kernel
 def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
-    """Sort ``values[:n]`` and with them ``rows[:n]`` in place, descending and stably.
-
-    It is small, so that the compiler inlines it.
-    """
+    """Sort ``values[:n]`` and with them ``rows[:n]`` in place, descending and stably; small, to be inlined."""
     spare_values, spare_rows, keys, places = spare
     if n <= BLOCK and _count_places(values, n, keys, places):
         for i in range(n):
@@ -170,10 +163,8 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
 
 @kernel
 def sort_top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-untyped-def]
-    """Find the first ``k`` of ``values[:n]`` in descending order, ties by row; the buffers have room for ``n``.
-
-    Callers gather ``values`` themselves, as Numba counts references to each array passed to another kernel in between.
-    """
+    """Find the first ``k`` of ``values[:n]`` in descending order, ties by row; the buffers have room for ``n``."""
+    # callers gather ``values`` themselves, as Numba counts references to each array passed to another kernel in between
     if k > 32:
         for i in range(n):
             out_values[i] = values[i]

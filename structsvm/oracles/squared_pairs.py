@@ -31,11 +31,6 @@ class SquaredPairs:
     normalize : {"pairs", "query"}, default="pairs"
         As in :class:`~structsvm.oracles.pairs.Pairs`.
 
-    Raises
-    ------
-    ValueError
-        For any other ``normalize``.
-
     Notes
     -----
     Pairs are never listed. The violated pairs of a document are consecutive in the documents sorted by score; sums over
@@ -64,20 +59,7 @@ class SquaredPairs:
 
 
 class SquaredPairSeparator:
-    """The tangent of the squared hinge on pairs, and products with its second derivative at the same scores.
-
-    Parameters
-    ----------
-    y : ndarray of float64, shape (n_rows,)
-        Only the order of the labels inside a query matters.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    normalize : {"pairs", "query"}
-
-    Attributes
-    ----------
-    pair_counts, query_weights
-        As in :class:`~structsvm.oracles.pairs.PairSeparator`.
-    """
+    """The tangent of the squared hinge on pairs, and products with its second derivative at the same scores."""
 
     exact = True
 
@@ -100,10 +82,7 @@ class SquaredPairSeparator:
         return curvature
 
     def curve(self, curvature: Curvature, direction: Float, first: int, last: int, coef: Float) -> None:
-        """See :class:`structsvm.protocols.SmoothSeparator`.
-
-        A pair exactly at its margin counts as not violated.
-        """
+        """See :class:`structsvm.protocols.SmoothSeparator`; a pair exactly at its margin is not violated."""
         _curvature(direction, first, last, *self._labels, _COMPARED_PAIRS, *curvature, coef)
 
 
@@ -123,11 +102,9 @@ _COMPARED_PAIRS = 100
 
 @kernel
 def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
-    """Sum the violations of each place (negative as the worse one), count its violated pairs, and sum the squares.
-
-    Four places at a time are compared with everything below their grade, eight at a time: they share the loads, and no
-    branch depends on data.
-    """
+    """Sum the violations of each place (negative as the worse one), count its violated pairs, and sum the squares."""
+    # four places at a time are compared with everything below their grade, eight at a time: they share the loads, and
+    # no branch depends on data
     value = 0.0
     ones = spread(1.0)
     pull[:n] = 0.0

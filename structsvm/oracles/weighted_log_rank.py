@@ -17,20 +17,11 @@ __all__ = ["WeightedLogRank", "WeightedLogRankSeparator"]
 
 @dataclass(frozen=True)
 class WeightedLogRank:
-    """``log2(1 + sum_{j != i} exp(s_j - s_i))`` of each document ``i``, the mean of a query weighted by ``y``.
+    """``log2(1 + sum_{j != i} exp(s_j - s_i))`` of each document ``i``, the mean of a query weighted by ``y``."""
 
-    What stands in the logarithm is at least the rank of the document, so that the loss bounds ``1 - 1/log2(1 + rank)``
-    and half of it ``1 - 1/rank``. It is linear in the weights: inverse propensities keep it unbiased. A query weighs
-    the sum of its weights.
-
-    Examples
-    --------
-    >>> separator = WeightedLogRank().bind(np.array([3.0, 0.0, 1.0]), np.array([0, 3]))
-    >>> loss, coef = np.empty(1), np.empty(3)
-    >>> separator.separate(np.zeros(3), 0, 1, loss, coef)
-    >>> loss.round(3), coef.round(3), separator.query_weights
-    (array([1.585]), array([ 0.601, -0.481, -0.12 ]), array([4.]))
-    """
+    # What stands in the logarithm is at least the rank of the document, so that the loss bounds 1 - 1/log2(1 + rank)
+    # and half of it 1 - 1/rank. It is linear in the weights: inverse propensities keep it unbiased. A query weighs the
+    # sum of its weights.
 
     def bind(self, y: Float, offsets: Int) -> WeightedLogRankSeparator:
         """Bind to weights ``y``, >= 0, grouped by ``offsets``."""

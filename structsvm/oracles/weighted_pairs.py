@@ -15,57 +15,23 @@ __all__ = ["WeightedPairSeparator", "WeightedPairs"]
 
 @dataclass(frozen=True)
 class WeightedPairs:
-    """Weighted sum of ranks, bounded by hinges: each document with a weight should precede all others.
+    """``sum_d y_d sum_{j != d} max(0, 1 - s_d + s_j) / sum_d y_d`` for weights ``y``, such as inverse propensities.
 
-    With weights ``y_d >= 0`` (inverse-propensity-weighted clicks) the loss of a query is
-
-        sum_d y_d sum_{j != d} max(0, 1 - s_d + s_j) / sum_d y_d
-
-    and ``1 +`` the inner sum bounds the rank of ``d`` from above. The separator's ``query_weights`` are ``sum_d y_d``,
-    so that the objective is the mean over clicks, as if the query were repeated for each click: Propensity SVM-rank
-    (Joachims, Swaminathan & Schnabel, WSDM 2017, section 5). The cost does not depend on the number of clicks.
-
-    A query without weights or with one document has no constraint. If two documents have weights, both orders count, so
-    the loss of a query may be positive for any scores.
-
-    Notes
-    -----
-    Pairs are independent. After one sort of the scores, a document ``d`` is in violated pairs with all that score above
-    ``s_d - 1``, and the documents in violated pairs with ``j`` are consecutive, so that their weights are a difference
-    of running sums: O(n log n) per query.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> separator = WeightedPairs().bind(np.array([3.0, 0.0, 1.0]), np.array([0, 3]))
-    >>> loss, coef = np.empty(1), np.empty(3)
-    >>> separator.separate(np.zeros(3), 0, 1, loss, coef)
-    >>> loss, coef
-    (array([2.]), array([ 1.25, -1.  , -0.25]))
-    >>> separator.query_weights
-    array([4.])
+    ``query_weights`` are ``sum_d y_d``: Propensity SVM-rank (Joachims, Swaminathan & Schnabel, WSDM 2017, section 5).
     """
 
-    def bind(self, y: Float, offsets: Int) -> WeightedPairSeparator:
-        """Bind to weights ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,).
+    # ``1 +`` the inner sum bounds the rank of d from above. The objective is the mean over clicks, as if the query were
+    # repeated for each, at a cost that does not depend on their number: after one sort of the scores, the documents in
+    # violated pairs with j are consecutive, and their weights a difference of running sums, O(n log n). If two
+    # documents have weights, both orders count, so that the loss may be positive for any scores.
 
-        Raises
-        ------
-        ValueError
-            For a weight that is negative or not finite.
-        """
+    def bind(self, y: Float, offsets: Int) -> WeightedPairSeparator:
+        """Bind to weights ``y`` (n_rows,), finite and >= 0, grouped by ``offsets`` (n_queries + 1,)."""
         return WeightedPairSeparator(np.asarray(y, dtype=np.float64), offsets)
 
 
 class WeightedPairSeparator:
-    """:class:`WeightedPairs` bound to weights.
-
-    Attributes
-    ----------
-    informative : ndarray of bool, shape (n_queries,)
-    query_weights : ndarray of float64, shape (n_queries,)
-        Sum of the weights of each query.
-    """
+    """:class:`WeightedPairs` bound to weights; ``query_weights`` are their sums."""
 
     exact = True
 

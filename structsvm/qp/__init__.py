@@ -19,8 +19,6 @@ def get_solver(name: str) -> QPSolver:
 
     Raises
     ------
-    ValueError
-        If there is no solver of that name.
     ImportError
         If cvxpy is requested and not installed; the message has the install command.
 

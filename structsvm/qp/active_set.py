@@ -30,66 +30,15 @@ __all__ = ["solve"]
 def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
 ) -> QPResult:
-    r"""Maximise a concave quadratic over a product of capped simplices.
+    """Maximise ``loss . alpha - 1/2 alpha' gram alpha`` over ``alpha >= 0`` with sums of at most ``cap`` over groups.
 
-    .. math:: \max_\alpha\; b \cdot \alpha - \tfrac12 \alpha' K \alpha
-              \quad\text{s.t.}\quad \alpha \ge 0,\; \sum_{i:\,group_i = j} \alpha_i \le cap_j
-
-    This is the dual of a structural SVM over its working set: ``K = G G'`` for planes ``G`` (one per row) and their
-    losses ``b``. One group with cap C is the 1-slack dual, one group per query with cap ``C * weight`` the n-slack
-    dual.
-
-    Parameters
-    ----------
-    gram : array of shape (n, n)
-        Symmetric positive semidefinite, of any rank. A leading block of a larger float64 array is read in
-        place.
-    loss : array of shape (n,)
-    group : int array of shape (n,)
-        The group of each plane, in ``range(len(cap))``; in any order, groups may be empty.
-    cap : array of shape (n_groups,)
-        Finite and >= 0. A plane in a group of cap 0 gets ``alpha = 0``.
-    alpha0 : array of shape (n,), optional
-        Starting point, usually the last solution with zeros appended. It need not be feasible: negative
-        and non-finite entries become 0, a group that exceeds its cap is scaled down to it, and a start that
-        is worse than ``alpha = 0`` is dropped. It changes the time taken, not the value reached.
-    tol : float
-        Relative duality gap at which to stop: ``gap <= tol * value``. The default keeps the error of the small problem
-        far below any training tolerance. If rounding prevents it (see below), the solver stops at what is possible, and
-        ``gap`` is what was reached.
-
-    Returns
-    -------
-    QPResult
-        ``alpha`` (feasible; the sum of a group may exceed its cap by a few ulp of rounding), ``value`` (the
-        objective at ``alpha``), and the *absolute* ``gap``: ``value <= optimum <= value + gap``. With
-        ``g = b - K alpha`` it is
-
-            gap = sum_j cap_j * max(0, max_{i in j} g_i) - g . alpha,
-
-        the primal at ``w = G' alpha`` minus the dual, or the smaller value that the primal at a rescaled
-        ``s * w`` gives if ``s * w`` satisfies every margin (C large, separable planes). Rounding enters
-        ``g`` as ``eps * (|b_i| + sum_j |K_ij| alpha_j)``; a gap below ``sum_j cap_j`` times the largest of
-        these in group j cannot be certified in double precision. Planes of one working set whose norms differ
-        by factors beyond about 1e4 can end at a relative gap of 1e-8 rather than ``tol``.
-
-    Raises
-    ------
-    ValueError
-        If shapes disagree, an entry is not finite, a cap is negative, or a group is out of range.
-
-    Examples
-    --------
-    Two planes that share a cap of 1; the first alone would take all of it.
-
-    >>> import numpy as np
-    >>> gram = np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> result = solve(gram, np.array([1.0, 0.5]), np.zeros(2, dtype=int), np.array([1.0]))
-    >>> result.alpha.round(12).tolist(), round(result.value, 12)
-    ([0.75, 0.25], 0.5625)
-    >>> result.gap <= 1e-10 * result.value
-    True
+    ``alpha0`` need not be feasible; a start worse than 0 is dropped. The result has an absolute gap of ``tol * value``.
     """
+    # The dual of a structural SVM over its working set: gram = G G' for planes G. One group with cap C is the 1-slack
+    # dual, one group per query the n-slack dual. With g = loss - gram alpha the gap is sum_j cap_j max(0, max_{i in j}
+    # g_i) - g . alpha, or the smaller value that a rescaled w gives. Rounding enters g as eps (|loss_i| + sum_j
+    # |gram_ij| alpha_j): a gap below sum_j cap_j times the largest of these cannot be certified. Planes whose norms
+    # differ by factors beyond 1e4 can end at a relative gap of 1e-8 in place of tol.
     gram, loss, group, cap = check(gram, loss, group, cap)
     n = len(loss)
     if n == 0:
@@ -274,11 +223,9 @@ def _enter(
     dbase: Float,
     gone: Int,
 ) -> int:
-    """Make v free, and return the new size of the face.
-
-    A dependent v gives a direction without curvature: move uphill along it until a vertex leaves, then try again. So v
-    itself may end outside.
-    """
+    """Make v free, and return the new size of the face."""
+    # A dependent v gives a direction without curvature: move uphill along it until a vertex leaves, then try again. So
+    # v itself may end outside.
     while True:
         p = base[group[v]]
         for c in range(k):

@@ -36,51 +36,14 @@ def solve_cone(
     tol: float = 1e-10,
     solver: QPSolver = active_set,
 ) -> ConeResult:
-    r"""Solve the one-slack problem over a working set of planes with signs given, or with ``cone @ w >= 0``.
+    """Solve the one-slack problem over planes ``(joint, loss)`` with signs, or ``cone @ w >= 0`` for independent rows.
 
-    .. math:: \min_{w \in K}\; \tfrac12 \|w\|^2 + C \max(0, \max_k b_k - g_k \cdot w)
-              \;=\; \max_\alpha\; b \cdot \alpha - \tfrac12 \|P_K(G' \alpha)\|^2
-
-    where :math:`P_K` is the projection on the cone. A multiplier of a constraint ``r . w >= 0`` acts as a plane with
-    joint feature ``r`` and loss 0. The optimal multiplier of a sign is at most ``C max_k |G_kj|``: with that bound as
-    the cap of a group of its own, the problem is one that every QP solver here solves.
-
-    Parameters
-    ----------
-    joint : array of shape (n, n_features)
-        The planes ``G``. The Gram matrix has one row per plane and per constraint: for up to a few thousand features.
-    loss : array of shape (n,)
-        Their losses ``b``.
-    C : float
-        Bound on the sum of ``alpha``.
-    cone : array of shape (n_features,) or (n_constraints, n_features)
-        The sign of each weight: 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free). Or linearly independent rows.
-    alpha0 : array of shape (n,), optional
-        Where to start, as in :func:`structsvm.qp.active_set.solve`.
-    tol : float
-        Relative duality gap to reach.
-    solver : QPSolver
-        What solves the extended problem.
-
-    Returns
-    -------
-    ConeResult
-        ``w`` is the projection of ``joint' alpha``, and ``value`` is the dual function at the feasible ``alpha``
-        itself, so that it is a lower bound however well the multipliers were found; ``gap`` is the primal at ``w``
-        minus it.
-
-    Raises
-    ------
-    ValueError
-        If the rows of ``cone`` are not linearly independent.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> result = solve_cone(np.array([[1.0, -1.0]]), np.array([1.0]), 10.0, np.array([0.0, 1.0]))
-    >>> result.w.round(9).tolist(), round(result.value, 9)
-    ([1.0, 0.0], 0.5)
+    ``value`` is the dual function at a feasible ``alpha``, so a lower bound however well multipliers were found.
     """
+    # min_{w in K} 1/2 |w|^2 + C max(0, max_k b_k - g_k . w) = max_alpha b . alpha - 1/2 |P_K(G' alpha)|^2, with P_K the
+    # projection on the cone. A multiplier of r . w >= 0 acts as a plane with joint feature r and loss 0. The optimal
+    # multiplier of a sign is at most C max_k |G_kj|: with that bound as the cap of a group of its own, the problem is
+    # one that every QP solver here solves.
     joint = np.asarray(joint, dtype=np.float64)
     loss = np.asarray(loss, dtype=np.float64)
     cone = np.asarray(cone, dtype=np.float64)
@@ -120,11 +83,9 @@ def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[F
 
 
 def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
-    """The same with a plane for each row of the cone.
-
-    The multipliers solve ``cone' mu = w - G' alpha``, and a projection moves its argument by no more than its length:
-    that bounds ``mu``, as long as the rows are independent.
-    """
+    """Return the problem with a plane for each row of the cone."""
+    # The multipliers solve cone' mu = w - G' alpha, and a projection moves its argument by no more than its length:
+    # that bounds mu, as long as the rows are independent.
     k = cone.shape[0]
     smallest = float(np.linalg.svd(cone, compute_uv=False)[-1]) if k <= cone.shape[1] else 0.0
     if smallest <= 1e-10 * float(np.abs(cone).max(initial=1e-300)):
@@ -136,17 +97,7 @@ def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Flo
 
 
 def check_cone(cone: Float, n_features: int) -> Float:
-    """Return a cone as an array of floats; raise unless it has signs or rows for that many features.
-
-    Raises
-    ------
-    BadInput
-
-    Examples
-    --------
-    >>> check_cone([1, 0, -1], 3)
-    array([ 1.,  0., -1.])
-    """
+    """Return a cone as an array of floats; raise unless it has signs or rows for that many features."""
     found = np.asarray(cone, dtype=np.float64)
     if found.ndim not in (1, 2) or found.shape[-1] != n_features or not np.isfinite(found).all():
         raise BadInput(
@@ -162,13 +113,7 @@ def check_cone(cone: Float, n_features: int) -> Float:
 
 
 def project(w: Float, cone: Float | None) -> Float:
-    """The nearest point to ``w`` in the cone; without a cone ``w`` itself, not a copy.
-
-    Examples
-    --------
-    >>> project(np.array([1.0, -2.0]), np.array([1.0, 1.0]))
-    array([1., 0.])
-    """
+    """Return the nearest point to ``w`` in the cone; without a cone ``w`` itself, not a copy."""
     if cone is None:
         return w
     if cone.ndim == 1:

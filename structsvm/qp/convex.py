@@ -67,48 +67,12 @@ class Master(NamedTuple):
 class Convex:
     """Penalty and constraints of the weights, compiled once for any cuts and any ``C``.
 
-    Parameters
-    ----------
-    n_features : int
-    constraints : callable, optional
-        From the cvxpy variable ``w`` to a list of cvxpy constraints. ``w["title"]`` is the weight of
-        the feature ``title``.
-    penalty : callable, optional
-        From ``w`` to a convex cvxpy expression of least value 0 or more; ``1/2 ||w||^2`` by default.
-    signs : array of shape (n_features,), optional
-        The sign of each weight, as in :func:`structsvm.qp.cone.solve_cone`; these hold exactly.
-    names : sequence of str, optional
-        Of the features.
-    column_numbers : tuple of int, optional
-        Labels of the columns where these are other numbers than their places: ``w[3]`` is refused then.
-
-    Attributes
-    ----------
-    constraints : tuple of str
-        What the constraints say.
-    penalty : str
-        What the penalty says.
-    may_be_sparse : bool
-        Whether the penalty is the user's own: one such as L1 has zero weights at its optimum.
-
-    Raises
-    ------
-    ImportError
-        If cvxpy or Clarabel is not installed.
-    BadInput
-        For what is no list of constraints, or no expression; for one that is not convex, with cvxpy's reason; for
-        constraints that no weights satisfy, with the fewest that contradict each other; and for a penalty without a
-        lower bound, or one below 0.
-
-    Examples
-    --------
-    >>> region = Convex(2, constraints=lambda w: [w["title"] >= w["body"]], names=["title", "body"])
-    >>> region.constraints
-    ("w['body'] <= w['title']",)
-    >>> solution = region.solve(np.array([[0.0, 1.0]]), np.array([1.0]), 10.0)
-    >>> solution.w.round(6), round(solution.lower, 6)
-    (array([1., 1.]), 1.0)
+    Both are functions of the cvxpy variable ``w``; ``w["title"]`` is the weight of the feature ``title`` of ``names``.
     """
+
+    # a penalty of the user's own (``may_be_sparse``), such as L1, has zero weights at its optimum; ``signs`` hold
+    # exactly; ``column_numbers`` are labels of columns that are other numbers than their positions: w[3] is refused
+    # then
 
     def __init__(
         self,
@@ -159,23 +123,7 @@ class Convex:
         return worst
 
     def solve(self, joint: Float, loss: Float, C: float) -> Master:
-        """Minimise ``penalty + C max(0, max_k loss_k - joint_k . w)`` under the constraints.
-
-        Parameters
-        ----------
-        joint : array of shape (n, n_features)
-        loss : array of shape (n,)
-        C : float
-
-        Returns
-        -------
-        Master
-
-        Raises
-        ------
-        RuntimeError
-            If Clarabel returns no solution.
-        """
+        """Minimise ``penalty + C max(0, max_k loss_k - joint_k . w)`` under the constraints."""
         n, size = joint.shape[0], self._q.shape[0]
         rows = np.zeros((n + 1, size + 1))
         rows[:n, self._own] = -joint
@@ -380,11 +328,9 @@ class Convex:
             )
 
     def _inside(self) -> tuple[Float, float]:
-        """Return weights as far inside the linear inequalities as one unit where there are such, and how far.
-
-        They are to be near zero, too, which may outweigh being inside where only large weights are: it then counts
-        less. Without a point inside, the depth is 0.
-        """
+        """Return weights as far inside the linear inequalities as one unit where there are such, and how far."""
+        # they are to be near zero, too, which may outweigh being inside where only large weights are: it then counts
+        # less
         import clarabel
 
         size = self._q.shape[0]

@@ -1,4 +1,4 @@
-"""The small dual and its constrained variant by cvxpy with Clarabel, the reference for our own solver."""
+"""The small dual by cvxpy with Clarabel, the reference for our own solver."""
 
 from __future__ import annotations
 
@@ -7,36 +7,16 @@ from typing import Any
 import numpy as np
 
 from structsvm.protocols import Float, Int, QPResult
-from structsvm.qp.cone import ConeResult, certify_cone, project
 from structsvm.qp.dual import certify, check, feasible
 
-__all__ = ["require", "solve", "solve_cone"]
+__all__ = ["require", "solve"]
 
 
 def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
 ) -> QPResult:
-    """Maximise ``loss . alpha - 1/2 alpha' gram alpha`` over capped simplices with an interior-point method.
-
-    Parameters and result are those of :func:`structsvm.qp.active_set.solve`. The variables are scaled by the
-    largest cap before the call. An interior-point solution is made feasible, and certified by the same gap.
-    ``alpha0`` is checked but not used, as the method has no warm start.
-
-    Raises
-    ------
-    ImportError
-        If cvxpy or Clarabel is not installed.
-    ValueError
-        As in :func:`structsvm.qp.active_set.solve`.
-    RuntimeError
-        If Clarabel returns no solution.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round(solve(np.eye(2), np.array([1.0, 0.5]), np.zeros(2, dtype=int), np.array([1.0])).value, 6)
-    0.5625
-    """
+    """Maximise as :func:`structsvm.qp.active_set.solve` does, with an interior-point method that has no warm start."""
+    # variables are scaled by the largest cap before the call; the solution is made feasible, and certified by its gap
     cp = require()
     gram, loss, group, cap = check(gram, loss, group, cap)
     feasible(alpha0, group, cap)
@@ -54,77 +34,13 @@ def solve(
     rise = loss @ beta
     if positive.any():
         rise = rise - 0.5 * cp.sum_squares(factor @ beta)
-    _run(cp, cp.Problem(cp.Maximize(rise), [members @ beta <= cap / scale]), tol)
-    return certify(gram, loss, group, cap, feasible(scale * beta.value, group, cap))
-
-
-def solve_cone(
-    joint: Float,
-    loss: Float,
-    C: float,
-    cone: Float,
-    alpha0: Float | None = None,
-    *,
-    tol: float = 1e-10,
-) -> ConeResult:
-    """Solve the one-slack problem over the planes ``(joint, loss)`` with weights in a cone.
-
-    It solves the primal ``min 1/2 ||w||^2 + C max(0, max_k loss_k - joint_k . w)`` and reads ``alpha`` off its
-    multipliers; ``w`` is then the projection of ``joint' alpha`` on the cone, and ``value`` the exact dual
-    value ``loss . alpha - 1/2 ||w||^2`` of that feasible ``alpha``: weak duality holds whatever the error of Clarabel.
-
-    Parameters
-    ----------
-    joint : array of shape (n, n_features)
-    loss : array of shape (n,)
-    C : float
-    cone : array of shape (n_features,) or (n_constraints, n_features)
-        As in :func:`structsvm.qp.cone.solve_cone`; rows need not be independent.
-    alpha0 : ignored
-        The method has no warm start.
-    tol : float
-        Accuracy requested from Clarabel.
-
-    Returns
-    -------
-    ConeResult
-
-    Raises
-    ------
-    ImportError, RuntimeError
-        As in :func:`solve`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> result = solve_cone(np.array([[1.0, -1.0]]), np.array([1.0]), 10.0, np.array([0.0, 1.0]))
-    >>> result.w.round(5).tolist(), round(result.value, 5)
-    ([1.0, 0.0], 0.5)
-    """
-    cp = require()
-    joint, loss = np.asarray(joint, dtype=np.float64), np.asarray(loss, dtype=np.float64)
-    signs_or_rows = cone = np.asarray(cone, dtype=np.float64)
-    n, m = joint.shape
-    if n == 0:
-        return ConeResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
-    w, slack = cp.Variable(m), cp.Variable(nonneg=True)
-    margins = slack >= loss - joint @ w
-    if cone.ndim == 1:
-        cone = np.diag(cone)[cone != 0]
-    rules = [cone @ w >= 0] if len(cone) else []
-    _run(cp, cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), [margins, *rules]), tol)
-    one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
-    alpha = feasible(C * np.atleast_1d(margins.dual_value), one, cap)
-    return certify_cone(joint, loss, C, alpha, project(joint.T @ alpha, signs_or_rows))
-
-
-def _run(cp: Any, problem: Any, tol: float) -> None:
-    accuracy = max(tol, 1e-12)
+    problem, accuracy = cp.Problem(cp.Maximize(rise), [members @ beta <= cap / scale]), max(tol, 1e-12)
     problem.solve(
         solver=cp.CLARABEL, tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500
     )
-    if any(variable.value is None for variable in problem.variables()):
+    if beta.value is None:
         raise RuntimeError(f"qp: Clarabel found no solution (status {problem.status!r}); try qp='active_set'")
+    return certify(gram, loss, group, cap, feasible(scale * beta.value, group, cap))
 
 
 def require() -> Any:

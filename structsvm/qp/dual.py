@@ -41,10 +41,7 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
 
 
 def refuse(gram: Float, loss: Float) -> None:
-    """Raise ValueError if an entry is not finite.
-
-    An entry off the diagonal that no step touches may go unnoticed.
-    """
+    """Raise ValueError if an entry is not finite; one off the diagonal that no step touches may go unnoticed."""
     for name, array in (("gram", gram), ("loss", loss)):
         bad = np.argwhere(~np.isfinite(array))
         if bad.size:

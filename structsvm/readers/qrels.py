@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -27,9 +28,11 @@ from structsvm.readers.trec import (
     repeated,
     strings,
 )
+from structsvm.readers.trec_frames import DOCUMENTS, TOPICS, column_of, frame_of, nested_dict, rows_of_dict
 
 __all__ = ["Qrels", "read_qrels", "write_qrels"]
 
+_GRADES = ("grade", "label", "relevance", "rel")
 _GRAMMAR = "<topic> <iteration> <docid> <grade>"
 _COLUMNS = Columns(_GRAMMAR, 4, (0, 2), 3, whole=True)
 _SUBTOPIC_COLUMNS = Columns(_GRAMMAR, 4, (0, 1, 2), 3, whole=True)
@@ -104,6 +107,69 @@ class Qrels:
         if repeat is not None:
             raise repeated(repeat, "the higher grade")
         return qrels
+
+    @classmethod
+    def from_frame(
+        cls, frame: Any, *, topic: str | None = None, docid: str | None = None, grade: str | None = None
+    ) -> Qrels:
+        """Return the judgments in a pandas or polars frame with a row for each document of a topic.
+
+        Parameters
+        ----------
+        frame : pandas or polars DataFrame
+        topic, docid, grade : str, optional
+            Names of the columns; by default the one that is there of those in use: "topic", "qid", "query_id" or
+            "q_id"; "docid", "docno" or "doc_id"; "grade", "label", "relevance" or "rel".
+
+        Returns
+        -------
+        Qrels
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"qid": [7, 7], "docno": ["a", "b"], "label": [1, 0]})
+        >>> Qrels.from_frame(frame).to_dict()
+        {'7': {'a': 1, 'b': 0}}
+        """
+        columns = (
+            column_of(frame, "topic", topic, TOPICS), column_of(frame, "docid", docid, DOCUMENTS),
+            column_of(frame, "grade", grade, _GRADES),
+        )  # fmt: skip
+        return cls.from_arrays(*columns)
+
+    @classmethod
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> Qrels:
+        """Return the judgments in ``{topic: {document: grade}}``, the form of pytrec_eval and ranx.
+
+        Examples
+        --------
+        >>> Qrels.from_dict({"7": {"a": 1, "b": 0}}).n_rows
+        2
+        """
+        return cls.from_arrays(*rows_of_dict(nested))
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with the columns ``topic``, ``docid``, ``grade`` and ``subtopic`` if there are some.
+
+        Examples
+        --------
+        >>> Qrels.from_dict({"7": {"a": 1}}).to_frame().to_dict("list")
+        {'topic': ['7'], 'docid': ['a'], 'grade': [1]}
+        """
+        return frame_of(
+            self, grade=self.grades, **({} if self.subtopic is None else {"subtopic": self.subtopic})
+        )
+
+    def to_dict(self) -> dict[str, dict[str, int]]:
+        """Return ``{topic: {document: grade}}``; of subtopics the last.
+
+        Examples
+        --------
+        >>> Qrels.from_dict({"7": {"a": 1}}).to_dict()
+        {'7': {'a': 1}}
+        """
+        return nested_dict(self, self.grades)
 
     @property
     def n_topics(self) -> int:

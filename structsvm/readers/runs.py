@@ -6,6 +6,7 @@ trec_eval (which compares scores as float32; here they keep their precision).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -30,9 +31,11 @@ from structsvm.readers.trec import (
     refuse_repeat,
     repeated,
 )
+from structsvm.readers.trec_frames import DOCUMENTS, TOPICS, column_of, frame_of, nested_dict, rows_of_dict
 
 __all__ = ["Run", "read_run", "write_run"]
 
+_SCORES = ("score",)
 _COLUMNS = Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
 
 
@@ -109,6 +112,74 @@ class Run:
             raise repeated(repeat, "the higher score")
         return run
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        topic: str | None = None,
+        docid: str | None = None,
+        score: str | None = None,
+        tag: str = "structsvm",
+    ) -> Run:
+        """Return the run in a pandas or polars frame with a row for each document of a topic.
+
+        Parameters
+        ----------
+        frame : pandas or polars DataFrame
+        topic, docid, score : str, optional
+            Names of the columns; by default the one that is there of those in use: "topic", "qid", "query_id" or
+            "q_id"; "docid", "docno" or "doc_id"; "score".
+        tag : str
+
+        Returns
+        -------
+        Run
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"qid": [7, 7], "docno": ["a", "b"], "score": [0.5, 0.9]})
+        >>> Run.from_frame(frame).to_dict()
+        {'7': {'b': 0.9, 'a': 0.5}}
+        """
+        columns = (
+            column_of(frame, "topic", topic, TOPICS), column_of(frame, "docid", docid, DOCUMENTS),
+            column_of(frame, "score", score, _SCORES),
+        )  # fmt: skip
+        return cls.from_arrays(*columns, tag=tag)
+
+    @classmethod
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> Run:
+        """Return the run in ``{topic: {document: score}}``, the form of pytrec_eval and ranx.
+
+        Examples
+        --------
+        >>> Run.from_dict({"7": {"a": 0.5, "b": 0.9}}).n_rows
+        2
+        """
+        return cls.from_arrays(*rows_of_dict(nested), tag=tag)
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with the columns ``topic``, ``docid``, ``score`` and ``rank``.
+
+        Examples
+        --------
+        >>> Run.from_dict({"7": {"a": 0.5}}).to_frame().to_dict("list")
+        {'topic': ['7'], 'docid': ['a'], 'score': [0.5], 'rank': [1]}
+        """
+        return frame_of(self, score=self.scores, rank=_ranks(self.offsets))
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return ``{topic: {document: score}}``, best first.
+
+        Examples
+        --------
+        >>> Run.from_dict({"7": {"a": 0.5}}).to_dict()
+        {'7': {'a': 0.5}}
+        """
+        return nested_dict(self, self.scores)
+
     @property
     def n_topics(self) -> int:
         return int(self.topics.shape[0])
@@ -127,6 +198,11 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({self.tag!r}: {self.n_topics} topics, {self.n_rows} rows)"
+
+
+def _ranks(offsets: Int) -> Int:
+    lengths = np.diff(offsets)
+    return np.arange(1, int(offsets[-1]) + 1) - np.repeat(offsets[:-1], lengths)
 
 
 def read_run(

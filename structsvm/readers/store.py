@@ -117,7 +117,7 @@ def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryD
             )
 
 
-def _data(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> QueryData:
+def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData:
     """Return the arrays that ``meta`` describes, checked, as data."""
     shape, specs = _stated(path, meta)
     for name, array in arrays.items():
@@ -141,8 +141,9 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
     except BadInput as error:
         raise _damaged(path, error.fault) from None
     names = arrays.get("feature_names")
+    y: Any = arrays.get("y")
     return QueryData(
-        X, arrays.get("y"), offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"),
+        X, y, offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"),
         None if names is None else tuple(names.tolist()),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 __all__ = [
     "COLOURS", "DASHES", "Bars", "Differences", "Lines", "Series", "against_C", "differences", "feature_names", "gap",
-    "line_style", "precision_recall", "regret", "right_answers", "step_functions", "weights",
+    "line_style", "precision_recall", "regret", "right_answers", "step_functions", "weight_names", "weights",
 ]  # fmt: skip
 
 COLOURS = {
@@ -108,6 +108,13 @@ def weights(coef: ArrayLike, names: Sequence[str], *, top: int) -> Bars:
 def feature_names(names: Iterable[object] | None, n_features: int) -> list[str]:
     """Names of features; numbers from 1 where there are none."""
     return [f"feature {j + 1}" for j in range(n_features)] if names is None else [str(name) for name in names]
+
+
+def weight_names(model: Any) -> list[str]:
+    """Names of the weights of a fitted model: its features, or the leaves and bins of its trees."""
+    if hasattr(model, "leaves_"):
+        return [str(name) for name in model.leaves_.get_feature_names_out()]
+    return feature_names(getattr(model, "feature_names_in_", None), np.size(model.coef_))
 
 
 def gap(

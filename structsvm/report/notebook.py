@@ -13,7 +13,7 @@ import numpy as np
 from structsvm.report import charts, figures
 from structsvm.report.html import Column, bar_list, draw, p_value, paragraph, style_in, table
 
-__all__ = ["analysis", "evaluation", "fit", "importances", "model", "simulation"]
+__all__ = ["analysis", "evaluation", "fit", "importances", "model", "run_table", "simulation"]
 
 
 def _box(*pieces: str) -> str:
@@ -27,8 +27,7 @@ def fit(result: Any) -> str:
 
 def model(estimator: Any, *, top: int = 12) -> str:
     """The largest weights by name, and the certificate."""
-    names = figures.feature_names(getattr(estimator, "feature_names_in_", None), np.size(estimator.coef_))
-    pieces = [draw(figures.weights(estimator.coef_, names, top=top))]
+    pieces = [draw(figures.weights(estimator.coef_, figures.weight_names(estimator), top=top))]
     certificate = getattr(estimator, "fit_", None)
     if certificate is not None:
         pieces.append(paragraph(repr(certificate)))
@@ -74,3 +73,11 @@ def importances(result: Any, *, top: int = 20) -> str:
     return _box(
         bar_list([result.names[j] for j in order], [float(result.mean[j]) for j in order], caption=caption)
     )
+
+
+def run_table(result: Any) -> str:
+    """Means of runs, the best of each measure bold, and what differs from the baseline."""
+    columns = [Column("run"), *(Column(measure, True) for measure in result.measures)]
+    rows = [[name, *cells] for name, cells in result._cells("{}", "†")]
+    caption = f"means over {len(next(iter(result.results.values())).query_ids)} topics"
+    return _box(table(columns, rows, caption=caption), *(paragraph(note) for note in result._note("")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import dot, norm
 from structsvm.protocols import Callback, Float, Progress
+from structsvm.queries import stacklevel_of_user
 from structsvm.trainers.rows import rows_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ __all__ = [
     "check_bounds",
     "judge",
     "relative_gap",
-    "users_stacklevel",
     "watched",
 ]
 
@@ -106,40 +105,14 @@ class NothingLearnedWarning(UserWarning):
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """``(primal - dual) / max(primal, tiny)``, zero when both vanish.
-
-    Bounds that are the other way round count as equal: :func:`check_bounds` has refused what is not rounding.
-
-    Examples
-    --------
-    >>> relative_gap(2.0, 1.0), relative_gap(0.0, 0.0)
-    (0.5, 0.0)
-    """
+    """Return ``(primal - dual) / max(primal, tiny)``; 0 for bounds that are equal, or crossed by rounding."""
     return max(0.0, primal - dual) / max(primal, _TINY) if primal > dual else 0.0
 
 
 def check_bounds(primal: float, dual: float, scale: float, *, rounding: float = _ROUNDING) -> None:
-    """Refuse a lower bound above an upper one, by more than rounding: there is no optimum between them.
+    """Raise CertificateError for a lower bound above an upper one, by more than rounding: no optimum is between them.
 
-    Parameters
-    ----------
-    primal, dual : float
-        Upper and lower bound.
-    scale : float
-        Size of the numbers that were subtracted from each other to get them.
-    rounding : float
-        Relative to ``dual``.
-
-    Raises
-    ------
-    CertificateError
-
-    Examples
-    --------
-    >>> check_bounds(1.0, 1.0 + 1e-12, 1.0)
-    >>> check_bounds(0.5, 1.0, 1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
-    Traceback (most recent call last):
-    CertificateError: certificate: expected the primal value to be at least the dual one, got 0.5 below 1
+    ``scale`` is the size of the numbers from whose differences the bounds came; ``rounding`` is relative to ``dual``.
     """
     if dual > primal + rounding * abs(dual) + _CANCELLED * scale:
         raise CertificateError(
@@ -222,7 +195,7 @@ class Fit:
     at_zero: float | None = field(repr=False, default=None, metadata={"saved": False})
 
     def gain_bound(self, columns: Any) -> float:
-        """Return how much lower the optimum may be, at most, once these columns are added to the features.
+        """Return how much lower the optimum may be, at most, once these columns of the same rows are features, too.
 
         With the dual point ``g``, of value ``dual`` for the present features, and the new columns ``Z``, the same point
         is feasible for both together and has the value ``dual - 1/2 ||Z' g||^2``: the new optimum is not below that,
@@ -231,17 +204,6 @@ class Fit:
         Parameters
         ----------
         columns : ndarray or CSR matrix, shape (n_rows, n_columns), or CompiledRows
-            Of the rows trained on, in their order.
-
-        Returns
-        -------
-        float
-            ``primal - dual + 1/2 ||Z' g||^2``.
-
-        Raises
-        ------
-        ValueError
-            Where ``dual_rows`` are not known, and for another number of rows.
 
         Examples
         --------
@@ -285,24 +247,9 @@ class Fit:
 
 
 class Recorder:
-    """Keeps the best bounds met so far, their history, and the clock; every trainer reports through one.
+    """The best bounds met so far, their history, and the clock; every trainer reports through one."""
 
-    Parameters
-    ----------
-    C, tol : float
-        Trade-off, and relative duality gap to reach.
-    n_features : int
-        Length of the weights.
-    callback : callable, optional
-        Told a :class:`~structsvm.protocols.Progress` after each pass; truthy asks to stop.
-    exact : bool, default=True
-        Whether primal values are; an estimate that a later dual value refutes is forgotten.
-
-    Raises
-    ------
-    ValueError
-        For a C that is not positive and finite.
-    """
+    # with ``exact`` False primal values are estimates: one that a later dual value refutes is forgotten
 
     def __init__(
         self, C: float, tol: float, n_features: int, callback: Callback | None = None, *, exact: bool = True
@@ -341,10 +288,7 @@ class Recorder:
             self.primal = np.inf
 
     def upper(self, primal: float, w: Float) -> None:
-        """Offer a primal value and the weights that attain it.
-
-        CertificateError if it is exact and below the dual one, ValueError if it is not a number.
-        """
+        """Offer a primal value and the weights that attain it."""
         if np.isnan(primal):
             raise BadInput(
                 "problem", "expected finite features and losses, got an objective that is not a number"
@@ -392,7 +336,7 @@ class Recorder:
                 f"{solver} {ended} at relative duality gap {self.gap:.2e} after {self.n_passes} passes "
                 f"(tol={self.tol:g}){_loose_bound(self.history)}; {remedy}",
                 ConvergenceWarning,
-                stacklevel=users_stacklevel(),
+                stacklevel=stacklevel_of_user(),
             )
         return Fit(
             w=self.w,
@@ -425,16 +369,13 @@ def watched(
 
 
 def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> None:
-    """Warn where a converged fit is within a few ``tol`` of the objective at ``w = 0``.
-
-    The value at zero takes a pass (``problem.cut``) only where it is in doubt: the objective is 1-strongly convex, so
-    that it is no less than the dual value and half the squared length of the best weights, from which ``fit.w`` is not
-    far.
-    """
+    """Warn where a converged fit is within a few ``tol`` of the objective at ``w = 0``."""
     share = 1.0 - min(_FEW * tol, _MOST)
     if not (fit.converged and fit.certified) or fit.primal <= 0.0:
         return  # an approximate oracle may be far off at zero
-    if region is None:
+    if (
+        region is None
+    ):  # 1-strongly convex: the best weights are near fit.w, and zero costs their squared length
         length = norm(fit.w) - math.sqrt(2.0 * max(0.0, fit.primal - fit.dual))
         if fit.primal < share * (fit.dual + 0.5 * max(0.0, length) ** 2):
             return
@@ -451,22 +392,14 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
         f"{fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or a scale for the "
         "features, and check that the labels belong to the rows",
         NothingLearnedWarning,
-        stacklevel=users_stacklevel(),
+        stacklevel=stacklevel_of_user(),
     )
 
 
 def _loose_bound(history: list[Progress]) -> str:
-    """Which bound is probably the farther from the optimum: the one that moved more in the last quarter of the passes.
-
-    Where both distances were measured, and one was twice the other, that was right in 42 of 52 stopped fits; the
-    bound that had not moved for longest was the loose one in 12 of 42 only. Empty where neither moved, or there are
-    too few passes to tell.
-
-    Examples
-    --------
-    >>> _loose_bound([Progress(i, 2.0, d, 0.0, 0.0) for i, d in enumerate([0.0, 0.5, 0.7, 0.8])])
-    ', the lower bound (dual) is probably the loose one'
-    """
+    """Name the bound that is probably loose: the one that moved more in the last quarter of the passes."""
+    # Where both distances were measured, and one was twice the other, this was right in 42 of 52 stopped fits; taking
+    # the bound that had not moved for longest was right in 12 of 42.
     if len(history) < 4:
         return ""
     before, now = history[-1 - len(history) // 4], history[-1]
@@ -477,11 +410,3 @@ def _loose_bound(history: list[Progress]) -> str:
         return ""
     name = "upper bound (primal)" if fell > rose else "lower bound (dual)"
     return f", the {name} is probably the loose one"
-
-
-def users_stacklevel() -> int:
-    """The ``stacklevel`` at which the caller's warning points to the first line outside this package."""
-    level, frame = 2, sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("structsvm."):
-        level, frame = level + 1, frame.f_back
-    return level

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from structsvm.common.portable.sums import combine, dot, products
-from structsvm.protocols import Cut, Float, QPSolver, RowCut
+from structsvm.protocols import Cut, Float, QPSolver
 from structsvm.qp.cone import solve_cone
 from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
+from structsvm.trainers.passes import RowCut
 
 __all__ = ["CutPool"]
 
@@ -17,13 +18,7 @@ _IDLE = 25
 
 
 class CutPool:
-    """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C.
-
-    Parameters
-    ----------
-    n_features : int
-        Length of a joint feature vector.
-    """
+    """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C."""
 
     def __init__(self, n_features: int) -> None:
         self._joint = np.empty((16, n_features))
@@ -86,12 +81,8 @@ class CutPool:
         cone: Float | None = None,
         region: Convex | None = None,
     ) -> tuple[Float, float]:
-        """Maximise the dual over the cuts held; return ``w = G' alpha`` and its dual value.
-
-        With a cone, as :func:`structsvm.qp.cone.solve_cone` has it, ``w`` solves the problem constrained to it.
-        With a region, its penalty takes the place of ``1/2 ||w||^2``, its constraints hold, and the value is the lower
-        bound that it gives. Cuts that carried no mass for long are dropped afterwards.
-        """
+        """Maximise the dual over the cuts held; return ``w = G' alpha`` (in the cone or region) and a lower bound."""
+        # a region's penalty takes the place of 1/2 ||w||^2
         n = self._n
         if region is not None:
             solution = region.solve(self.joint, self.loss, C)

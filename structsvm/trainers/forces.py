@@ -19,7 +19,7 @@ from structsvm.common.portable.compiled import exp
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float, Int
 
-__all__ = ["BoundUtility", "Utility", "forces", "informative_queries", "swap_changes"]
+__all__ = ["BoundUtility", "Utility", "forces", "informative_queries"]
 
 Gain = Literal["exponential", "linear"]
 _KINDS = {"ndcg": 0, "map": 1, "mrr": 2, "ranknet": 3}
@@ -27,33 +27,16 @@ _KINDS = {"ndcg": 0, "map": 1, "mrr": 2, "ranknet": 3}
 
 @dataclass(frozen=True)
 class Utility:
-    """A measure of one ranking, ready for the kernels.
-
-    Attributes
-    ----------
-    kind : int
-    k : int
-        Cut-off of NDCG, -1 for none.
-    relevance : float
-        Label from which a document is relevant for AP and MRR.
-    gain : {"exponential", "linear"}
-        Of NDCG: ``2^y - 1`` or ``y``; 0 for negative labels.
-    """
+    """A measure of one ranking, ready for the kernels."""
 
     kind: int
-    k: int
-    relevance: float
-    gain: Gain
+    k: int  # cut-off of NDCG, -1 for none
+    relevance: float  # of AP and MRR
+    gain: Gain  # of NDCG; 0 for negative labels
 
     @classmethod
     def of(cls, name: str, *, relevance: float = 1.0, gain: Gain = "exponential") -> Utility:
-        """Return the utility named ``"ndcg"``, ``"ndcg@10"`` (any cut-off), ``"map"``, ``"mrr"`` or ``"ranknet"``.
-
-        Raises
-        ------
-        ValueError
-            For another name or gain.
-        """
+        """Return the utility named ``"ndcg"``, ``"ndcg@10"`` (any cut-off), ``"map"``, ``"mrr"`` or ``"ranknet"``."""
         match = (
             re.fullmatch(r"(ndcg)@([1-9][0-9]*)|(ndcg|map|mrr|ranknet)", name)
             if isinstance(name, str)
@@ -80,30 +63,7 @@ class _Labels(NamedTuple):
 
 
 class BoundUtility:
-    """A utility with the labels of grouped rows, ready to be asked for the forces in any of their queries.
-
-    Parameters
-    ----------
-    utility : Utility
-    y : ndarray of float64, shape (n_rows,)
-    offsets : ndarray of int64, shape (n_queries + 1,)
-
-    Attributes
-    ----------
-    informative : ndarray of bool, shape (n_queries,)
-        Which queries exert any force: those whose utility depends on the ranking.
-
-    Raises
-    ------
-    ValueError
-        For labels whose gains have no finite sum.
-
-    Examples
-    --------
-    >>> bound = BoundUtility(Utility.of("map"), np.array([0.0, 1.0, 1.0, 1.0]), np.array([0, 2, 4]))
-    >>> bound.informative, bound.forces(np.zeros(2), np.array([0]))[0]
-    (array([ True, False]), array([-0.25,  0.25]))
-    """
+    """A utility with the labels of grouped rows; it depends on the ranking of the ``informative`` queries."""
 
     def __init__(self, utility: Utility, y: Float, offsets: Int) -> None:
         self._labels, self.informative = _prepare(y, offsets, utility)
@@ -111,13 +71,7 @@ class BoundUtility:
         self._offsets = offsets
 
     def forces(self, scores: Float, queries: Int) -> tuple[Float, Float]:
-        """Return the force on each document of ``queries``, whose scores stand one after the other, and their utility.
-
-        Returns
-        -------
-        force : ndarray of float64, shape of ``scores``
-        value : ndarray of float64, shape of ``queries``
-        """
+        """Return the force on each document of ``queries``, whose scores are concatenated, and their utility."""
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         force, value = np.empty(scores.shape[0]), np.empty(queries.shape[0])
         ranked = _ranked(scores, np.diff(self._offsets)[queries])
@@ -128,47 +82,9 @@ class BoundUtility:
 def forces(scores: Float, y: Float, offsets: Int, utility: Utility) -> tuple[Float, Float]:
     """Return the force on each document, in the direction of higher scores, and the utility of each query.
 
-    Parameters
-    ----------
-    scores, y : ndarray of float64, shape (n_rows,)
-        Grouped by query. Equal scores rank in the order they stand.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    utility : Utility
-
-    Returns
-    -------
-    force : ndarray of float64, shape (n_rows,)
-        Sums to zero over each query.
-    value : ndarray of float64, shape (n_queries,)
-        0 where the labels leave nothing to gain. For "ranknet" the share of pairs in the right order.
-
-    Examples
-    --------
-    >>> force, value = forces(np.zeros(2), np.array([0.0, 1.0]), np.array([0, 2]), Utility.of("ranknet"))
-    >>> force, value
-    (array([-0.5,  0.5]), array([0.]))
+    Equal scores rank in the order they stand. The utility is 0 where the labels leave nothing to gain.
     """
     return BoundUtility(utility, y, offsets).forces(scores, np.arange(offsets.shape[0] - 1))
-
-
-def swap_changes(scores: Float, y: Float, utility: Utility) -> Float:
-    """Return how the utility of one query changes when two documents swap ranks, for all pairs.
-
-    Parameters
-    ----------
-    scores, y : ndarray of float64, shape (n,)
-    utility : Utility
-        For "ranknet" every change is 1 by definition.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, n)
-        Symmetric; 0 for documents of equal label.
-    """
-    labels, _ = _prepare(y, np.array([0, y.shape[0]]), utility)
-    out = np.zeros((y.shape[0], y.shape[0]))
-    _all_changes(np.argsort(-scores, kind="stable"), utility.kind, *labels, out)
-    return out
 
 
 def informative_queries(y: Float, offsets: Int, utility: Utility) -> NDArray[np.bool_]:
@@ -260,12 +176,9 @@ def _first_hits(hits, n):  # type: ignore[no-untyped-def]
 def _change(  # type: ignore[no-untyped-def]
     kind, a, b, gain_a, gain_b, hit_a, hit_b, count_a, count_b, between, discount, scale, first, second
 ):
-    """Change of the utility when the documents at the rank indices ``a < b`` swap.
-
-    ``count_a`` and ``count_b`` relevant documents stand at or above them, ``between`` sums 1/rank of those between,
-    ``discount`` is the difference of the two discounts. All numbers, as arrays would have their references counted
-    for every pair, at the price of the rest.
-    """
+    """Return the change of the utility when the documents at the rank indices ``a < b`` swap."""
+    # ``count_a`` and ``count_b`` relevant documents stand at or above them, ``between`` sums 1/rank of those between.
+    # All are numbers: references to arrays would be counted for every pair, at the price of the rest.
     if kind == 3:
         return 1.0
     if kind == 0:
@@ -351,20 +264,3 @@ def _forces(  # type: ignore[no-untyped-def]
         else:
             value[i] = _value(kind, n, gains, hits, count, discount, scale[q], first)
         start += n
-
-
-@kernel
-def _all_changes(order, kind, grade, gain, relevant, scale, discount, out):  # type: ignore[no-untyped-def]
-    n = order.shape[0]
-    grades, gains, hits = np.empty(n), np.empty(n), np.empty(n, np.bool_)
-    count, harmonic = np.empty(n + 1), np.empty(n + 1)
-    _by_rank(order, 0, grade, gain, relevant, grades, gains, hits, count, harmonic)
-    first, second = _first_hits(hits, n)
-    for a in range(n):
-        for b in range(a + 1, n):
-            if grades[a] != grades[b]:
-                change = _change(
-                    kind, a, b, gains[a], gains[b], hits[a], hits[b], count[a + 1], count[b + 1],
-                    harmonic[b] - harmonic[a + 1], discount[a] - discount[b], scale[0], first, second,
-                )  # fmt: skip
-                out[order[a], order[b]] = out[order[b], order[a]] = change

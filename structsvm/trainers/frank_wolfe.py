@@ -1,4 +1,21 @@
-"""Block-coordinate Frank-Wolfe with cached planes, for few passes over many queries (Lacoste-Julien et al. 2013)."""
+"""Block-coordinate Frank-Wolfe with cached planes, for few passes over many queries (Lacoste-Julien et al. 2013).
+
+There are two kinds of pass. A *descent* visits the queries in order: it finds the most violated outputs of a few
+queries, adds their planes to the caches, and moves the dual mass of each query between its planes by exact line search
+(pairwise steps, so that mass can leave a bad plane). A *certificate* is at a fixed ``w``: it gives the exact primal
+value and, as its planes together are a dual point too, an exact line search between that point and the current one.
+
+The point to certify after a descent is the average of its iterates, which scatter around the optimum. Its direction
+converges long before its length, so the length is set by the slope on a sample of the queries. From 10^4 queries on,
+one descent and one certificate then mostly suffice. When the gap is within three times ``tol``, a second certificate
+half-way to the dual's own ``w`` follows (the errors of the two have opposite signs). Between passes, mass moves among
+cached planes in sweeps, without touching the data.
+
+If that does not suffice, the problem over the cached planes is solved instead, by :mod:`~.smoothed_planes`; descents
+end, and each further pass is a certificate at the best point of the segment from the best weights so far to the
+solution. Passes then hardly depend on C. The rule is fixed (:func:`pays` and the constants below). If not even three
+planes per query fit in memory, planes are kept as coefficients of rows (:mod:`~.row_planes`), without this method.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +27,22 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot, norm, products, squared_distance
-from structsvm.protocols import Callback, Cut, Float, Int, Problem, RowProblem
+from structsvm.protocols import Callback, Cut, Float, Int, Problem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
-from structsvm.trainers.passes import sample, sweep
+from structsvm.trainers.passes import RankingProblem, sample, sweep
 from structsvm.trainers.plane_cache import insert
-from structsvm.trainers.row_planes import RowDual, best_step, mix, rows_cache_size
-from structsvm.trainers.segment_search import between
+from structsvm.trainers.row_planes import (
+    _AHEAD,
+    _CHUNKS_PER_STEP,
+    _MEMORY,
+    _ROUNDING,
+    RowDual,
+    best_step,
+    mix,
+    rows_cache_size,
+)
+from structsvm.trainers.segment_search import FEWEST, best_length, between
 from structsvm.trainers.smoothed_planes import Planes, minimise
 
 __all__ = ["BlockDual", "PlaneKind", "cache_size", "dual_of", "frank_wolfe", "pays"]
@@ -24,26 +50,12 @@ __all__ = ["BlockDual", "PlaneKind", "cache_size", "dual_of", "frank_wolfe", "pa
 PlaneKind = Literal["auto", "rows"]
 """How frank_wolfe keeps planes: as vectors where these fit in memory, or always as row coefficients."""
 
-_AHEAD = 4
-"""Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
-not depend on n_jobs."""
-
-_CHUNKS_PER_STEP = 4
-"""Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
-
-_FEWEST = 1024
-"""With at least this many queries the length of ``w`` is set by a sample, which is then at most a quarter of them."""
-
-_LARGEST_FACTOR = 3.0
-"""Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
-as its end."""
-
 _FAR = 0.01
 """Relative gap at a certificate above which the problem over the cached planes is solved. Below, a further descent or
 the certificate half-way mostly ends the fit."""
 
 _FAR_OF_FEW = 0.25
-"""The same with fewer than ``_FEWEST`` queries, where passes are cheap in comparison."""
+"""The same with fewer than ``FEWEST`` queries, where passes are cheap in comparison."""
 
 _PATIENCE = 40
 """Passes after which the problem over the cached planes is solved where it would not pay from the start: by then
@@ -54,7 +66,7 @@ _WIDEST = 4
 many and dear."""
 
 _FIRST = 0.7
-"""Share of C for which the first descent over at least ``_FEWEST`` queries is made. At C itself its first queries take
+"""Share of C for which the first descent over at least ``FEWEST`` queries is made. At C itself its first queries take
 steps that are too long, as no other query has made one, and later ones have to take them back."""
 
 _LITTLE = 0.5
@@ -73,17 +85,11 @@ steps at each C are stiff."""
 _SOLVED = 0.02
 """Tolerance of the problem over the cached planes, as a share of the gap."""
 
-_ROUNDING = 8 * np.finfo(float).eps
-"""Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
-
 _NO_LOSS, _NO_PLANES = np.empty(0), np.empty((0, 0))
 """What a sweep over the cached planes alone finds."""
 
 _SMALL = 1 << 26
 """Bytes up to which each query may keep 32 cached planes."""
-
-_MEMORY = 1 << 28
-"""Bytes that cached planes may use whatever the size of the data (see :func:`cache_size`)."""
 
 
 def frank_wolfe(
@@ -99,79 +105,7 @@ def frank_wolfe(
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` by updating the dual one query at a time.
 
-    There are two kinds of pass. A *descent* pass visits the queries in order: it finds the most violated outputs of a
-    few queries, adds their planes to the caches, and moves the dual mass of each query between its planes by exact line
-    search (pairwise steps, so that mass can leave a bad plane). A *certificate* pass is at a fixed ``w``: it gives the
-    exact primal value and, as its planes together are a dual point too, an exact line search between that point and the
-    current one. Near the optimum the full step is taken; the gap is then half the squared gradient norm.
-
-    The point to certify after a descent is the average of its iterates, which scatter around the optimum. Its direction
-    converges long before its length, so the length is set by the slope on a sample of the queries. From 10^4 queries
-    on, one descent and one certificate then mostly suffice. When the gap is within three times ``tol``, a second
-    certificate half-way to the dual's own ``w`` follows (the errors of the two have opposite signs), at half the price
-    of another pair of passes. Between passes, mass moves among cached planes without touching the data, in sweeps over
-    the queries.
-
-    If that does not suffice, the problem over the cached planes is solved instead, by the Newton method of
-    :mod:`~structsvm.trainers.smoothed_planes`; descents end, and each further pass is a certificate at the best point
-    of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
-    at least a hundred queries and twice as many as features (:func:`pays`), and a relative gap above .01 at a
-    certificate (with fewer than 1,024 queries .25), or above half of what it was at the last, or 20 sweeps that do not
-    solve the problem over the planes. With fewer queries than that, 40 passes must have been made; with more than four
-    features per query it is never done.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to minimise.
-    C : float
-        Trade-off, > 0.
-    tol : float, default=1e-3
-        Relative duality gap to stop at.
-    max_passes : int, default=1000
-        Largest number of passes over the data, of both kinds; an approximate oracle may take one more, to measure the
-        weights. Samples of the queries are not counted.
-    dual : BlockDual or RowDual, optional
-        Planes and dual point of a fit on the same problem for another C, changed in place. The objective of the weights
-        of that fit is known without a pass. If that fit took Newton steps, so does this one before its first pass; the
-        dual value may even prove that these weights are good enough for this C, without any pass.
-    cone : ndarray, shape (n_features,), optional
-        The sign of each weight: 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free). A ``dual`` has its own.
-    w0 : ndarray, shape (n_features,), optional
-        A guess of the optimum. It is measured first, unless Newton's method on the planes of ``dual`` gives a point.
-        Without either, training starts with a descent from zero.
-    callback : callable, optional
-        Called with the bounds after each pass; a truthy return value stops training.
-
-    Returns
-    -------
-    Fit
-
-    Raises
-    ------
-    ValueError
-        For a C that is not positive and finite, or if not even three planes per query fit in memory.
-
-    Warns
-    -----
-    ConvergenceWarning
-        When ``max_passes`` ended the run above ``tol``.
-
-    Notes
-    -----
-    A pass reads the data once and calls the oracle once per query. The caches hold :func:`cache_size` planes per query,
-    in at most 256 MiB or half the size of the data, whichever is larger. If
-    not even three planes fit, they are kept as coefficients of the rows (:mod:`~structsvm.trainers.row_planes`); a
-    certificate then takes one and a half reads, and Newton's method is not used.
-
-    Examples
-    --------
-    >>> from structsvm.oracles.average_precision import AveragePrecision
-    >>> from structsvm.trainers.passes import RankingProblem
-    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> fit = frank_wolfe(RankingProblem(X, offsets, AveragePrecision().bind(y, offsets)), C=1.0, tol=1e-6)
-    >>> round(fit.primal, 6), round(fit.dual, 6)
-    (0.03125, 0.03125)
+    ``dual`` continues a fit of the same problem for another C, ``w0`` is a guess of the optimum; see the module.
     """
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     state: Any = dual_of(problem, C, cone=cone) if dual is None else dual
@@ -205,7 +139,7 @@ def frank_wolfe(
         if candidate is None and record.n_passes == max_passes - 1:
             candidate = state.w.copy()  # no pass is left to measure the result of a descent
         if candidate is None:
-            shorter = problem.n_queries >= _FEWEST and state.solves and state.empty
+            shorter = problem.n_queries >= FEWEST and state.solves and state.empty
             candidate = _first_descent(problem, state) if shorter else state.descend(problem)
             if averaging and rescaling:
                 candidate *= _best_factor(problem, C, candidate)
@@ -224,8 +158,7 @@ def frank_wolfe(
         record.upper(primal, candidate)
         record.lower(state.value)
         gap = record.gap
-        started = not newton
-        far_gap = _FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW
+        far_gap = _FAR if problem.n_queries >= FEWEST else _FAR_OF_FEW
         late = record.n_passes >= _PATIENCE and problem.n_features <= _WIDEST * problem.n_queries
         hard = gap > min(far_gap, _LITTLE * last) if pays(problem) else late
         newton = newton or (state.solves and hard and not halfway)
@@ -242,10 +175,6 @@ def frank_wolfe(
         record.passed()
         if newton and not record.done:
             candidate = between(problem, C, state.planes, record.w, centre)
-            if started:  # the first length may have been off by more than a sample is trusted to correct
-                shorter = between(problem, C, state.planes, record.w, np.zeros_like(centre))
-                if 0 < norm(shorter) < norm(record.w) / _LARGEST_FACTOR:
-                    candidate = shorter
         else:
             halfway = not halfway and record.gap <= 3 * tol
             candidate = 0.5 * (candidate + state.w) if halfway else None
@@ -272,39 +201,24 @@ def frank_wolfe(
 def dual_of(
     problem: Problem, C: float, planes: PlaneKind = "auto", *, cone: Float | None = None
 ) -> BlockDual | RowDual:
-    """Return a dual point without mass: planes as vectors where they fit in memory, else as row coefficients.
-
-    With signs of the weights (``cone``), planes are vectors.
-
-    Raises
-    ------
-    ValueError
-        Where neither fits, and for planes of rows of a problem without rows.
-    """
-    if planes == "rows" and not hasattr(problem, "row_cuts"):
+    """Return a dual point without mass: planes as vectors where they fit in memory or there are signs, else as rows."""
+    if planes == "rows" and not isinstance(problem, RankingProblem):
         raise BadInput("planes", "expected 'vectors' or 'auto' for a problem without rows", value=planes)
     by_rows = planes == "rows" or (cache_size(problem) is None and rows_cache_size(problem) is not None)
     if by_rows and cone is None:
-        return RowDual(cast(RowProblem, problem), C)
+        return RowDual(cast(RankingProblem, problem), C)
     return BlockDual(problem, C, cone=cone)
 
 
 def pays(problem: Problem) -> bool:
-    """Return whether Newton's method over the cached planes may replace sweeps, by a rule on sizes.
-
-    Below a hundred queries, or with fewer queries than twice the features, its many products with the planes cost
-    more than the passes that it saves.
-    """
+    """Return whether Newton's method over the cached planes may replace sweeps, by a rule on sizes."""
+    # below, its many products with the planes cost more than the passes that it saves
     return problem.n_queries >= max(100, 2 * problem.n_features)
 
 
 def cache_size(problem: Problem) -> int | None:
-    """Return the planes a query may keep: 32 if small, else up to ten; None if not even three fit.
-
-    Three are needed: two to mix and a new one.
-
-    Few queries need many planes each at large C; many queries have mass on few each.
-    """
+    """Return the planes a query may keep: 32 if small, else up to ten; None if not three fit (to mix two and add)."""
+    # few queries need many planes each at large C; many queries have mass on few each
     width = problem.n_queries * problem.n_features if problem.support is None else int(problem.support[0][-1])
     plane = 8 * max(1, width)
     if 32 * plane <= _SMALL:
@@ -323,14 +237,10 @@ def _first_descent(problem: Problem, state: BlockDual) -> Float:
 
 
 def _best_factor(problem: Problem, C: float, w: Float) -> float:
-    """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if it cannot tell.
-
-    It cannot tell if there are too few queries, if those of the sample have no weight, or if they require another order
-    of magnitude than all queries before them, as in sorted or periodic data, where they may be unlike the others.
-
-    It reads the sample up to three times: a tenth of a pass at 10^4 queries and more, less than half a pass below.
-    """
-    if problem.n_queries < _FEWEST or not w.any():
+    """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if it cannot tell."""
+    # It cannot tell with few queries, without weight in the sample, or where the sample wants another order of
+    # magnitude than all queries did, as in sorted or periodic data.
+    if problem.n_queries < FEWEST or not w.any():
         return 1.0
     square = dot(w, w)
 
@@ -342,20 +252,7 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
             gain += dot(weights, products(joint, w))
         return factor * square - C * gain / share if share > 0 else 0.0
 
-    # secant steps: the slope grows with the factor
-    before, value = 1.0, slope(1.0)
-    if value == 0.0:
-        return 1.0
-    factor = 0.9 if value > 0 else 1.1
-    for _ in range(2):
-        now = slope(factor)
-        if now == value:
-            break
-        secant = factor - now * (factor - before) / (now - value)
-        before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
-        if abs(factor - before) < 0.005:
-            break
-    return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
+    return best_length(slope)
 
 
 def _root(slope: Callable[[float], float]) -> float:
@@ -370,13 +267,12 @@ def _root(slope: Callable[[float], float]) -> float:
 
 
 class BlockDual:
-    """The dual point: cached planes ``(loss, joint)`` of each query with their mass ``alpha``, and ``w``.
+    """The dual point: cached planes ``(loss, joint)`` of each query with their mass ``alpha``, and ``w``."""
 
-    The remaining mass of a query's cap is on its zero plane, which needs no storage. With signs given for the weights,
-    ``w`` is the projection of the planes' weighted sum, and the dual value has its square: its derivative by a mass
-    is still the violation at ``w``. A fixed ``anchor`` is added to the sum: zero, unless these queries are a part of a
-    larger problem (:meth:`place`).
-    """
+    # The remaining mass of a query's cap is on its zero plane, which needs no storage. With signs ``w`` is the
+    # projection of the planes' weighted sum, and the derivative of the dual value by a mass is still the violation at
+    # ``w``. The fixed ``anchor`` in the sum is zero unless these queries are a part of a larger problem
+    # (:meth:`place`).
 
     solves = True
     """Whether the problem over the cached planes can be solved without reading the data."""
@@ -525,10 +421,8 @@ class BlockDual:
         return slack, gain, joint_found
 
     def solve(self, w: Float, primal: float, tol: float, n_jobs: int = 1) -> Float:
-        """Solve the problem over the cached planes by Newton's method from ``w``; return where to add planes next.
-
-        It stops as soon as the dual value is within ``tol`` of ``primal``.
-        """
+        """Solve the problem over the cached planes by Newton's method from ``w``; return where to add planes next."""
+        # stops as soon as the dual value is within ``tol`` of ``primal``
         missing = primal - self.value
         found = minimise(
             self.planes,
@@ -608,10 +502,8 @@ def _shift(w, total, low, high, plane, mass):  # type: ignore[no-untyped-def]
 
 @kernel
 def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
-    """Make pairwise steps of one query: mass goes from its least to its most violated plane.
-
-    Plane number ``n`` is the zero plane. Return the block gap before the first step.
-    """
+    """Move mass of one query from its least to its most violated plane; return the block gap before the first step."""
+    # plane number ``n`` is the zero plane
     gap = 0.0
     for step in range(n_steps):
         used = 0.0
@@ -662,10 +554,8 @@ def _sweep(  # type: ignore[no-untyped-def]
     w, total, low, high, first, last, new_loss, new_joint, slots, n_steps, now, room, pool, start, features, loss,
     alpha, age, count, cap,
 ):  # fmt: skip
-    """Cache the new plane of one query after the other, where there are any, and make ``n_steps`` with its mass.
-
-    ``slots`` are told the most violated planes. Returns the sum of the block gaps before the steps.
-    """
+    """Cache the new plane of each query, if any, and make ``n_steps`` with its mass; return the sum of block gaps."""
+    # ``slots`` are told the most violated planes
     violation, local, part, bottom, top, plane = room[0], room[1], room[2], room[3], room[4], room[5]
     gap = 0.0
     for q in range(first, last):

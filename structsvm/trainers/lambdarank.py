@@ -84,12 +84,7 @@ class LambdaRankFit:
 
 
 def network_scores(fit: LambdaRankFit, X: Any) -> Float:
-    """Return the scores of all rows, a few thousand at a time.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows,)
-    """
+    """Return the scores of all rows, a few thousand at a time."""
     out = np.empty(X.shape[0])
     for start in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
@@ -115,38 +110,9 @@ def ascend(
     patience: int = 10,
     callback: Callable[[Epoch], object] | None = None,
 ) -> LambdaRankFit:
-    """Train by Adam on mini-batches of queries.
+    """Train by Adam on mini-batches of queries, from ``start``; return the best epoch on ``validation``, else the last.
 
-    Parameters
-    ----------
-    X : ndarray of float32/float64 or CSR matrix, shape (n_rows, n_features)
-        In any order, never copied as a whole; sums are taken in float64.
-    y : ndarray of float64, shape (n_rows,)
-        Grouped by query.
-    order : ndarray of int64, shape (n_rows,), or None
-        Grouped row ``i`` is row ``order[i]`` of ``X``.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    utility : Utility
-    start : LambdaRankFit
-        Weights to start from, and the scaling.
-    rng : RandomState
-        Orders the queries of each pass.
-    query_weights : ndarray, shape (n_queries,)
-        Factor of the forces of each query; 0 leaves it out.
-    learning_rate, lam : float
-        Step size of Adam, and factor of the penalty ``lam/2 ||w||^2`` (not on biases).
-    batch_size, max_epochs : int
-    validation : tuple (X, y, offsets), optional
-        Grouped queries whose mean utility chooses the best pass, and stops training.
-    patience : int
-        Passes in a row without a better one after which to stop.
-    callback : callable, optional
-        Told an :class:`Epoch` after each pass; truthy asks to stop.
-
-    Returns
-    -------
-    LambdaRankFit
-        Of the best pass, if there are validation queries, else of the last.
+    ``y`` and ``offsets`` are grouped; grouped row ``i`` is row ``order[i]`` of ``X``, which is never copied as a whole.
     """
     bound = BoundUtility(utility, y, offsets)
     queries = np.flatnonzero(bound.informative & (query_weights > 0))

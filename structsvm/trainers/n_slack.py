@@ -1,4 +1,11 @@
-"""The n-slack cutting-plane trainer: the reference for small problems."""
+"""The n-slack cutting-plane trainer: the reference for small problems, of a few hundred queries.
+
+Algorithm 1 of Yue's thesis (after Tsochantaridis et al., JMLR 6, 2005): for each query in turn, the most violated
+output joins the working set if its violation exceeds the query's slack by more than epsilon, and the quadratic
+programme over the whole working set is solved again. The original repeats rounds at a fixed epsilon, which does not
+bound the distance to the optimum; here a pass after each round measures the primal value, and epsilon becomes a quarter
+of the mean excess ``(primal - dual) / C``: some query violates that much unless the optimum is reached.
+"""
 
 from __future__ import annotations
 
@@ -26,68 +33,7 @@ def n_slack(
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
 ) -> Fit:
-    """Train a structural SVM with one slack variable per query.
-
-    For each query in turn, the most violated output at the current ``w`` joins the working set if its violation exceeds
-    the query's slack by more than epsilon, and the quadratic programme over the whole working set is solved again
-    immediately. After each round of all queries a pass measures the primal value, and epsilon becomes a quarter of the
-    mean excess ``(primal - dual) / C``: some query violates that much unless the optimum is reached, and in the end
-    epsilon is as small as ``tol`` needs. The original algorithm repeats rounds at a fixed epsilon, which does not bound
-    the distance to the optimum in the scale of the objective.
-
-    Every added constraint costs a solve, and the Gram matrix has one row for each, so this trainer is for a few hundred
-    queries. The other trainers reach the same optimum faster.
-
-    Parameters
-    ----------
-    problem : Problem
-        The hinges, e.g. :class:`structsvm.trainers.passes.RankingProblem`.
-    C : float
-        Trade-off, > 0: ``1/2 ||w||^2 + C * weighted mean of the slacks``.
-    tol : float, default=1e-3
-        Relative duality gap at which to stop.
-    max_passes : int, default=1000
-        Largest number of passes over the data, rounded up to whole rounds after the first pass, which measures zero
-        weights; a round is two passes, one query by query and one for the primal value.
-    cone : ndarray, shape (n_features,), optional
-        The sign of each weight: 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free).
-    qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the quadratic programmes.
-    callback : callable, optional
-        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops training after
-        the round.
-
-    Returns
-    -------
-    Fit
-        ``n_iterations`` and ``n_cuts`` are the number of constraints added.
-
-    Raises
-    ------
-    ValueError
-        If C is not a positive finite number, or there is no solver of that name.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If training stops before the gap is reached.
-
-    References
-    ----------
-    Algorithm 1 of Y. Yue, "New learning frameworks for information retrieval", PhD thesis, Cornell, 2011,
-    after I. Tsochantaridis, T. Joachims, T. Hofmann, Y. Altun, "Large margin methods for structured and
-    interdependent output variables", JMLR 6, 2005.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structsvm.oracles.average_precision import AveragePrecision
-    >>> from structsvm.trainers.passes import RankingProblem
-    >>> X, y, offsets = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.0, 1.0]), np.array([0, 2])
-    >>> fit = n_slack(RankingProblem(X, offsets, AveragePrecision().bind(y, offsets)), C=10.0)
-    >>> fit.w.round(6).tolist(), round(fit.primal, 6)
-    ([-0.125, 0.125], 0.015625)
-    """
+    """Train with one slack variable per query, by the thesis' Algorithm 1 with an epsilon that shrinks with the gap."""
     solve = get_solver(qp)
     cone = None if cone is None else check_cone(cone, problem.n_features)
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)

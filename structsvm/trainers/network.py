@@ -19,22 +19,8 @@ ROWS_AT_ONCE = 4096
 
 
 def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tuple[Float, list[Float]]:
-    """Return the scores of a net with rectified linear units, and the outputs of its hidden layers.
-
-    Scaling is folded into the first layer, so that ``X`` is neither copied nor, if sparse, filled.
-
-    Parameters
-    ----------
-    weights : sequence of ndarray
-        ``W_1, b_1, ..., W_out``.
-    X : ndarray of float64 or CSR matrix, shape (n, n_features)
-    shift, factor : ndarray, shape (n_features,)
-
-    Returns
-    -------
-    scores : ndarray, shape (n,)
-    hidden : list of ndarray, shape (n, width)
-    """
+    """Return the scores of a net with rectified linear units, and the outputs of its hidden layers."""
+    # scaling is folded into the first layer, so that ``X`` is neither copied nor, if sparse, filled
     hidden: list[Float] = []
     for at in range(0, len(weights) - 1, 2):
         W, b = weights[at], weights[at + 1]
@@ -51,19 +37,7 @@ def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tu
 def backpropagate(
     weights: Sequence[Float], X: Any, shift: Float, factor: Float, hidden: list[Float], force: Float
 ) -> list[Float]:
-    """Return the gradient of ``force . scores`` by the weights.
-
-    Parameters
-    ----------
-    weights, X, shift, factor
-        As in :func:`forward`, which returned ``hidden``.
-    hidden : list of ndarray
-    force : ndarray, shape (n,)
-
-    Returns
-    -------
-    list of ndarray, shaped as ``weights``
-    """
+    """Return the gradient of ``force . scores`` by the weights; ``hidden`` is from :func:`forward`."""
     if not hidden:
         return [factor * (matmul(X, force[:, None], transposed=True)[:, 0] - shift * force.sum())]
     gradients = [combine(force, hidden[-1])]
@@ -96,12 +70,7 @@ def initial_weights(n_features: int, hidden: Sequence[int], rng: np.random.Rando
 def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float, Float]:
     """Return shift and factor that bring columns to mean 0 and deviation 1, or to [0, 1]; constant ones have factor 0.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix
-    method : {"none", "zscore", "minmax"}
-    order : ndarray of int64, optional
-        Order in which to sum the rows: last digits depend on it.
+    The last digits of sums depend on ``order``, in which the rows are added.
     """
     n, d = X.shape
 

@@ -13,19 +13,23 @@ import numpy as np
 from structsvm.checks import BadInput, check_C
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Callback, Float, SmoothProblem, Tangent
+from structsvm.queries import stacklevel_of_user
 from structsvm.trainers.certificate import (
     ConvergenceWarning,
     Fit,
     Recorder,
     relative_gap,
-    users_stacklevel,
     watched,
 )
+from structsvm.trainers.passes import RankingProblem
 
 __all__ = ["descend", "newton", "newton_fits", "newton_path"]
 
 _MAX_TRIALS = 30
 """Points tried along one step; each is a pass over the data, and from far fewer on rounding is all that is left."""
+
+_PARTS, _ROUGH = 8, 1e-2
+"""Part of the queries that many are started from, and the tolerance there: the part's optimum is off by more."""
 
 _FLAT = 0.5
 """Largest slope uphill at the end of a step, as a share of the slope downhill at its beginning."""
@@ -40,56 +44,7 @@ def newton(
     w0: Float | None = None,
     callback: Callback | None = None,
 ) -> Fit:
-    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R``, such as the log-rank loss or the squared hinge on pairs.
-
-    Each step solves the Newton equations by conjugate gradients, roughly while far from the optimum and more exactly
-    the nearer it is, and goes where the slope along the step has vanished or nearly so; the full step is tried first.
-    One product with the second derivative is one pass over the data.
-
-    The objective is 1-strongly convex, so ``primal - 1/2 ||gradient||^2`` bounds the optimum from below: the
-    certificate costs nothing. Near the optimum it improves with the square of the gradient.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-        For example a :class:`~structsvm.trainers.passes.RankingProblem` over
-        :class:`~structsvm.oracles.squared_pairs.SquaredPairs`.
-    C : float
-        Trade-off, > 0.
-    tol : float, default=1e-3
-        Stop when the relative duality gap and the norm of the gradient, relative to that at zero, are both at most
-        this. The gap alone would accept zero weights for a small C.
-    max_passes : int, default=1000
-        Passes over the data at most.
-    w0 : ndarray, shape (n_features,), optional
-        Start; zero by default.
-    callback : callable, optional
-        Told the bounds after each step; a truthy return stops early.
-
-    Returns
-    -------
-    Fit
-        ``n_iterations`` are Newton steps, ``gradient_norm`` is relative to that at zero.
-
-    Raises
-    ------
-    ValueError
-        For a C that is not positive and finite.
-
-    Warns
-    -----
-    ConvergenceWarning
-        When ``max_passes`` or rounding ended the run above ``tol``.
-
-    Examples
-    --------
-    >>> from structsvm.oracles.squared_pairs import SquaredPairs
-    >>> from structsvm.trainers.passes import RankingProblem
-    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> fit = newton(RankingProblem(X, offsets, SquaredPairs().bind(y, offsets)), C=1.0)
-    >>> fit.w.round(6), round(fit.primal, 6), fit.gradient_norm <= 1e-3
-    (array([0.666667]), 0.333333, True)
-    """
+    """Minimise ``1/2 ||w||^2 + C R(w)`` for one C; see :func:`newton_path`."""
     return next(newton_path(problem, [C], tol=tol, max_passes=max_passes, w0=w0, callback=callback))
 
 
@@ -102,25 +57,33 @@ def newton_path(
     w0: Float | None = None,
     callback: Callback | None = None,
 ) -> Iterator[Fit]:
-    """Train for several values of C, smallest first, each from the solution of the last; yields a fit for each.
+    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R`` and several C, each from the solution of the last.
+
+    Each step solves the Newton equations by conjugate gradients, roughly while far from the optimum and more exactly
+    the nearer it is, and goes where the slope along the step has vanished or nearly so; the full step is tried first.
+    One product with the second derivative is one pass over the data. The objective is 1-strongly convex, so
+    ``primal - 1/2 ||gradient||^2`` bounds the optimum from below: the certificate costs nothing.
 
     Parameters
     ----------
     problem : SmoothProblem
+        Such as a :class:`RankingProblem` over the log-rank loss or :class:`~structsvm.oracles.SquaredPairs`.
     Cs : sequence of float
         Values of the trade-off, each > 0; visited in ascending order whatever the order given.
-    tol, max_passes, w0, callback
-        As in :func:`newton`, for each C; ``w0`` is for the smallest.
+    tol : float, default=1e-3
+        Relative duality gap, and norm of the gradient relative to that at zero, to stop at for each C. The gap alone
+        would accept zero weights for a small C.
+    max_passes : int, default=1000
+        Passes over the data at most, for each C.
+    w0 : ndarray, shape (n_features,), optional
+        Start for the smallest C; zero by default.
+    callback : callable, optional
+        Told the bounds after each step; a truthy return stops early.
 
     Yields
     ------
     Fit
-        In ascending order of C.
-
-    Raises
-    ------
-    ValueError
-        At once, for a C that is not positive and finite, and for no C at all.
+        In ascending order of C; ``n_iterations`` are Newton steps.
 
     Examples
     --------
@@ -152,6 +115,8 @@ def newton_fits(
     for C in sorted(set(Cs)):
         record = Recorder(C, tol, problem.n_features, callback)
         if at_zero is None:
+            if w0 is None:
+                start = _of_part(problem, C, tol, max_passes, record)
             at_zero = problem.tangent(np.zeros(problem.n_features))
             record.n_passes += 1
         fit = descend(problem, C, start, at_zero, record, tol, max_passes)
@@ -160,6 +125,21 @@ def newton_fits(
             at_zero._replace(curvature=None),
         )  # which is as large as some columns of the rows
         yield fit
+
+
+def _of_part(problem: SmoothProblem, C: float, tol: float, max_passes: int, record: Recorder) -> Float:
+    """Return the optimum over every eighth stretch of queries, where there are many: the first steps cost an eighth."""
+    part = problem.part(_PARTS) if isinstance(problem, RankingProblem) else None
+    if part is None:
+        return np.zeros(problem.n_features)
+    at_zero = part.tangent(np.zeros(part.n_features))
+    own = Recorder(C, tol, part.n_features, None)
+    own.n_passes += 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = descend(part, C, np.zeros(part.n_features), at_zero, own, max(tol, _ROUGH), max_passes)
+    record.n_passes += math.ceil(fit.n_passes / _PARTS)
+    return fit.w
 
 
 def descend(
@@ -215,7 +195,7 @@ def descend(
             f"newton stopped at relative gradient norm {relative:.2e} and relative duality gap {fit.gap:.2e} after "
             f"{fit.n_passes} passes (tol={tol:g}); raise max_passes or tol, or scale the features",
             ConvergenceWarning,
-            stacklevel=users_stacklevel(),
+            stacklevel=stacklevel_of_user(),
         )
     # the last point, whose gradient is the smallest: near the optimum values differ by rounding alone
     gap = relative_gap(here.value, fit.dual)
@@ -252,10 +232,7 @@ def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> 
 def _solve(
     problem: SmoothProblem, C: float, point: _Point, precision: float, max_products: int
 ) -> tuple[Float, int]:
-    """Solve ``(I + C R'') step = -gradient`` at ``point`` by conjugate gradients, to a relative residual.
-
-    Returns the step and the number of products with ``R''`` it took.
-    """
+    """Solve ``(I + C R'') step = -gradient`` by conjugate gradients; return the step and the number of products."""
     step = np.zeros(point.gradient.shape[0])
     residual = -point.gradient
     direction = residual.copy()

@@ -44,63 +44,9 @@ def one_slack(
     callback: Callback | None = None,
     record: Recorder | None = None,
 ) -> Fit:
-    """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` over a growing set of joint cutting planes.
+    """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` over a growing set of joint cutting planes, one per pass.
 
-    Parameters
-    ----------
-    problem : Problem
-        What to minimise.
-    C : float
-        Trade-off, > 0.
-    tol : float, default=1e-3
-        Relative duality gap to stop at.
-    max_passes : int, default=1000
-        Passes over the data; each adds one cut. An approximate oracle may take one more, to measure the weights.
-    w0 : ndarray, shape (n_features,), optional
-        First point to evaluate; zero by default.
-    pool : CutPool, optional
-        Cuts found before, for any C, on the same problem; extended in place.
-    stabilise : bool, default=True
-        Evaluate between the best point so far and the minimiser of the cutting-plane model (Ben-Ameur & Neto 2007)
-        instead of at the minimiser, which far from the optimum jumps about. The share moves by the slope found at
-        the point, as a line search would with one evaluation per pass. False is the textbook method.
-    cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
-        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free), or linearly
-        independent rows with ``cone @ w >= 0``.
-    region : Convex, optional
-        Convex constraints, and a penalty in place of ``1/2 ||w||^2``; its signs take the place of ``cone``. With a
-        penalty of one's own, which may be one that wants zeros, as many of the smallest weights are set to zero as
-        ``tol`` allows; a few more passes measure that.
-    qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the working-set dual; not used with a region, whose master problem is Clarabel's.
-    callback : callable, optional
-        Told the bounds after each pass; a truthy return stops early.
-    record : Recorder, optional
-        The bounds of a fit for the same C that another trainer began: it is gone on with.
-
-    Returns
-    -------
-    Fit
-
-    Raises
-    ------
-    ValueError
-        For a C that is not positive and finite, an unknown solver, or a cone whose rows are not independent.
-
-    Warns
-    -----
-    ConvergenceWarning
-        When ``max_passes`` ended the run above ``tol``.
-
-    Examples
-    --------
-    >>> from structsvm.oracles.average_precision import AveragePrecision
-    >>> from structsvm.trainers.passes import RankingProblem
-    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> problem = RankingProblem(X, offsets, AveragePrecision().bind(y, offsets))
-    >>> fit = one_slack(problem, C=1.0, tol=1e-6)
-    >>> round(fit.primal, 6), fit.n_passes
-    (0.03125, 2)
+    ``w0`` is the first point to evaluate; ``pool`` holds cuts of other C; ``record`` the bounds of an unfinished fit.
     """
     if record is None:
         record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
@@ -179,6 +125,9 @@ class _State:
         ):
             ahead = self.minimiser - record.w
             cut, _ = self.evaluate(point)
+            # The next point is between the best so far and the minimiser of the model (Ben-Ameur & Neto 2007), which
+            # far from the optimum jumps about. The share moves by the slope at the point: a line search with one
+            # evaluation per pass.
             if record.n_passes > 0 and stabilise:
                 slope = self.slope(point, ahead) - self.C * dot(cut.joint, ahead)
                 stay = 0.8 * stay if slope < 0 else min(0.95, stay + 0.3 * (1.0 - stay))
@@ -193,11 +142,9 @@ def _half_square(w: Float) -> float:
 
 
 def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> None:
-    """Set the smallest of the best weights to zero, as many as the gap allows.
-
-    An interior point leaves a little on every feature, and a mixture of minimisers has the features of all of them. The
-    model tells how many can go; where a pass finds that they were too many, its cut corrects the model.
-    """
+    """Set the smallest of the best weights to zero, as many as the gap allows."""
+    # An interior point leaves a little on every feature, and a mixture of minimisers has the features of all of them.
+    # The model tells how many can go; where a pass finds that they were too many, its cut corrects the model.
     record = state.record
     w, most = record.w, 2 * region.violation(record.w) + 1e-12
     order = np.argsort(np.abs(w) * np.abs(state.pool.joint).max(axis=0, initial=0.0), kind="stable")

@@ -20,34 +20,10 @@ def ordinal_interior_point(
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * weighted slacks`` over ``w`` and ``b_1 <= ... <= b_T``, by an interior-point method.
 
-    A row above threshold ``j`` has a slack in ``w.x - b_j >= 1 - xi``, a row below it in ``w.x - b_j <= -1 + xi`` (the
-    thesis' (2.7) has the sign wrong). For up to some thousand rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        The same problem with the thresholds minimised out
-        (:class:`~structsvm.oracles.ordinal.OrdinalHinge`): it measures the primal value of what is found.
-    X : ndarray (n_rows, n_features) or CSR matrix
-    sides : sequence of tuple
-        For each threshold the rows below, their weights, the rows above, their weights.
-    C : float
-        Trade-off, > 0.
-    tol : float, default=1e-3
-        Relative duality gap asked for; the solver is asked for a hundredth.
-
-    Returns
-    -------
-    Fit
-        ``dual`` is the value the solver reports.
-
-    Raises
-    ------
-    ImportError
-        If cvxpy or Clarabel is not installed.
-    RuntimeError
-        If Clarabel returns no solution.
+    ``sides`` are those of the separator (rows and weights below and above each threshold). For some thousand rows.
     """
+    # A row above threshold j has a slack in w.x - b_j >= 1 - xi, a row below it in w.x - b_j <= -1 + xi (the thesis'
+    # (2.7) has the sign wrong).
     from structsvm.qp.cvxpy import require
 
     cp = require()

@@ -14,33 +14,15 @@ __all__ = ["PairIndex", "draw_into", "draw_pairs", "index_pairs", "stream_key"]
 
 
 class PairIndex(NamedTuple):
-    """An index of the pairs of a data set: one draw costs the same whatever the number of rows.
+    """An index of the pairs of a data set, of queries that have some; a draw costs the same for any number of rows."""
 
-    Queries without a pair are left out.
-
-    Attributes
-    ----------
-    rows : ndarray of int64, shape (n_indexed,)
-        Row numbers, query by query, worst grade first.
-    starts : ndarray of int64, shape (n_queries + 1,)
-        Query ``q`` has ``rows[starts[q]:starts[q + 1]]``.
-    threshold, alias : ndarray, shape (n_queries,)
-        Walker's alias table: which query a uniform number means, in constant time.
-    groups : ndarray of int64, shape (n_queries + 1,)
-        Query ``q`` has the grades ``groups[q]:groups[q + 1]``. Empty where any two documents are a pair.
-    group_starts : ndarray of int64, shape (n_grades + 1,)
-        Rows of one grade stand at ``group_starts[g]:group_starts[g + 1]`` of ``rows``.
-    share : ndarray of float64, shape (n_grades,)
-        Share of the pairs of the query that have an end in this grade or a lower one, running sum up to 1.
-    """
-
-    rows: Int
+    rows: Int  # query by query, worst grade first: those of query q are starts[q]:starts[q + 1]
     starts: Int
-    threshold: Float
+    threshold: Float  # Walker's table: which query a uniform number means, in constant time
     alias: Int
-    groups: Int
-    group_starts: Int
-    share: Float
+    groups: Int  # query q has the grades groups[q]:groups[q + 1]; empty where any two documents are a pair
+    group_starts: Int  # into rows
+    share: Float  # of the pairs of the query with an end in this grade or a lower one
 
     @property
     def n_queries(self) -> int:
@@ -55,25 +37,9 @@ def index_pairs(
     weights: Float | None = None,
     normalize: Literal["pairs", "query"] = "pairs",
 ) -> PairIndex:
-    """Index the pairs of equal query and unequal label.
+    """Index the pairs of equal query and unequal label (any two documents without ``y``) among ``rows``.
 
-    Parameters
-    ----------
-    y : ndarray of float64, shape (n_rows,), or None
-        Labels, in the order of the rows of ``X``. None: any two documents of a query are a pair.
-    grouping : Grouping
-        How the rows fall into queries. ``X`` itself is not touched, whatever its order.
-    rows : ndarray of bool, shape (n_rows,), optional
-        The rows that take part; all by default.
-    weights : ndarray of float64, shape (n_queries,), optional
-        Weight of each query; equal by default.
-    normalize : {"pairs", "query"}, default="pairs"
-        Whether each pair is equally likely, or each query that has a pair.
-
-    Returns
-    -------
-    PairIndex
-        With ``n_queries == 0`` if there is no pair.
+    With ``normalize="query"`` each query that has a pair is equally likely, else each pair.
     """
     lengths = np.diff(grouping.offsets)
     number = np.repeat(np.arange(lengths.shape[0]), lengths)
@@ -118,21 +84,7 @@ def index_pairs(
 def draw_pairs(
     index: PairIndex, seed: int, first: int, n: int, *, unlabeled: bool = False
 ) -> tuple[Int, Int]:
-    """Return the pairs number ``first`` to ``first + n - 1`` that a descent with this seed draws.
-
-    Parameters
-    ----------
-    index : PairIndex
-    seed : int
-    first, n : int
-    unlabeled : bool, default=False
-        The second, independent stream, from which unlabelled pairs come.
-
-    Returns
-    -------
-    better, worse : ndarray of int64, shape (n,)
-        Row numbers; without labels in the index the order of the two means nothing.
-    """
+    """Return the better and worse rows of the pairs from ``first`` on that a descent with this seed draws."""
     better, worse = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     draw_into(tuple(index), stream_key(seed, 1 if unlabeled else 0), first, 1, n, better, worse, 0, n)
     return better, worse
@@ -210,10 +162,8 @@ def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
 
 @kernel
 def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
-    """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers.
-
-    Those of step ``i`` are written from index ``at + i * batch`` on, the better document into ``better``.
-    """
+    """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers."""
+    # those of step ``i`` are written from index ``at + i * batch`` on, the better document into ``better``
     rows, starts, threshold, alias, groups, group_starts, share = index
     for i in range(n):
         for slot in range(at + i * batch, at + i * batch + each):

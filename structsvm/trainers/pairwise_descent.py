@@ -29,14 +29,7 @@ _NORM_PAIRS = 1000
 
 
 class Views(NamedTuple):
-    """Columns of each view, one after the other.
-
-    Attributes
-    ----------
-    columns : ndarray of int64, shape (n_weights,)
-        View ``v`` sees the features ``columns[starts[v]:starts[v + 1]]``.
-    starts : ndarray of int64, shape (n_views + 1,)
-    """
+    """Columns of each view, one after the other: view ``v`` sees the features ``columns[starts[v]:starts[v + 1]]``."""
 
     columns: Int
     starts: Int
@@ -85,12 +78,7 @@ class Descent:
 
 
 def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Float:
-    """Return the mean of ``||p^v||^2`` over pairs, one per view, estimated from a fixed number of them.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_views,)
-    """
+    """Return the mean of ``||p^v||^2`` over pairs, one per view, estimated from a fixed number of them."""
     better, worse = np.empty(_NORM_PAIRS, dtype=np.int64), np.empty(_NORM_PAIRS, dtype=np.int64)
     draw_into(tuple(index), stream_key(seed, 2), 0, 1, _NORM_PAIRS, better, worse, 0, _NORM_PAIRS)
     out = np.empty(views.starts.shape[0] - 1)
@@ -143,48 +131,15 @@ def descend(
     X_unlabeled: Any = None,
     unlabeled: PairIndex | None = None,
 ) -> Descent:
-    """Do ``n_steps`` steps of LCRA-k-l; with ``mu=0`` the views are independent, with one view that is SPD.
+    """Do ``n_steps`` steps of LCRA-k-l on pairs of ``index``; with ``mu=0`` views are independent, a single one is SPD.
 
-    A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))::
-
-        sum_v [ sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2
-
-    with all views' weights from before it. (The update rules printed in the paper have wrong signs.) The step of
-    view ``v`` is ``eta_0[v] / (1 + eta_0[v] lam t)``, shortened where the batch is curved more than ``1 / step``: by
-    ``4 mu M sum_{P^} max_u ||p^u||^2`` for the agreement and ``sum_P ||p^v||^2`` for the squared loss. So no scale of
-    the features makes it diverge.
-
-    Parameters
-    ----------
-    X : ndarray of float32/float64, C-ordered, or CSR matrix, shape (n_rows, n_features)
-        Read where pairs are, never copied; may be a read-only memory map.
-    y : ndarray of float64, shape (n_rows,)
-        Labels; used by the squared loss, whose target is the difference of two labels.
-    index : PairIndex
-        Labelled pairs.
-    views : Views
-    state : Descent
-        Where to go on from; not changed.
-    n_steps : int
-    eta_0 : ndarray of float64, shape (n_views,)
-        First step size of each view.
-    lam : float
-        Factor of the penalty, >= 0.
-    loss : {"hinge", "squared"}
-        ``max(0, 1 - w.p)`` or ``1/2 (y - w.p)^2``, with ``p`` the better minus the worse document.
-    k, l : int
-        Labelled and unlabelled pairs per step.
-    mu : float
-        Factor of the agreement, >= 0; with 0 no unlabelled pair is touched.
-    X_unlabeled : like X, optional
-        Where the unlabelled pairs are; ``X`` by default.
-    unlabeled : PairIndex, optional
-        Unlabelled pairs; needed where ``mu > 0`` and ``l > 0``.
-
-    Returns
-    -------
-    Descent
+    ``k`` labelled and ``l`` unlabelled pairs make a step; ``eta_0`` has a first step size per view.
     """
+    # A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))     sum_v [
+    # sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2 with all views'
+    # weights from before it. (The update rules printed in the paper have wrong signs.) The step of view v is eta_0[v] /
+    # (1 + eta_0[v] lam t), shortened where the batch is curved more than 1 / step: by 4 mu M sum_{P^} max_u ||p^u||^2
+    # for the agreement and sum_P ||p^v||^2 for the squared loss. So no scale of the features makes it diverge.
     m = views.starts.shape[0] - 1
     if mu == 0 or l == 0 or m == 1 or unlabeled is None:
         mu, l, unlabeled = 0.0, 0, index  # noqa: E741
@@ -222,28 +177,7 @@ def descend_until(
     every: int,
     patience: int,
 ) -> tuple[Descent, list[tuple[int, float]]]:
-    """Go on while a value still rises, and return to the best state met.
-
-    Parameters
-    ----------
-    advance : callable(state, n_steps) -> Descent
-    value : callable(state) -> float
-        Higher is better, for example MAP on held-out queries.
-    state : Descent
-    n_steps : int
-        Steps at most.
-    every : int
-        Steps between two looks at the value.
-    patience : int
-        Looks in a row without a new best value after which to stop.
-
-    Returns
-    -------
-    state : Descent
-        The best one.
-    history : list of (int, float)
-        Steps done and value, one pair per look.
-    """
+    """Go on while a value still rises, and return the best state met, and steps and value at each look."""
     best, best_value, since = state, -np.inf, 0
     history = []
     done = 0

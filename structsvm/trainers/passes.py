@@ -5,6 +5,7 @@ Everything that reads the features during training goes through here; the chunk 
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,11 +16,11 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.sums import dot
-from structsvm.protocols import Cut, Float, Int, Problem, RowCut, Separator, SmoothSeparator, Tangent
+from structsvm.protocols import Cut, Float, Int, Problem, Separator, SmoothSeparator, Tangent
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
-__all__ = ["RankingProblem", "run_ahead", "sample", "sweep"]
+__all__ = ["RankingProblem", "RowCut", "run_ahead", "sample", "sweep"]
 
 _Result = TypeVar("_Result")
 
@@ -35,8 +36,17 @@ _CUTS_PER_ROWS = 4
 _SAMPLE = 256
 """Queries that tell the scale of a problem: :func:`sample` takes at least so many, where there are that many."""
 
+_LEAST_TASKS = 4
+"""Fewest tasks of :meth:`RankingProblem.part`: some hundred queries of a hundred documents."""
+
 _CHUNKS_PER_TASK = 8
 """Chunks per task of a thread. Fixed, as partial sums are added per task and must not depend on ``n_jobs``."""
+
+
+class RowCut(Cut):
+    """A cut that is also known as a coefficient per row: ``joint = X' rows``."""
+
+    rows: Float
 
 
 class RankingProblem:
@@ -57,12 +67,6 @@ class RankingProblem:
     keep_rows : bool, default=False
         Whether cuts and tangents carry their coefficients of the rows, for ``dual_rows`` of a fit by one_slack or
         newton: as many numbers a cut as there are rows.
-
-    Raises
-    ------
-    ValueError
-        For weights that are not one per query, finite, >= 0 and somewhere positive, for ``n_jobs=0``, and for offsets
-        or CSR indices that point outside of ``X``: they are read once, before any compiled code goes by them.
 
     Attributes
     ----------
@@ -106,7 +110,30 @@ class RankingProblem:
         self.support = support_of(rows, self.offsets)
         # the cut of a query has one number per feature: cuts of wide sparse rows are larger than the rows
         n_bytes = max(self.n_bytes, 8 * self.n_queries * self.n_features // _CUTS_PER_ROWS)
+        self._part = 1
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
+
+    def part(self, n_parts: int) -> RankingProblem | None:
+        """Return the problem of every ``n_parts``-th stretch of queries, weighted to stand for all; None if small.
+
+        Only its whole passes (``cut``, ``tangent``, ``curve``) are those of the part.
+        """
+        if len(self._tasks) < _LEAST_TASKS * n_parts:
+            return None
+        out = copy.copy(self)
+        out._part, out.keep_rows = n_parts, False
+        kept = np.zeros(self.n_queries, dtype=bool)
+        for begin in out._tasks:
+            kept[begin : begin + self.chunk * _CHUNKS_PER_TASK] = True
+        share = self.weights[kept].sum()
+        if share == 0.0:
+            return None
+        out.weights = np.where(kept, self.weights, 0.0) / share
+        return out
+
+    @property
+    def _tasks(self) -> range:
+        return range(0, self.n_queries, self.chunk * _CHUNKS_PER_TASK)[:: self._part]
 
     def cut(self, w: Float) -> Cut:
         """See :class:`structsvm.protocols.Problem`."""
@@ -162,7 +189,7 @@ class RankingProblem:
                 total += dot(self.weights[first:last], loss)
             return total, joint
 
-        tasks = range(0, self.n_queries, self.chunk * _CHUNKS_PER_TASK)
+        tasks = self._tasks
         if self.n_jobs == 1 or len(tasks) == 1:
             return _add_up(map(part, tasks), self.n_features)
         with ThreadPoolExecutor(min(self.n_jobs, len(tasks))) as pool:
@@ -185,18 +212,18 @@ class RankingProblem:
             raise BadInput("X", f"expected finite features, got a score that is not a number in row {row}")
 
     def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
-        """See :class:`structsvm.protocols.RowProblem`."""
+        """Fill ``loss`` per query, and ``scores`` and ``coef`` per row, of the cuts of ``first:last`` at ``w``."""
         for begin, end, queries, rows in self._chunks(first, last):
             self._fill_scores(w, begin, end, scores[rows])
             self._separator.separate(scores[rows], begin, end, loss[queries], coef[rows])
 
     def query_joints(self, first: int, last: int, coef: Float, joint: Float) -> None:
-        """See :class:`structsvm.protocols.RowProblem`."""
+        """Fill ``joint`` (k, m) with the sum of the rows of each query, weighted by ``coef``."""
         for begin, end, queries, rows in self._chunks(first, last):
             self._query_joint(*self._arrays, self.offsets, begin, end, coef[rows], joint[queries])
 
     def combine(self, first: int, last: int, coef: Float, joint: Float) -> None:
-        """See :class:`structsvm.protocols.RowProblem`."""
+        """Add to ``joint`` (m,) the sum of the rows of the queries ``first:last``, weighted by ``coef``."""
         for begin, end, _, rows in self._chunks(first, last):
             self._combine(*self._arrays, self.offsets, begin, end, self._ones, coef[rows], joint)
 
@@ -220,11 +247,9 @@ class RankingProblem:
 def sweep(
     problem: Problem, point: Callable[[], Float], step: int, *, ahead: int, stride: int = 1
 ) -> Iterator[tuple[int, int, Float, Float]]:
-    """Yield ``(first, last, loss, joint)`` of ``step`` queries at a time, in order: one pass, threads run ahead of it.
-
-    ``point()`` is asked for ``w`` when a step is begun, which is when the consumer has taken all but ``ahead`` of the
-    steps before it. That does not depend on ``problem.n_jobs``, and neither do the results.
-    """
+    """Yield ``(first, last, loss, joint)`` of ``step`` queries at a time, in order: one pass, threads run ahead."""
+    # ``point()`` is asked for ``w`` when a step is begun, which is when the consumer has taken all but ``ahead`` of the
+    # steps before it. That does not depend on ``n_jobs``, and neither do the results.
 
     def cuts(first: int, last: int, w: Float) -> tuple[int, int, Float, Float]:
         loss = np.empty(last - first)
@@ -271,11 +296,9 @@ def run_ahead(
 def sample(
     problem: Problem, w: Float, *, among: int | None = None
 ) -> Iterator[tuple[int, int, Float, Float]]:
-    """Yield the cuts at ``w`` of some queries spread over all, as :func:`sweep` does.
-
-    With at least 256 queries, every ``n // 256``-th short stretch is taken, but at least every 32nd. ``among`` is the
-    number of queries there are where ``problem`` is a part of a larger one that is sampled.
-    """
+    """Yield the cuts at ``w`` of some queries spread over all, as :func:`sweep` does."""
+    # With at least 256 queries (``among``, where the problem is a part of a larger one) every n // 256-th short
+    # stretch, but at least every 32nd.
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
     step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -26,10 +26,11 @@ from structsvm.trainers.row_planes import RowDual, rows_cache_size
 __all__ = ["SOLVERS", "Solver", "check_options", "choose_solver", "fit_path", "largest_C", "train"]
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
-SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe", "newton")
+SOLVERS: tuple[str, ...] = get_args(Solver)
 
 _LARGEST_PULL = 20.0
-"""How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero."""
+"""Largest change of a query's hinge by its first full step, in units of its loss, for which "auto" picks frank_wolfe:
+``C`` times its weight times the squared length of its joint feature, on average over a sample."""
 
 _FEWEST_BY_ROWS = 512
 """Fewest queries for frank_wolfe with planes kept as row coefficients."""
@@ -43,14 +44,7 @@ def check_options(
     stabilise: bool = True,
     qp: str = "active_set",
 ) -> None:
-    """Raise for options that :func:`train` cannot follow, before any data are looked at.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, a ``stabilise`` that is no bool, a ``cone`` of rows or a ``region`` with another solver
-        than one_slack, or both of them, and signs with newton.
-    """
+    """Raise for options that :func:`train` cannot follow, before any data are looked at."""
     check_choice("solver", solver, SOLVERS)
     check_flag("stabilise", stabilise)
     if cone is not None and np.ndim(cone) != 1 and solver not in ("auto", "one_slack"):
@@ -84,25 +78,7 @@ def choose_solver(
     region: Convex | None = None,
     planes: PlaneKind = "auto",
 ) -> Literal["one_slack", "frank_wolfe", "newton"]:
-    """The fixed rule behind ``solver="auto"``.
-
-    ``newton`` for a smooth loss without a cone or a region. For all else ``frank_wolfe``
-    unless there is a cone of rows or a region (one_slack only), there are fewer than ten queries (its
-    cache of planes per query is then too coarse a model), its cached planes would not fit in memory, or a step of one
-    query carries too far: ``C`` times its weight times the squared length of its joint feature, all at ``w = 0`` and
-    on average over a sample of the queries, is above 20. That is
-    the case where C is large for the number of queries, or the features are large: a factor ``s`` in all features
-    does what ``s**2`` does in ``C``. Between 20
-    and 100 the two change places, beyond frank_wolfe stalls (``experiments/benchmarks/solvers.py``). Where a few
-    features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
-
-    Where Newton's method over the cached planes can take over (:func:`~structsvm.trainers.frank_wolfe.pays`: at least
-    a hundred queries and twice as many as features), steps may carry as far as they like: it is ``frank_wolfe`` for
-    every C.
-
-    With ``planes="rows"`` there is no Newton's method, and with fewer than 512 queries it is ``one_slack``:
-    frank_wolfe then has no cheap steps between its passes, and few queries need many.
-    """
+    """Return the solver of "auto": "newton" for smooth losses, else "frank_wolfe" up to :func:`largest_C`."""
     if cone is None and region is None and getattr(problem, "smooth", False):
         return "newton"
     return "frank_wolfe" if largest_C(problem, cone=cone, region=region, planes=planes) >= C else "one_slack"
@@ -116,6 +92,11 @@ def largest_C(
     planes: PlaneKind = "auto",
 ) -> float:
     """Return the largest C for which :func:`choose_solver` is ``frank_wolfe``: 0 if it never is, infinite if always."""
+    # frank_wolfe knows neither rows of a cone nor regions; below ten queries its planes per query are too coarse a
+    # model. Where Newton's method over the planes can take over, steps may carry as far as they like; with planes of
+    # rows it cannot, and few queries need many passes. Otherwise a step carries too far where C is large for the number
+    # of queries, or the features are large: between 20 and 100 the two change places, beyond frank_wolfe stalls
+    # (experiments/benchmarks/solvers.py), at lower values where a few features are far larger than the others.
     general = region is not None or (cone is not None and cone.ndim == 2)
     as_vectors = planes != "rows" and cache_size(problem) is not None
     by_rows = cone is None and rows_cache_size(problem) is not None
@@ -155,9 +136,8 @@ def fit_path(
     """Train for several values of C, smallest first; yields a fit for each as soon as it is done.
 
     Cuts do not depend on C: ``one_slack`` keeps its working set, ``frank_wolfe`` its cached planes and the dual
-    point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts afresh for each. "auto" is
-    as :func:`choose_solver`: where not newton, ``frank_wolfe`` up to some C, beyond which ``one_slack`` goes on, its
-    first cut the dual point found so far.
+    point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts afresh for each. Where
+    "auto" changes from ``frank_wolfe`` to ``one_slack``, the first cut is the dual point found so far.
 
     Parameters
     ----------
@@ -172,11 +152,6 @@ def fit_path(
     ------
     Fit
         In ascending order of C.
-
-    Raises
-    ------
-    ValueError
-        At once, as :func:`train`, and for no C at all.
 
     Examples
     --------
@@ -205,66 +180,70 @@ def fit_path(
     if solver == "newton" or (solver == "auto" and smooth and cone is None and region is None):
         fits = newton_fits(cast(SmoothProblem, problem), Cs, tol, max_passes, None, callback)
     else:
-        fits = _fits(problem, Cs, solver, tol, max_passes, cone, region, stabilise, qp, planes, callback)
+        options = _Options(tol, max_passes, cone, region, stabilise, qp, planes, callback)
+        fits = _Path(problem, options).fits(Cs, solver)
     return watched(fits, problem, Cs, tol, region)
 
 
-def _fits(
-    problem: Problem,
-    Cs: Sequence[float],
-    solver: Solver,
-    tol: float,
-    max_passes: int,
-    cone: Float | None,
-    region: Convex | None,
-    stabilise: bool,
-    qp: Literal["active_set", "cvxpy"],
-    planes: PlaneKind,
-    callback: Callback | None,
-) -> Iterator[Fit]:
-    """:func:`fit_path`, which has checked the options: a generator would find fault at its first fit only."""
-    most = largest_C(problem, cone=cone, region=region, planes=planes) if solver == "auto" else 0.0
-    pool = CutPool(problem.n_features)
-    dual: BlockDual | RowDual | None = None
-    past: list[Fit] = []
-    for C in sorted(set(Cs)):
-        chosen = solver
+class _Options(NamedTuple):
+    """Those of :func:`train`."""
+
+    tol: float
+    max_passes: int
+    cone: Float | None
+    region: Convex | None
+    stabilise: bool
+    qp: Literal["active_set", "cvxpy"]
+    planes: PlaneKind
+    callback: Callback | None
+
+
+class _Path:
+    """The fits of a path, ascending in C, with what each leaves to the next; a method per trainer, by its name."""
+
+    def __init__(self, problem: Problem, options: _Options) -> None:
+        self.problem, self.options = problem, options
+        self.pool = CutPool(problem.n_features)
+        self.dual: BlockDual | RowDual | None = None
+        self.past: list[Fit] = []
+
+    def fits(self, Cs: Sequence[float], solver: Solver) -> Iterator[Fit]:
+        options = self.options
+        most = 0.0
         if solver == "auto":
-            chosen = "frank_wolfe" if most >= C else "one_slack"
-        guess = _extrapolate(past[-3:], C)
-        if guess is not None:  # a region need not hold what is between its points and beyond
-            guess = project(guess, cone) if region is None else None
-        if chosen == "frank_wolfe":
-            if dual is None:
-                dual = dual_of(problem, C, planes, cone=cone)
-            # one pass tells whether a guess is within tol, and often it is; after one that was not, descending
-            # straight away is cheaper
-            if len(past) > 1 and past[-1].n_passes > 1:
-                guess = None
-            fit = frank_wolfe(
-                problem, C, tol=tol, max_passes=max_passes, dual=dual, w0=guess, callback=callback
-            )
-        elif chosen == "one_slack":
-            if dual is not None:  # its point is a mixture of cuts, and so a cut
-                pool.add(dual.cut)
-                dual = None
-            fit = one_slack(
-                problem,
-                C,
-                tol=tol,
-                max_passes=max_passes,
-                w0=guess,
-                pool=pool,
-                stabilise=stabilise,
-                cone=cone,
-                region=region,
-                qp=qp,
-                callback=callback,
-            )
-        else:
-            fit = n_slack(problem, C, tol=tol, max_passes=max_passes, cone=cone, qp=qp, callback=callback)
-        past.append(fit)
-        yield fit
+            most = largest_C(self.problem, cone=options.cone, region=options.region, planes=options.planes)
+        for C in sorted(set(Cs)):
+            chosen = ("frank_wolfe" if most >= C else "one_slack") if solver == "auto" else solver
+            guess = _extrapolate(self.past[-3:], C)
+            if guess is not None:  # a region need not hold what is between its points and beyond
+                guess = project(guess, options.cone) if options.region is None else None
+            fit = getattr(self, chosen)(C, guess)
+            self.past.append(fit)
+            yield fit
+
+    def frank_wolfe(self, C: float, guess: Float | None) -> Fit:
+        if self.dual is None:
+            self.dual = dual_of(self.problem, C, self.options.planes, cone=self.options.cone)
+        # one pass tells whether a guess is within tol, and often it is; after one that was not, descending straight
+        # away is cheaper
+        if len(self.past) > 1 and self.past[-1].n_passes > 1:
+            guess = None
+        return frank_wolfe(
+            self.problem, C, dual=self.dual, w0=guess, **self._named("tol max_passes callback")
+        )
+
+    def one_slack(self, C: float, guess: Float | None) -> Fit:
+        if self.dual is not None:  # its point is a mixture of cuts, and so a cut
+            self.pool.add(self.dual.cut)
+            self.dual = None
+        options = self._named("tol max_passes stabilise cone region qp callback")
+        return one_slack(self.problem, C, w0=guess, pool=self.pool, **options)
+
+    def n_slack(self, C: float, guess: Float | None) -> Fit:
+        return n_slack(self.problem, C, **self._named("tol max_passes cone qp callback"))
+
+    def _named(self, names: str) -> dict[str, Any]:
+        return {name: getattr(self.options, name) for name in names.split()}
 
 
 _APART = 1e-3
@@ -272,10 +251,8 @@ _APART = 1e-3
 
 
 def _extrapolate(past: Sequence[Fit], C: float) -> Float | None:
-    """The weights at C guessed from the last fits: the path is smooth in log C, in direction and in log norm.
-
-    From a single fit the norm is taken to grow with C, as it does where C is small.
-    """
+    """Guess the weights at C from the last fits: the path is smooth in log C, in direction and in log norm."""
+    # from a single fit the norm is taken to grow with C, as it does where C is small
     # of nearly equal C the last one: their differences are rounding
     past = [fit for i, fit in enumerate(past) if all(abs(log(fit.C / p.C)) > _APART for p in past[i + 1 :])]
     norms = np.array([norm(fit.w) for fit in past])
@@ -306,7 +283,7 @@ def train(
     planes: PlaneKind = "auto",
     callback: Callback | None = None,
 ) -> Fit:
-    """Train for one C with the trainer named, or the one :func:`choose_solver` names.
+    """Minimise ``1/2 ||w||^2 + C * mean hinge`` of a problem for one C.
 
     Parameters
     ----------
@@ -315,7 +292,10 @@ def train(
     C : float
         Trade-off, > 0.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
-        All reach the same optimum, newton of smooth losses only; see :func:`choose_solver` for the rule of "auto".
+        All reach the same optimum: by cutting planes of the mean hinge, or of each query (for a few hundred), by
+        updates of one query at a time, and by Newton's method (smooth losses only). "auto" is newton for smooth losses;
+        else frank_wolfe, or one_slack below ten queries, with rows in ``cone`` or a ``region``, without memory for
+        three planes per query, and where C is large for the number of queries.
     tol : float, default=1e-3
         Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
     max_passes : int, default=1000
@@ -326,7 +306,8 @@ def train(
     region : Convex, optional
         Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
     stabilise : bool, default=True
-        See :func:`~structsvm.trainers.one_slack.one_slack`.
+        Whether one_slack evaluates between the best point so far and the minimiser of its model (Ben-Ameur & Neto
+        2007), which far from the optimum jumps about; False is the textbook method.
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the working-set dual (one_slack, n_slack).
     planes : {"auto", "rows"}, default="auto"
@@ -338,14 +319,6 @@ def train(
     Returns
     -------
     Fit
-
-    Raises
-    ------
-    ValueError
-        For a C that is not positive and finite, and as :func:`check_options`; by ``frank_wolfe`` if its planes would
-        not fit in memory.
-    ImportError
-        With ``qp="cvxpy"`` where it is not installed.
 
     Warns
     -----

@@ -10,10 +10,8 @@ __all__ = ["free_slot", "insert"]
 
 @kernel
 def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
-    """Return a slot for a new plane of ``n`` in use; if full, drop the longest idle, else merge the two lightest.
-
-    A merged plane is their weighted mean, so that the dual point does not change.
-    """
+    """Return a slot for a new plane of ``n`` in use; if full, drop the longest idle, else merge the two lightest."""
+    # a merged plane is their weighted mean, so that the dual point does not change
     size = loss.shape[0]
     if n < size:
         return n
@@ -43,11 +41,9 @@ def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-
 
 @kernel
 def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
-    """Cache a plane unless a cached one is violated as much at ``w``; return the most violated and the planes in use.
-
-    Planes of row coefficients are given with the scores of the rows in place of ``w``. The most violated is the size of
-    the cache if it is the zero plane. Fills ``violation``, which has one more element than the cache.
-    """
+    """Cache a plane unless a cached one is violated as much at ``w``; return the most violated and the count."""
+    # For planes of row coefficients ``w`` are the scores of the rows. The most violated is the size of the cache if it
+    # is the zero plane. Fills ``violation``, which has one more element than the cache.
     size = loss.shape[0]
     best, most = size, 0.0
     violation[size] = 0.0

@@ -20,47 +20,43 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
-from structsvm.protocols import Float, Int, RowCut, RowProblem
-from structsvm.trainers.passes import run_ahead
+from structsvm.protocols import Float, Int
+from structsvm.trainers.passes import RankingProblem, RowCut, run_ahead
 from structsvm.trainers.plane_cache import insert
 
 __all__ = ["RowDual", "mix", "rows_cache_size"]
 
 _AHEAD = 4
+"""Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
+not depend on n_jobs."""
+
 _CHUNKS_PER_STEP = 4
+"""Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
+
 _ROUNDING = 8 * np.finfo(float).eps
+"""Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
+
 _MEMORY = 1 << 28
-"""As in :mod:`~structsvm.trainers.frank_wolfe`."""
+"""Bytes that cached planes may use whatever the size of the data."""
 
 _MOST = 32
 
 
 def rows_cache_size(problem: Any) -> int | None:
     """Return the number of planes per query that fit in memory as row coefficients, up to 32; None below three."""
-    if not isinstance(problem, RowProblem):
+    if not isinstance(problem, RankingProblem):
         return None
     n = max(_MEMORY, problem.n_bytes // 4) // (8 * max(1, problem.n_rows))
     return int(min(n, _MOST)) if n >= 3 else None
 
 
 class RowDual:
-    """For each query cached planes ``(loss, coefficients of its rows)`` with their mass ``alpha``, and ``w``.
-
-    Parameters
-    ----------
-    problem : RowProblem
-    C : float
-
-    Raises
-    ------
-    ValueError
-        If three planes per query do not fit in memory.
-    """
+    """For each query cached planes ``(loss, coefficients of its rows)`` with their mass ``alpha``, and ``w``."""
 
     solves = False
     """Whether the problem over the cached planes can be solved without reading the data."""
 
-    def __init__(self, problem: RowProblem, C: float) -> None:
+    def __init__(self, problem: RankingProblem, C: float) -> None:
         size = rows_cache_size(problem)
         if size is None:
             raise BadInput(
@@ -116,14 +112,8 @@ class RowDual:
         self.w *= ratio
         self._size *= ratio
 
-    def move_to(self, problem: RowProblem) -> None:
-        """Continue with the same rows and other columns; the point stays feasible, and ``w`` is computed anew.
-
-        Raises
-        ------
-        ValueError
-            For other queries.
-        """
+    def move_to(self, problem: RankingProblem) -> None:
+        """Continue with the same rows and other columns; the point stays feasible, and ``w`` is computed anew."""
         if not np.array_equal(problem.offsets, self._offsets):
             raise BadInput("problem", "expected the same queries")
         self.w, self._size = np.zeros(problem.n_features), np.zeros(problem.n_features)
@@ -140,12 +130,10 @@ class RowDual:
             self.w += joint
             self._size += np.abs(joint)
 
-    def descend(self, problem: RowProblem) -> Float:
-        """Make one pass of block updates and return the average of ``w`` over it.
-
-        Directions are found at a ``w`` that is up to a hundredth of a pass old, exact steps are made along them at the
-        newest.
-        """
+    def descend(self, problem: RankingProblem) -> Float:
+        """Make one pass of block updates and return the average of ``w`` over it."""
+        # directions are found at a ``w`` that is up to a hundredth of a pass old, exact steps are made along them at
+        # the newest
         self._now += 1
         stale = max(1, problem.n_queries // 128)
         ahead = min(max(0, stale // problem.chunk - 1), _AHEAD)
@@ -173,7 +161,7 @@ class RowDual:
             average += (self.w - average) / n_steps
         return average
 
-    def certify(self, problem: RowProblem, w: Float) -> float:
+    def certify(self, problem: RankingProblem, w: Float) -> float:
         """Return the primal value at ``w`` after one pass, with a line search towards the dual point of its planes."""
         self._now += 1
         slot = np.empty(problem.n_queries, dtype=np.int64)
@@ -215,7 +203,7 @@ class RowDual:
         """Return False: planes of rows are not swept (see the module)."""
         return False
 
-    def _look(self, problem: RowProblem, w: Float, first: int, last: int) -> tuple[Float, Float, Float]:
+    def _look(self, problem: RankingProblem, w: Float, first: int, last: int) -> tuple[Float, Float, Float]:
         """Return losses, scores and coefficients of the planes found at ``w``."""
         n = int(self._offsets[last] - self._offsets[first])
         loss, scores, coef = np.empty(last - first), np.empty(n), np.empty(n)
@@ -294,9 +282,9 @@ def _ascend(w, first, last, joint, bests, worsts, gains, masses, alpha):  # type
 def _certify(  # type: ignore[no-untyped-def]
     first, last, scores, new_loss, coef, now, offsets, pool, loss, alpha, age, count, cap, slots, rows
 ):  # fmt: skip
-    """Cache new planes. Fill ``coef`` with the full cap on the most violated, ``rows`` with the present masses.
+    """Cache new planes; fill ``coef`` with the full cap on the most violated, ``rows`` with the present masses.
 
-    Returns slack and gain of the most violated.
+    Return slack and gain of the most violated.
     """
     size = loss.shape[1]
     violation = np.empty(size + 1)

@@ -20,19 +20,7 @@ _NARROW = 256
 
 
 class DenseRows:
-    """A dense matrix as :class:`structsvm.protocols.CompiledRows`.
-
-    Parameters
-    ----------
-    X : ndarray of float32/float64, C-ordered, shape (n_rows, n_features)
-        Never copied; may be a memory map.
-
-    Examples
-    --------
-    >>> rows = DenseRows(np.eye(2))
-    >>> rows.shape, rows.nbytes
-    ((2, 2), 32)
-    """
+    """A dense matrix, which may be a memory map, as :class:`structsvm.protocols.CompiledRows`."""
 
     def __init__(self, X: NDArray[Any]) -> None:
         self._X = np.asarray(X)
@@ -57,24 +45,7 @@ class DenseRows:
 
 
 class CSRRows:
-    """A CSR matrix as :class:`structsvm.protocols.CompiledRows`.
-
-    Parameters
-    ----------
-    X : csr_matrix or csr_array, shape (n_rows, n_features)
-        Never copied.
-
-    Raises
-    ------
-    ValueError
-        For indices that point outside of the matrix: they are read once, before any compiled code goes by them.
-
-    Examples
-    --------
-    >>> rows = CSRRows(sparse.csr_matrix(np.eye(2)))
-    >>> rows.shape, [len(a) for a in rows.row_arrays]
-    ((2, 2), [2, 2, 3])
-    """
+    """A CSR matrix as :class:`structsvm.protocols.CompiledRows`; its indices are checked before kernels use them."""
 
     def __init__(self, X: Any) -> None:
         check_sparse(X)
@@ -97,27 +68,7 @@ class CSRRows:
 
 
 def rows_of(X: Any) -> CompiledRows:
-    """Return the rows of ``X`` in the form in which a pass reads them; nothing is copied.
-
-    Parameters
-    ----------
-    X : ndarray (n_rows, n_features), CSR matrix, or CompiledRows
-        Compiled rows are returned as they are.
-
-    Returns
-    -------
-    CompiledRows
-
-    Raises
-    ------
-    ValueError
-        For a sparse matrix whose indices point outside of it, or of another format than CSR.
-
-    Examples
-    --------
-    >>> type(rows_of(np.eye(2))).__name__, type(rows_of(sparse.csr_array(np.eye(2)))).__name__
-    ('DenseRows', 'CSRRows')
-    """
+    """Return the rows of ``X`` (ndarray, CSR or CompiledRows) in the form in which a pass reads them, uncopied."""
     if isinstance(X, (sparse.csr_matrix, sparse.csr_array)):
         return CSRRows(X)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
@@ -126,13 +77,7 @@ def rows_of(X: Any) -> CompiledRows:
 
 
 def support_of(rows: CompiledRows, offsets: Int) -> tuple[Int, Int] | None:
-    """Return which features each query touches, where that is worth knowing: for wide sparse rows.
-
-    Returns
-    -------
-    (indptr, features) or None
-        See ``support`` of :class:`structsvm.protocols.Problem`.
-    """
+    """Return which features each query touches (``support`` of ``Problem``), for wide sparse rows only."""
     if not isinstance(rows, CSRRows) or rows.shape[1] <= _NARROW:
         return None
     _, indices, indptr = rows.row_arrays

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Problem
 from structsvm.trainers.passes import sample
 from structsvm.trainers.smoothed_planes import Planes, Segment
 
-__all__ = ["between", "flat"]
+__all__ = ["FEWEST", "best_length", "between", "flat"]
 
-_FEWEST = 1024
+FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
+
+_LARGEST_FACTOR = 3.0
+"""Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
+as its end."""
 
 _MAX_TRIALS = 6
 
@@ -21,17 +27,12 @@ _FLAT = 0.1
 
 
 def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float) -> Float:
-    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished.
-
-    The slope of the model over the cached planes is known for all queries; its difference to the true slope is
-    estimated from a sample. At ``w``, where planes were added last, the difference is zero, so that the sampled slope
-    there is correct. With few queries, of which a sample is not cheap, ``centre`` is returned.
-
-    It reads the sample up to seven times, each a fifteenth of a pass at 4,000 queries, and a thirty-second from 8,000
-    on.
-    """
+    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished."""
+    # The slope of the model over the cached planes is known for all queries; its difference to the true slope is
+    # estimated from a sample. At ``w``, where planes were added last, the difference is zero. With few queries a sample
+    # is not cheap.
     step = centre - w
-    if problem.n_queries < _FEWEST or not step.any():
+    if problem.n_queries < FEWEST or not step.any():
         return centre
     model = Segment(planes, w, step, n_jobs=problem.n_jobs)
 
@@ -49,11 +50,26 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
     return w + flat(dot(w, step) + dot(planes.cap, model.slopes(0.0)), slope) * step
 
 
-def flat(start: float, slope: Callable[[float], float]) -> float:
-    """Return where in ``[0, 1]`` a slope that grows from ``start`` has about vanished, by at most seven trials.
+def best_length(slope: Callable[[float], float]) -> float:
+    """Return the factor at which a slope that grows with it has about vanished, from three trials; 1 if untrusted."""
+    before, value = 1.0, slope(1.0)
+    if value == 0.0:
+        return 1.0
+    factor = 0.9 if value > 0 else 1.1
+    for _ in range(2):
+        now = slope(factor)
+        if now == value:
+            break
+        secant = factor - now * (factor - before) / (now - value)
+        before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
+        if abs(factor - before) < 0.005:
+            break
+    return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
 
-    It is 1 if the slope is not above zero at 1, or not below zero at the start.
-    """
+
+def flat(start: float, slope: Callable[[float], float]) -> float:
+    """Return where in ``[0, 1]`` a slope that grows from ``start`` has about vanished, by at most seven trials."""
+    # 1 if the slope is not above zero at 1, or not below zero at the start
     t, end = 1.0, slope(1.0)
     if end <= 0 or start >= 0:
         return t

@@ -122,42 +122,9 @@ def minimise(
     n_jobs: int = 1,
     signs: Float | None = None,
 ) -> Solution:
-    """Solve the problem over ``planes`` to a duality gap of ``target``, or as far as rounding allows.
+    """Solve the problem over ``planes`` to a gap of ``target``, or as far as rounding allows, from smoothing ``mu``.
 
-    Parameters
-    ----------
-    planes : Planes
-    w : ndarray, shape (n_features,)
-        Starting point.
-    target : float
-        Absolute duality gap.
-    mu : float
-        First smoothing, in units of the loss; lowered as needed.
-    enough : float, optional
-        Dual value that is asked for: the solution stops there, whatever the gap, or with the centre if these planes
-        do not attain it.
-    n_jobs : int, default=1
-        Threads; the result is the same for any number.
-    signs : ndarray, shape (n_features,), optional
-        The sign of each weight, 1, -1 or 0 for any.
-
-    Returns
-    -------
-    Solution
-        The dual point with the largest value found.
-
-    Examples
-    --------
-    Two queries with one plane each, ``max(0, 1 - 2 w)`` and ``max(0, 1 - w)``: the optimum is ``w = 1/2``.
-
-    >>> planes = Planes(
-    ...     pool=np.array([[2.0, 1.0]]), start=np.array([0, 1, 2]), features=np.empty(0, dtype=np.int64),
-    ...     loss=np.ones((2, 1)), used=np.array([1, 1]), cap=np.array([0.5, 0.1]),
-    ... )
-    >>> solution = minimise(planes, np.zeros(1), target=1e-9, mu=0.1)
-    >>> solution.alpha.round(4), solution.gap <= 1e-9
-    (array([[0.2],
-           [0.1]]), True)
+    With ``enough`` it ends at this dual value, or with the centre if the planes do not attain it.
     """
     with _threads(n_jobs) as run:
         return _minimise(_Smoothed(planes, run), np.array(w, dtype=np.float64), target, mu, enough, signs)
@@ -221,23 +188,7 @@ def _longest(w: Float, step: Float, signs: Float | None) -> float:
 
 
 class Segment:
-    """The model along ``w + t step``: the slopes of the largest planes, computed once for all ``t``.
-
-    Parameters
-    ----------
-    planes : Planes
-    w, step : ndarray, shape (n_features,)
-    n_jobs : int, default=1
-
-    Examples
-    --------
-    >>> planes = Planes(
-    ...     pool=np.array([[2.0, 1.0]]), start=np.array([0, 1, 2]), features=np.empty(0, dtype=np.int64),
-    ...     loss=np.ones((2, 1)), used=np.array([1, 1]), cap=np.array([0.5, 0.1]),
-    ... )
-    >>> Segment(planes, np.zeros(1), np.ones(1)).slopes(0.75)
-    array([ 0., -1.])
-    """
+    """The model along ``w + t step``: the slopes of the largest planes, computed once for all ``t``."""
 
     def __init__(self, planes: Planes, w: Float, step: Float, *, n_jobs: int = 1) -> None:
         with _threads(n_jobs) as run:
@@ -320,11 +271,9 @@ class _Smoothed:
         w: Float | None = None,
         signs: Float | None = None,
     ) -> tuple[Float, int]:
-        """Roughly the solution of ``Hessian step = -gradient``, and the products it took.
-
-        With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
-        carry beyond their sign go to zero, and the equations are those of the others.
-        """
+        """Return roughly the solution of ``Hessian step = -gradient``, and the products it took."""
+        # With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
+        # carry beyond their sign go to zero, and the equations are those of the others.
         kept, active = _noticeable(share, self.planes.used, _NOTICEABLE)
         if np.count_nonzero(kept) < _COVERED * gradient.shape[0]:
             kept, active = _noticeable(share, self.planes.used, _NEGLIGIBLE)
@@ -369,9 +318,9 @@ class _Smoothed:
     def search(
         self, v: Float, z: Float, mu: float, w: Float, step: Float, longest: float = math.inf
     ) -> float:
-        """The length at which the slope along ``step`` has vanished, or nearly; 0 where it does not descend.
+        """Return the length at which the slope along ``step`` has about vanished; 0 where it does not descend.
 
-        Or the ``longest`` allowed, at least 1 but for rounding, where the slope is downhill still.
+        The ``longest`` allowed, at least 1 but for rounding, where the slope is downhill still.
         """
         start, square = dot(w, step), dot(step, step)
         first = start - _slope(v, z, 0.0, mu, self.planes.used, self.planes.cap)[0]
@@ -576,10 +525,7 @@ def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _slope(v, z, length, mu, count, cap):  # type: ignore[no-untyped-def]
-    """Return ``sum_q cap_q mean_q`` and ``sum_q cap_q variance_q / mu``.
-
-    They are of ``z`` under the softmax of ``v - length z``.
-    """
+    """Return ``sum_q cap_q mean_q`` and ``sum_q cap_q variance_q / mu`` under the softmax of ``v - length z``."""
     first, second = 0.0, 0.0
     for q in range(count.shape[0]):
         most = 0.0

@@ -146,6 +146,25 @@ def test_cross_validation_by_held_out_clicks(learned, tmp_path):
     assert structsvm.load(tmp_path / "m.npz").C_ == model.C_
 
 
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
+def test_cross_validation_by_one_standard_error_and_at_the_end_of_the_grid(learned, caplog):
+    cells, _, X, qid, docid = learned
+    grid = [1e-4, 3e-4, 1e-3]
+    chosen = {}
+    for selection in ("max", "one_se"):
+        model = ClickSVMCV(grid, cv=4, loss="dcg", propensities=THETA, selection=selection)
+        chosen[selection] = model.fit(X, cells, qid=qid, docid=docid)
+    assert chosen["one_se"].C_ <= chosen["max"].C_
+    low, _, high = values = chosen["max"].scores_
+    assert values[grid.index(chosen["max"].C_)] == pytest.approx(max(values), abs=1e-12)
+    at_end = (grid[-1] == chosen["max"].C_ and high > values[1]) or (
+        grid[0] == chosen["max"].C_ and low > values[1]
+    )
+    assert ("widen Cs" in caplog.text) == at_end
+    with pytest.raises(BadInput, match="selection='least'"):
+        ClickSVMCV(selection="least").check_options()
+
+
 def test_refusals(learned):
     cells, _, X, qid, docid = learned
     fit = ClickSVM(propensities=THETA).fit

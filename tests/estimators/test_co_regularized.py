@@ -5,29 +5,10 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 from sklearn.model_selection import GridSearchCV, GroupKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structsvm.estimators.co_regularized import CoRegularizedSGD
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.readers.synthetic import make_ranking
-
-QUERIES = (
-    "rows without qid are one query, whose weight is the mean of its rows and is normalised away: weighting a row "
-    "is not repeating a document"
-)
-
-
-# the checks know of no queries: they call fit and score without qid, which is what is warned of
-@pytest.mark.filterwarnings("ignore::structsvm.SingleQueryWarning")
-@parametrize_with_checks(
-    [CoRegularizedSGD(n_steps=1000, random_state=0)],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": QUERIES,
-        "check_sample_weight_equivalence_on_sparse_data": QUERIES,
-    },
-)
-def test_sklearn_contract(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from structsvm import (
     SVMMap,
 )
 from structsvm.candidates import CandidateSet, check_labels
-from structsvm.features.binning import BinnedRows
+from structsvm.features.coded_rows import BinnedRows
 from structsvm.readers import make_ranking, open_store, write_store
 
 DATA = make_ranking(8, 6, 3, noise=0.2)
@@ -80,7 +80,7 @@ def test_binned_rows_refuse_codes_that_lead_out_of_their_function():
     codes, starts = np.array([[2, 0], [1, 3]], dtype=np.uint8), np.array([0, 2, 5])
     assert BinnedRows(codes, starts)[1:].codes.tolist() == [[1, 3]]
     for bad in ([[3, 0], [1, 3]], [[2, 0], [1, 4]]):
-        with pytest.raises(ValueError, match=r"codes\[\d, \d\]: expected at most the \d thresholds"):
+        with pytest.raises(ValueError, match=r"codes\[\d, \d\]: expected a count of edges up to \d"):
             BinnedRows(np.array(bad, dtype=np.uint8), starts)
     for bad in ([0, 2], [0, 6, 5], [1, 2, 5]):
         with pytest.raises(ValueError, match="starts"):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn.base
 from scipy import stats
+from sklearn.model_selection import GridSearchCV, GroupKFold
 
 import structsvm
 from structsvm import (
@@ -90,6 +91,24 @@ def test_no_ranker_is_left_out():
     assert rankers == {type(estimator) for estimator, _ in RANKERS}
     # where there is no save, the check has nothing to say about it
     assert all(hasattr(c, "save") for c in rankers)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid"),
+    [
+        (PairwiseSGD(n_steps=2000, random_state=0), {"lam": [1e-4, 1e-1], "loss": ["hinge", "squared"]}),
+        (LambdaRank(max_epochs=5, random_state=0), {"hidden": [(), (4,)], "utility": ["map", "ndcg@10"]}),
+        (OrdinalSVM(), {"decompose": [False, True]}),
+        (TreeRanker(n_trees=3, random_state=0), {"n_leaves": [3, 5]}),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_grid_search_routes_qid(estimator, grid):
+    data = make_ranking(30, 15, 4, noise=0.3, random_state=0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(estimator, grid, cv=GroupKFold(2), error_score="raise")
+        search.fit(data.X, data.y, qid=data.qid, groups=data.qid)
+    assert search.best_score_ > 0.4
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,25 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from structsvm import FeatureScaleWarning, LambdaRank, PairwiseSVM, StructuralRankerCV, SVMMap
+from structsvm import (
+    FeatureScaleWarning,
+    LambdaRank,
+    PairwiseSVM,
+    StructuralRanker,
+    StructuralRankerCV,
+    SVMMap,
+    TreeRanker,
+)
 from structsvm.checks import BadInput
 from structsvm.estimators.choosing_C import say_edge
+from structsvm.metrics import evaluate
+from structsvm.studies.folds.methods import check_method
 
 # small and random data, in which there is next to nothing to learn
 pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
 
 X, y = np.random.default_rng(0).normal(size=(12, 2)), [1, 0, 0, 1, 0, 0] * 2
-qid = np.repeat([3, 4], 6)
+qid = QID = np.repeat([3, 4], 6)
 
 
 @pytest.mark.parametrize("model", [SVMMap(), PairwiseSVM(), LambdaRank()], ids=lambda m: type(m).__name__)
@@ -28,6 +38,83 @@ def test_group_sizes(model):
     ):
         model.fit(X, y, group=[6, 6])
     assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "message"),
+    [
+        (SVMMap(), {"groups": QID}, "groups: expected the query of each row under the name qid; pass qid="),
+        (LambdaRank(), {"query_id": QID}, "query_id: expected the query of each row under the name qid"),
+        (
+            LambdaRank(),
+            {"eval_set": (X, y)},
+            r"eval_set: expected validation .*; pass validation=\(X, y, qid\)",
+        ),
+        (
+            PairwiseSVM(),
+            {"eval_set": (X, y)},
+            "eval_set: expected none, as this ranker trains to its optimum",
+        ),
+    ],
+)
+def test_arguments_of_other_packages(model, given, message):
+    with pytest.raises(BadInput, match=message):
+        model.fit(X, y, **given)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "message"),
+    [
+        (TreeRanker, "n_estimators", "TreeRanker: no parameter 'n_estimators'; it is called 'n_trees' here"),
+        (TreeRanker, "num_leaves", "it is called 'n_leaves' here"),
+        (SVMMap, "num_leaves", "SVMMap: no parameter 'num_leaves'$"),
+        (SVMMap, "max_pases", "did you mean 'max_passes'"),
+        (StructuralRankerCV, "eval_set", r"fit takes validation=\(X, y, qid\)"),
+    ],
+)
+def test_parameters_of_other_packages(make, name, message):
+    with pytest.raises(TypeError, match=message):
+        make(**{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("loss", "plain"), [("MAP", "map"), ("AP", "map"), ("NDCG@3", "ndcg@3"), ("rr@3", "mrr@3"), ("P_2", "precision@2")]
+)  # fmt: skip
+def test_losses_as_other_programs_spell_them(loss, plain):
+    ours, theirs = (StructuralRanker(name).fit(X, y, qid=QID) for name in (plain, loss))
+    assert theirs.loss == loss
+    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
+    assert ours.score(X, y, qid=QID) == theirs.score(X, y, qid=QID)
+
+
+def test_utilities_as_other_programs_spell_them():
+    a, b = (LambdaRank(u, max_epochs=2, random_state=0).fit(X, y, qid=QID) for u in ("ndcg@3", "nDCG@3"))
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert a.score(X, y, qid=QID) == b.score(X, y, qid=QID)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: StructuralRanker("ndgc@10").check_options(), r"did you mean 'ndcg@10'\?"),
+        (lambda: StructuralRanker("lambdamart").check_options(), "TreeRanker grows trees by its gradients"),
+        (lambda: evaluate("ndgc@10", y, X[:, 0], qid=QID), r"did you mean 'ndcg@10'\?"),
+        (lambda: evaluate("mpa", y, X[:, 0], qid=QID), r"did you mean 'map'\?"),
+        (lambda: check_method("lightgmb"), r"did you mean 'lightgbm'\?"),
+        (lambda: check_method("svm-ndgc"), r"did you mean 'ndcg'\?"),
+    ],
+)
+def test_what_was_probably_meant(call, message):
+    with pytest.raises(BadInput, match=message):
+        call()
+
+
+def test_methods_in_any_case():
+    assert [check_method(name) for name in ("MAP", "svm-NDCG@10", "SVM-RR")] == [
+        "svm-map",
+        "svm-ndcg@10",
+        "svm-mrr",
+    ]
 
 
 def test_the_conversion_that_is_named():

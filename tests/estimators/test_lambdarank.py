@@ -5,30 +5,12 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structsvm.estimators.lambdarank import LambdaRank
 from structsvm.estimators.structural import SVMNDCG
 from structsvm.metrics import evaluate
 from structsvm.readers.synthetic import make_ranking
-
-QUERIES = "rows without qid are one query, whose weight is the mean of its rows"
-
-
-# the checks know of no queries: they call fit and score without qid, which is what is warned of
-@pytest.mark.filterwarnings("ignore::structsvm.SingleQueryWarning")
-@parametrize_with_checks(
-    [LambdaRank(max_epochs=5, random_state=0), LambdaRank(hidden=(4,), max_epochs=5, random_state=0)],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": QUERIES,
-        "check_sample_weight_equivalence_on_sparse_data": QUERIES,
-    },
-)
-def test_sklearn_contract(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -171,15 +153,6 @@ def test_callback_and_copies(data):
     assert [epoch.number for epoch in seen] == [1, 2, 3, 4]
     model.set_params(callback=None)
     assert (pickle.loads(pickle.dumps(model)).predict(data.X) == model.predict(data.X)).all()
-
-
-def test_grid_search(data):
-    with config_context(enable_metadata_routing=True):
-        search = GridSearchCV(
-            LambdaRank(max_epochs=5, random_state=0), {"hidden": [(), (4,)], "utility": ["map", "ndcg@10"]},
-            cv=GroupKFold(2), error_score="raise",
-        ).fit(data.X, data.y, qid=data.qid, groups=data.qid)  # fmt: skip
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,16 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from structsvm import StructuralRanker, TreeRanker, TreeRankerCV, load
+from structsvm.checks import BadInput
 from structsvm.features import LeafFeatures
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
@@ -295,11 +299,94 @@ def test_pandas(data):
     assert model.leaves_.thresholds_[5].tolist() == [-np.inf]
     assert "f>-inf" in model.leaves_.get_feature_names_out()
     frame["brand"] = "acme"
-    with pytest.raises(ValueError, match=r"got text in the column 'brand'.*OrdinalEncoder"):
+    with pytest.raises(ValueError, match=r"got text in the column 'brand'.*dtype category"):
         TreeRanker(**SMALL).fit(frame, y, qid=qid)
     frame["brand"] = frame["brand"].astype("category")
     with pytest.raises(ValueError, match="in the column 'brand'"):
         StructuralRanker().fit(frame, y, qid=qid)
+
+
+@pytest.fixture(scope="module")
+def branded(data):
+    """A frame whose brands decide: as text, with some missing, and the same as numbers."""
+    X, y, qid = data
+    codes = np.random.default_rng(3).integers(0, 12, size=X.shape[0]).astype(float)
+    codes[::50] = np.nan
+    names = np.array([f"brand {i:02}" for i in range(12)], dtype=object)
+    brand = np.where(np.isnan(codes), None, names[np.nan_to_num(codes).astype(int)])
+    return X, np.minimum(y + 2 * np.isin(codes, [1, 5, 7]), 4), qid, codes, brand
+
+
+def in_library(library, X, brand):
+    columns = {f"f{i}": X[:, i] for i in range(3)}
+    if library == "pandas":
+        return pd.DataFrame(columns | {"brand": pd.Categorical(brand)})
+    if library == "arrow":
+        brand = pa.array(brand.tolist()).dictionary_encode()
+        return pa.table({name: pa.array(values) for name, values in columns.items()} | {"brand": brand})
+    kind = (
+        pl.Categorical if library == "polars" else pl.Enum(sorted({one for one in brand if one is not None}))
+    )
+    return pl.DataFrame(columns | {"brand": pl.Series(brand.tolist(), dtype=kind)})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "polars enum", "arrow"])
+def test_categories_of_a_frame(branded, library, tmp_path):
+    X, y, qid, codes, brand = branded
+    frame = in_library(library, X, brand)
+    model = TreeRanker(C=1, **SMALL).fit(frame, y, qid=qid)
+    numbered = np.column_stack([X[:, :3], codes])
+    own = TreeRanker(C=1, categorical_features=[3], **SMALL).fit(numbered, y, qid=qid)
+    assert model.categories_ == {"brand": sorted({one for one in brand if one is not None})}
+    assert (model.leaves_.forest_.sets >= 0).any()
+    np.testing.assert_array_equal(model.coef_, own.coef_)
+    np.testing.assert_array_equal(model.predict(frame), own.predict(numbered))
+    with pytest.warns(UserWarning, match="valid feature names"):
+        np.testing.assert_array_equal(model.predict(numbered), own.predict(numbered))
+    model.save(tmp_path / "m.npz")
+    back = load(tmp_path / "m.npz")
+    assert back.categories_ == model.categories_
+    np.testing.assert_array_equal(back.predict(frame), model.predict(frame))
+
+
+def test_categories_go_by_value_in_predict(branded):
+    X, y, qid, codes, brand = branded
+    frame = in_library("pandas", X, brand)
+    model = TreeRanker(C=1, **SMALL).fit(frame, y, qid=qid)
+    own = TreeRanker(C=1, categorical_features=[3], **SMALL).fit(
+        np.column_stack([X[:, :3], codes]), y, qid=qid
+    )
+    part = frame[40:60]
+    expected = model.predict(frame)[40:60]
+    fewer = part.assign(brand=part["brand"].cat.remove_unused_categories())  # other numbers, the same values
+    text = part.assign(brand=part["brand"].astype(object))
+    for rows in (part, fewer, text, pl.DataFrame(text)):
+        np.testing.assert_array_equal(model.predict(rows), expected)
+    unseen = part.assign(brand=["new"] * 10 + ["newer"] * 10)
+    with pytest.warns(
+        UserWarning, match=r"'brand' has 2 categories that training did not have \('new', 'newer'\)"
+    ):
+        scores = model.predict(unseen)
+    np.testing.assert_array_equal(scores, model.predict(part.assign(brand=None)))
+    for value in (-1.0, 2.5):
+        with pytest.raises(ValueError, match=f"expected categories .* in column 3, got {value:g}"):
+            own.predict(np.full((1, 4), value))
+    batch = TreeRanker(C=1, batch=3, **SMALL).fit(frame, y, qid=qid, validation=(frame, y, qid))
+    assert batch.score(frame, y, qid=qid) > 0.5
+
+
+def test_categories_that_cannot_be_kept(branded):
+    X, y, qid, _, brand = branded
+    frame = in_library("pandas", X, brand)
+    dated = frame.assign(day=pd.Categorical(pd.to_datetime(["2020-01-01"] * len(frame))))
+    with pytest.raises(BadInput, match="expected categories of text or numbers in the column 'day'"):
+        TreeRanker(**SMALL).fit(dated, y, qid=qid)
+    grown = LeafFeatures(2, 4, n_bins=0, random_state=0).fit(X[:, :4], y, qid=qid)
+    with pytest.raises(BadInput, match=r"got categories in \['brand'\]"):
+        TreeRanker(leaves=LeafFeatures.from_model(grown.forest_)).fit(frame, y, qid=qid)
+    other = TreeRanker(**SMALL).fit(frame, y, qid=qid)
+    other.fit(X[:, :4], y, qid=qid)  # nothing of the earlier fit stays
+    assert other.categories_ == {}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from structsvm import SVMMap, TreeRanker
@@ -68,6 +69,33 @@ def test_lightgbm(model, plain):
         n = one.leaves_.forest_.n_trees
         assert (forest.codes(X)[:, :n] == one.leaves_.forest_.codes(X)).all()
         assert (LeafFeatures.from_model(booster).transform_rows(X).codes == forest.codes(X)).all()
+
+
+@pytest.fixture(scope="module")
+def branded():
+    data = make_taught("product", 60, 30, 6, noise=0.1, dtype=np.float64)
+    brands = np.random.default_rng(1).choice(["acme", "bolt", "cog", "dial"], size=data.n_rows)
+    frame = pd.DataFrame(data.X).add_prefix("f").assign(brand=pd.Categorical(brands))
+    y = data.y + 2 * np.isin(brands, ["bolt", "dial"])
+    return TreeRanker(C=3, n_trees=12, n_bins=20, random_state=0).fit(frame, y, qid=data.qid), frame
+
+
+def test_categories_of_a_frame_are_exported_where_the_format_has_them(branded):
+    model, frame = branded
+    booster = lightgbm.Booster(model_str=export_model(model, "lightgbm").decode())
+    np.testing.assert_allclose(booster.predict(frame, num_threads=1), model.predict(frame), rtol=0, atol=1e-9)
+    fewer = frame[:50].assign(
+        brand=frame["brand"][:50].cat.reorder_categories(["dial", "acme", "cog", "bolt"])
+    )
+    np.testing.assert_allclose(booster.predict(fewer, num_threads=1), model.predict(fewer), rtol=0, atol=1e-9)
+    for form in ("solr", "opensearch"):
+        with pytest.raises(ValueError, match=r"the format has no categories; .*got 'brand'.*OneHotEncoder"):
+            export_model(model, form)
+    onnx = pytest.importorskip("onnx")
+    props = {
+        p.key: json.loads(p.value) for p in onnx.load_from_string(export_model(model, "onnx")).metadata_props
+    }
+    assert props["categories"] == {"brand": ["acme", "bolt", "cog", "dial"]}
 
 
 def test_onnx(model, plain):

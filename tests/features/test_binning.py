@@ -15,7 +15,8 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from structsvm.features.binning import BinnedFeatures, BinnedRows
+from structsvm.features.binning import BinnedFeatures
+from structsvm.features.coded_rows import BinnedRows
 from structsvm.features.within import minmax_within
 from structsvm.readers import candidates, read_qrels, read_run
 
@@ -237,32 +238,6 @@ def test_bytes_multiply_as_the_matrix_does(most):
     assert np.shares_memory(rows[3:40].codes, rows.codes)
     with pytest.raises(ValueError, match="w: expected shape"):
         rows @ w[1:]
-
-
-@pytest.mark.parametrize("first", [0, 2])
-def test_kernels_agree_with_dense_products_and_their_python_form(first):
-    rng, rows = random_rows(1)
-    X = rows.tocsr().toarray().astype(np.float64)
-    offsets = np.array([0, 1, 40, 41, 120, 200])
-    last, weights = 5, rng.random(5)
-    a, b = offsets[first], offsets[last]
-    coef, w = rng.normal(size=b - a), rng.normal(size=X.shape[1])
-    coef[::3] = 0.0
-    of_row = np.repeat(weights, np.diff(offsets))
-    score, combine, query_joint = rows.row_kernels
-    for pick in (lambda f: f, lambda f: f.py_func):
-        out, joint = np.empty(b - a), np.full(X.shape[1], 0.5)
-        pick(score)(*rows.row_arrays, a, b, w, out)
-        np.testing.assert_allclose(out, X[a:b] @ w, atol=1e-9)
-        pick(combine)(*rows.row_arrays, offsets, first, last, weights, coef, joint)
-        np.testing.assert_allclose(joint, 0.5 + (of_row[a:b] * coef) @ X[a:b], atol=1e-9)
-        by_query = np.full((last - first, X.shape[1]), np.nan)
-        pick(query_joint)(*rows.row_arrays, offsets, first, last, coef, by_query)
-        for q in range(first, last):
-            part = slice(offsets[q], offsets[q + 1])
-            np.testing.assert_allclose(
-                by_query[q - first], coef[offsets[q] - a : offsets[q + 1] - a] @ X[part], atol=1e-9
-            )
 
 
 def test_real_runs_take_a_byte_a_score(shared_data):

@@ -11,8 +11,8 @@ from sklearn.preprocessing import OneHotEncoder
 from structsvm import TreeRanker
 from structsvm.features import BinnedFeatures, Forest, LeafFeatures, lookup
 from structsvm.features.boosters import forest_of, lightgbm_forest
+from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Tree
-from structsvm.features.leaves import LeafRows
 
 lightgbm = pytest.importorskip("lightgbm")
 

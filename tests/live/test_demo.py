@@ -280,4 +280,5 @@ def test_the_command_answers_fast_shows_its_frame_and_ends(tmp_path):
         finally:
             demo.send_signal(signal.SIGINT)
             _, errors = demo.communicate(timeout=120)
-        assert (demo.returncode, errors) == (0, "")
+        assert demo.returncode == 0
+        assert errors in ("", "structsvm: compiling, once\n")

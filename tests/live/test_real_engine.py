@@ -455,7 +455,7 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
             public = {"host": "live.example.org", "origin": "https://shop.example.org"}
             click = {"events": [{"token": token, "place": 1}]}
             answer = http.post("/v1/clicks", json=click, headers=public)
-            assert answer.json()["accepted"] == 1
+            assert answer.json()["accepted"] == 1, answer.json()
             assert http.get("/metrics", headers=public).status_code == 404
         deadline = time.monotonic() + 120
         while not json.loads(fetched("/v1/experiments/shop/report"))["n_clicked"]:

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import rankdata
+from scipy.stats import rankdata, ttest_rel
 
 from structsvm.metrics import compare
 
@@ -39,7 +39,8 @@ def test_exact_for_few_queries():
 
 
 def test_all_equal_is_no_difference():
-    assert compare([0.5, 0.25], [0.5, 0.25]) == (0.0, 0, 0, 2, 0.0, 1.0)
+    for test in ("wilcoxon", "t", "randomization"):
+        assert compare([0.5, 0.25], [0.5, 0.25], test=test)[:8] == (0.0, 0, 0, 2, 0.0, 1.0, 0.0, 0.0)
     assert compare([0.1 + 0.2], [0.3]).ties == 1
 
 
@@ -53,6 +54,45 @@ def test_many_queries_with_a_shift_are_significant():
 def test_skipped_queries_are_dropped():
     nan = float("nan")
     assert compare([nan, 0.5, 0.75], [nan, 0.25, 0.125]) == compare([0.5, 0.75], [0.25, 0.125])
+
+
+def test_student_as_scipy_has_it():
+    rng = np.random.default_rng(2)
+    a, b = rng.random(30), rng.random(30)
+    found, theirs = compare(a, b, test="t", level=0.9), ttest_rel(a, b)
+    assert (found.statistic, found.p_value) == pytest.approx((theirs.statistic, theirs.pvalue))
+    assert (found.lower, found.upper) == pytest.approx(tuple(theirs.confidence_interval(0.9)))
+    alike = compare([1.0, 2.0], [0.5, 1.5], test="t")
+    assert (alike.p_value, alike.statistic, alike.lower) == (0.0, np.inf, 0.5)
+    assert compare([1.0], [0.5], test="t").p_value == 1.0
+    assert np.isnan(compare([1.0], [0.5]).lower)
+
+
+def test_randomization_is_exact_for_few_queries_and_near_it_for_many():
+    rng = np.random.default_rng(3)
+    for n in (5, 9):
+        d = np.append(rng.normal(0.3, 1, n), 0.0)  # a tie changes nothing
+        sums = [abs(np.dot(signs, np.abs(d[:n]))) for signs in itertools.product([-1, 1], repeat=n)]
+        expected = np.mean([s >= abs(d.sum()) - 1e-12 for s in sums])
+        assert compare(d, np.zeros(n + 1), test="randomization").p_value == expected
+    d = rng.normal(0.15, 1, 200)
+    drawn = [compare(d, np.zeros(200), test="randomization", random_state=seed).p_value for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn == pytest.approx([ttest_rel(d, np.zeros(200)).pvalue] * 3, abs=0.01)
+    assert compare(d + 1, np.zeros(200), test="randomization", n_resamples=99).p_value == 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test": "sign"}, "test='sign': expected one of 'wilcoxon'"),
+        ({"level": 1}, "level=1"),
+        ({"n_resamples": 0}, "n_res"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        compare([0.5, 0.25], [0.25, 0.5], **options)
 
 
 @pytest.mark.parametrize(

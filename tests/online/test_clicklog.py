@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
+from structsvm.online import clicklog as room
+from structsvm.online.clicklog import Click, ClickLog, Impression, Lines, read_log, write_log
 from structsvm.online.interleaving import Shown
 
 RECORD = Shown("team_draft", ("b", "a", "c"), 2, ((1, 0, 1),)).to_dict()
@@ -139,27 +140,30 @@ def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
     ("line", "message"),
     [
         ("{", r"expected one JSON object per line, got '\{'"),
-        ("[1]", r"expected \{.*got \[1\]"),
-        ("[" * 100_000, r"expected one JSON object per line, got '\[+' \(too many brackets\)"),
-        ('{"shown": NaN}', "finite numbers, got NaN"),
-        ({**LINE, "shown": {"method": "team_draft"}}, "shown record: version, documents"),
+        ("[1]", r"expected \{.*got '\[1\]'"),
+        ('{"a":' * 100_000, r"expected one JSON object per line, got '.*' \(too many brackets\)"),
+        ('{"shown": NaN}', "expected one JSON object per line, got '{\"shown\": NaN}'"),
+        ({**LINE, "shown": {"method": "team_draft"}}, "shown record: expected the key 'version', got none"),
         ({**LINE, "shown": "{"}, "shown record: expected one line of JSON"),
         ({**LINE, "clicks": 3}, "clicks: expected a list"),
         ({**LINE, "clicks": [1]}, r"clicks\[0\]: expected an object with either 'rank' or 'document', got 1"),
         ({**LINE, "clicks": [{"rank": 1, "document": "b"}]}, "either 'rank' or 'document'"),
-        ({**LINE, "clicks": [{"rank": 0}]}, r"clicks\[0\]: rank: expected 1 to 3, got 0"),
+        (
+            {**LINE, "clicks": [{"rank": 0}]},
+            r"clicks\[0\]\.rank: expected a place in the list, from 1, got 0",
+        ),
         ({**LINE, "clicks": [{"rank": 4}]}, "expected 1 to 3, got 4"),
-        ({**LINE, "clicks": [{"rank": True}]}, "expected 1 to 3, got True"),
+        ({**LINE, "clicks": [{"rank": True}]}, "expected a place in the list, from 1, got True"),
         ({**LINE, "clicks": [{"document": "z"}]}, "document 'z' is not among those shown"),
         ({**LINE, "clicks": [{"rank": 1, "time": "now"}]}, "time: expected a number of seconds"),
         ({**LINE, "clicks": [{"rank": 1, "dwell": -1}]}, "dwell: expected a number of seconds"),
         ({**LINE, "clicks": [{"rank": 1, "download": 1}]}, "download: expected true or false"),
         ({**LINE, "user": 1.5}, "user: expected a string or an integer"),
         ({**LINE, "rankers": ["a"]}, "rankers: expected 2 different names"),
-        ({**LINE, "rankers": ["a", "a"]}, "rankers: expected 2 different names"),
+        ({**LINE, "rankers": ["a", "a"]}, "rankers: expected different, printable names"),
         ({**LINE, "query_words": 0}, "query_words: expected an integer >= 1"),
         ({**LINE, "title_bold": [1]}, "title_bold: expected 3 counts"),
-        ({**LINE, "abstract_bold": [1, 2, -1]}, "abstract_bold: expected 3 counts"),
+        ({**LINE, "abstract_bold": [1, 2, -1]}, r"abstract_bold\[2\]: expected a count, got -1"),
         (
             {**LINE, "rankers": ["x", "y"]},
             "team_draft of 2 unnamed rankers, as before, got team_draft of x, y",
@@ -187,8 +191,6 @@ def test_other_bytes_are_refused(tmp_path):
 
 
 def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
-    from structsvm.online import clicklog as room
-
     monkeypatch.setattr(room, "_BLOCK", 100)
     path = write(tmp_path, *[LINE] * 9, {"shown": RECORD, "clicks": 0}, LINE)
     with pytest.raises(ValueError, match=r"log\.jsonl:10: clicks"):
@@ -222,3 +224,37 @@ def test_nothing_is_left_of_a_log_that_could_not_be_written(tmp_path):
     with pytest.raises(TypeError, match="frozenset"):
         write_log(tmp_path / "log.jsonl", [Impression(shown, ())])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_records_are_checked_once_and_kept_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(room, "_ENTRIES_KEPT", 40)
+    lines = Lines()
+    for k in range(30):
+        raw = json.dumps({"shown": {**RECORD, "documents": [k, k + 1, k + 2]}, "clicks": []}).encode()
+        first, second = (lines.read(1, raw).shown for _ in range(2))
+        assert first is second
+        assert first.documents == (k, k + 1, k + 2)
+        assert 1 <= len(lines._known) <= 7
+
+
+def test_equal_numbers_of_other_types_are_other_documents():
+    records = [
+        {**RECORD, "documents": [1, 2, 3]},
+        {**RECORD, "documents": [1.0, 2, 3]},
+        {**RECORD, "documents": [True, 2, 3]},
+    ]
+    lines = Lines()
+    for _ in range(2):
+        read = [
+            lines.read(1, json.dumps({"shown": r, "clicks": [{"document": r["documents"][0]}]}).encode())
+            for r in records
+        ]
+        assert [type(line.shown.documents[0]) for line in read] == [int, float, bool]
+    with pytest.raises(ValueError, match=r"clicks\[0\]: document True is not among those shown"):
+        lines.read(1, json.dumps({"shown": records[0], "clicks": [{"document": True}]}).encode())
+
+
+def test_of_keys_that_are_twice_the_last_counts(tmp_path):
+    text = json.dumps(RECORD)
+    line = '{"shown":' + text + ',"clicks":[{"rank":1}],"\\u0073hown":' + text.replace('"b"', '"x"') + "}"
+    assert read_log(write(tmp_path, line)).impressions[0].shown.documents == ("x", "a", "c")

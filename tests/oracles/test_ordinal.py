@@ -5,7 +5,6 @@ import pytest
 from scipy.optimize import linprog
 
 from structsvm.oracles.ordinal import OrdinalHinge
-from structsvm.testing import check_oracle
 
 
 def by_programme(y, s, weights, *, balanced):
@@ -66,11 +65,6 @@ def test_value_thresholds_and_tangents(rounding, balanced):
             other = (scores + rng.normal(size=n) * rng.choice([0.1, 1.0, 5.0])).round(rounding)
             value = by_programme(y, other, weights, balanced=balanced)
             assert loss[0] - other @ coef <= value + 1e-9
-
-
-@pytest.mark.parametrize("balanced", [False, True])
-def test_is_an_oracle(balanced):
-    check_oracle(OrdinalHinge(balanced=balanced))
 
 
 def test_only_the_order_of_the_grades_matters():

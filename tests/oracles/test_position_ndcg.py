@@ -4,7 +4,6 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
 
 from structsvm.oracles import NDCG, PositionNDCG
 from structsvm.readers import make_ranking
@@ -30,24 +29,6 @@ def value_over_permutations(k, y, scores):
 @pytest.mark.parametrize("k", [None, 1, 3, 10])
 def test_value_equals_the_maximum_over_all_permutations(k):
     check_oracle(PositionNDCG(k), reference=lambda y, s: value_over_permutations(k, y, s))
-
-
-def test_coefficients_are_the_gradient_of_the_hinge():
-    rng = np.random.default_rng(2)
-    y, X = rng.choice([0, 0, 0, 1, 2], 40).astype(float), rng.normal(size=(40, 5))
-    separator = PositionNDCG(4).bind(y, np.array([0, 15, 15, 40]))
-    loss, coef = np.empty(3), np.empty(40)
-
-    def hinge(w):
-        separator.separate(X @ w, 0, 3, loss, coef)
-        return loss.sum() - (X @ w) @ coef
-
-    def gradient(w):
-        hinge(w)
-        return -X.T @ coef
-
-    for scale in (0.1, 1.0, 1.0, 1.0):
-        assert check_grad(hinge, gradient, scale * rng.normal(size=5)) < 1e-5
 
 
 def test_bad_settings_are_refused():

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime, check_grad
 
 from structsvm.oracles import squared_pairs
 from structsvm.oracles.pairs import Pairs
@@ -77,25 +76,6 @@ def test_equals_comparing_every_pair(labels, size):
         assert coef[a:b] == pytest.approx(pull, abs=1e-12 * scale)
         if size != 1.0:  # at a kink rounding decides which side is taken
             assert -product[a:b] == pytest.approx(hessian @ direction[a:b], abs=1e-12)
-
-
-@pytest.mark.usefixtures("path")
-def test_coefficients_are_minus_the_gradient_and_products_its_change():
-    y, offsets, scores = make("graded", lengths=[12])
-    separator = SquaredPairs().bind(y, offsets)
-
-    def value(s):
-        loss, coef = separate(separator, s, offsets)
-        return loss[0] - coef @ s
-
-    def gradient(s):
-        return -separate(separator, s, offsets)[1]
-
-    assert check_grad(value, gradient, scores) < 1e-6
-    numeric = np.array(approx_fprime(scores, gradient, 1e-7))
-    for k in range(12):
-        product = curve(separator, scores, np.eye(12)[k], offsets)
-        assert -product == pytest.approx(numeric[:, k], abs=1e-5)
 
 
 @pytest.mark.usefixtures("path")

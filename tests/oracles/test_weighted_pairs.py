@@ -1,10 +1,7 @@
 """Weighted pairs: against all pairs and all sets of pairs, as a gradient, against copies of the query per click."""
 
-from itertools import product
-
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
 
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.weighted_pairs import WeightedPairs
@@ -51,20 +48,6 @@ def test_equals_comparing_every_pair():
         assert loss[0] - scores @ coef == pytest.approx(hinge(y, scores), rel=1e-9, abs=1e-9)
 
 
-def test_value_is_the_maximum_over_all_sets_of_pairs():
-    rng = np.random.default_rng(1)
-    for _ in range(100):
-        n = int(rng.integers(2, 4))
-        y, scores = random_weights(rng, n), rng.normal(size=n)
-        _, loss, coef = separate(y, np.array([0, n]), scores)
-        pairs = [(d, j) for d in range(n) for j in range(n) if d != j]
-        best = max(
-            sum(c * y[d] * (1 - scores[d] + scores[j]) for c, (d, j) in zip(chosen, pairs, strict=True))
-            for chosen in product([0, 1], repeat=len(pairs))
-        )
-        assert loss[0] - scores @ coef == pytest.approx(best / y.sum(), abs=1e-12)
-
-
 def test_queries_do_not_touch_each_other():
     rng = np.random.default_rng(2)
     lengths = [1, 2, 0, 5, 130, 3]
@@ -82,21 +65,6 @@ def test_queries_do_not_touch_each_other():
         if not separator.informative[q]:
             assert one[0] == 0
             assert not c.any()
-
-
-def test_gradient_of_the_hinge():
-    rng = np.random.default_rng(3)
-    offsets = np.array([0, 6, 15])
-    X, y = rng.normal(size=(15, 3)), random_weights(rng, 15)
-    separator = WeightedPairs().bind(y, offsets)
-    problem = RankingProblem(X, offsets, separator, weights=separator.query_weights)
-
-    def value(w):
-        cut = problem.cut(w)
-        return cut.loss - cut.joint @ w
-
-    for _ in range(5):
-        assert check_grad(value, lambda w: -problem.cut(w).joint, rng.normal(size=3)) < 1e-4
 
 
 def test_objective_of_one_copy_of_the_query_per_click():

@@ -21,6 +21,7 @@ from structsvm.online import interleaving as interleavers
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.statistics import analyse
 from structsvm.oracles import SquaredPairs, get_oracle
+from structsvm.trainers.newton import newton
 from structsvm.trainers.passes import RankingProblem
 
 CASES: dict[str, Callable[[], Any]] = {}
@@ -125,7 +126,16 @@ def many_queries() -> Any:
     """Descents with threads, a sample that sets the length, Newton's method on planes, and tasks of threads."""
     X, y, qid = data(3000, 9, 12)
     hard = structsvm.StructuralRanker("map", C=300, tol=1e-4, n_jobs=THREADS)
-    return [fitted(structsvm.SVMRoc(C=1, n_jobs=THREADS), X, y, qid), fitted(hard, X, y, qid)]
+    offsets = np.arange(0, len(y) + 1, 9)
+    separator = get_oracle("ndcg@10").bind(y, offsets)
+    problem = RankingProblem(X, offsets, separator, weights=separator.query_weights, n_jobs=THREADS)
+    problem.chunk = 8  # as of large rows: Newton's method starts on a part of the queries
+    assert problem.part(8) is not None
+    fit = newton(problem, 10.0)
+    return [
+        *(fitted(model, X, y, qid) for model in (structsvm.SVMRoc(C=1, n_jobs=THREADS), hard)),
+        [fit.w, fit.primal, fit.dual, fit.n_passes],
+    ]
 
 
 @case

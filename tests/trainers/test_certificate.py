@@ -82,7 +82,7 @@ class Forgetful:
             coef[:] = 0.0
 
 
-@pytest.mark.parametrize("solver", ["one_slack", "n_slack"])
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_the_last_entry_is_the_result_for_an_oracle_that_forgets(solver):
     X, y, offsets = arrays(seed=1)
     for seed in range(30):
@@ -94,6 +94,7 @@ def test_the_last_entry_is_the_result_for_an_oracle_that_forgets(solver):
         last = fit.history[-1]
         assert np.isfinite(fit.primal)
         assert fit.primal >= fit.dual * (1 - 1e-9)
+        assert not fit.certified
         assert (last.n_passes, last.primal, last.dual, last.gap) == (
             fit.n_passes,
             fit.primal,
@@ -117,6 +118,7 @@ def test_a_callback_that_stops_is_named_and_not_asked_again(solver):
             fit = train(counted(), 1000.0, solver=solver, tol=1e-9, callback=stop)
         assert len(told) == after
         assert fit.n_passes <= after + 2
+        assert np.isfinite(fit.primal)
 
 
 def line():

@@ -142,3 +142,45 @@ def test_a_bad_C_of_a_path_is_refused_before_any_work(C):
         newton_path(problem, [])
     with pytest.raises(ValueError, match=r"C=.*: expected"):
         newton(problem, C)
+
+
+def test_a_part_stands_for_the_whole(monkeypatch):
+    """Every eighth stretch of queries: as a problem of these queries alone, and as the start of a long fit."""
+    monkeypatch.setattr(passes, "_CHUNK_BYTES", 1 << 10)  # many stretches of few queries
+    X, y, offsets = make(n_queries=1500)
+    problem = make_problem(X, y, offsets, n_jobs=3)
+    part = problem.part(8)
+    stretch = problem.chunk * passes._CHUNKS_PER_TASK
+    queries = [q for q in range(1500) if q // stretch % 8 == 0]
+    assert 150 < len(queries) < 300
+    rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in queries])
+    lengths = np.diff(offsets)[queries]
+    own = np.concatenate(([0], np.cumsum(lengths)))
+    # pairs of all queries are counted alike, those of the part by the weights of the whole
+    few = RankingProblem(
+        X[rows], own, SquaredPairs("pairs").bind(y[rows], own), weights=problem.weights[queries]
+    )
+    w = np.random.default_rng(1).normal(size=5)
+    ours, theirs = part.tangent(w), few.tangent(w)
+    assert ours.loss == pytest.approx(theirs.loss, rel=1e-12)
+    np.testing.assert_allclose(ours.joint, theirs.joint, rtol=1e-10)
+    np.testing.assert_allclose(part.curve(ours, w), few.curve(theirs, w), rtol=1e-10)
+
+    fit = newton(problem, 100.0, tol=1e-9)
+    zero = newton(problem, 100.0, tol=1e-9, w0=np.zeros(5))  # given, so that the fit begins there
+    assert fit.converged
+    assert fit.primal == pytest.approx(zero.primal, rel=1e-12)
+    np.testing.assert_allclose(fit.w, zero.w, atol=1e-6)
+    assert fit.n_passes < zero.n_passes
+
+
+def test_few_queries_and_those_without_weight_have_no_part(monkeypatch):
+    X, y, offsets = make(n_queries=40)
+    assert make_problem(X, y, offsets).part(8) is None
+    monkeypatch.setattr(passes, "_LEAST_TASKS", 1)
+    weights = np.zeros(40)
+    weights[-1] = 1.0
+    problem = RankingProblem(X, offsets, SquaredPairs().bind(y, offsets), weights=weights)
+    problem.chunk = 1
+    assert problem.part(5) is None
+    assert problem.part(1).weights.tolist() == weights.tolist()

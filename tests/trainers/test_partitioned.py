@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from structsvm.checks import BadInput
-from structsvm.features.binning import BinnedRows
+from structsvm.features.coded_rows import BinnedRows
 from structsvm.oracles import PositionNDCG, get_oracle
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import ConvergenceWarning
@@ -48,6 +48,12 @@ def split(data, borders, loss="map", weights=None, **options):
     return parts
 
 
+def trained(data, borders, C, *, loss="map", **options):
+    return train_partitioned(
+        SerialPartitions(split(data, borders, loss)), C, **{"solver": "partitioned"} | options
+    )
+
+
 def together(data, loss="map", weights=None):
     X, y, offsets = data
     separator = get_oracle(loss).bind(y, offsets)
@@ -79,8 +85,7 @@ def check_honest(fit, problem, C, tol=1e-3):
 @pytest.mark.parametrize("C", [0.1, 30.0])
 def test_the_optimum_of_one_machine_for_every_loss(loss, C):
     data = make_data()
-    parts = SerialPartitions(split(data, [7, 8, 40], loss))
-    fit = train_partitioned(parts, C, solver="partitioned", tol=1e-5)
+    fit = trained(data, [7, 8, 40], C, loss=loss, tol=1e-5)
     assert fit.solver in ("partitioned", "one_slack")
     check_honest(fit, together(data, loss), C, 1e-5)
 
@@ -97,7 +102,7 @@ def test_other_rows(kind):
         data = X, (rng.random(offsets[-1]) < 0.3).astype(float), offsets
     else:
         data = make_data(dtype=np.float32 if kind == "float32" else float, csr=kind == "csr")
-    fit = train_partitioned(SerialPartitions(split(data, [20, 30])), 10.0, solver="partitioned", tol=1e-4)
+    fit = trained(data, [20, 30], 10.0, tol=1e-4)
     check_honest(fit, together(data), 10.0, 1e-4)
 
 
@@ -216,13 +221,13 @@ def test_cuts_take_over_where_rounds_bring_nothing():
 
 def test_positive_weights_are_those_of_one_machine():
     data = make_data(seed=9)
-    fit = train_partitioned(SerialPartitions(split(data, [20, 30])), 10.0, tol=1e-6, positive=True)
+    fit = trained(data, [20, 30], 10.0, solver="auto", tol=1e-6, positive=True)
     one = train(together(data), 10.0, tol=1e-6, cone=np.ones(5))
     assert (fit.w >= 0).all()
     assert fit.solver == "one_slack"
     assert fit.primal == pytest.approx(one.primal, rel=2e-6)
     with pytest.raises(BadInput, match="only solver='one_slack' supports it"):
-        train_partitioned(SerialPartitions(split(data, [20])), 1.0, positive=True, solver="partitioned")
+        trained(data, [20], 1.0, positive=True)
 
 
 @pytest.mark.parametrize("solver", ["partitioned", "one_slack"])
@@ -231,10 +236,7 @@ def test_a_path_equals_single_fits_in_fewer_passes(solver):
     Cs = [0.1, 100.0, 0.01, 0.3, 1.0, 3.0, 10.0, 30.0]
     path = list(fit_path_partitioned(SerialPartitions(split(data, [50, 120])), Cs, solver=solver, tol=1e-4))
     assert [fit.C for fit in path] == sorted(Cs)
-    single = [
-        train_partitioned(SerialPartitions(split(data, [50, 120])), C, solver=solver, tol=1e-4)
-        for C in sorted(Cs)
-    ]
+    single = [trained(data, [50, 120], C, solver=solver, tol=1e-4) for C in sorted(Cs)]
     for a, b in zip(path, single, strict=True):
         assert a.converged
         assert a.primal == pytest.approx(b.primal, rel=1.1e-4)
@@ -420,7 +422,7 @@ def test_newton_over_partitions_is_newton_on_one_machine(loss):
     fits = list(fit_path_partitioned(parts, [1.0, 10.0], tol=1e-6))
     assert fits[1].primal == pytest.approx(alone.primal, rel=1e-6)
     with pytest.raises(ValueError, match="solver='newton': expected a loss with a second derivative"):
-        train_partitioned(SerialPartitions(split(data, [30])), 1.0, solver="newton")
+        trained(data, [30], 1.0, solver="newton")
 
 
 def test_a_partition_made_anew_knows_its_curvature():
@@ -464,16 +466,14 @@ class Dies(SerialPartitions):
 def test_a_checkpoint_resumes_the_fit(tmp_path, at):
     data, path = make_data(120), tmp_path / "fit.checkpoint"
     options = {"solver": "partitioned", "tol": 1e-6}
-    whole = train_partitioned(SerialPartitions(split(data, [40, 60])), 30.0, **options)
+    whole = trained(data, [40, 60], 30.0, **options)
     with pytest.raises(RuntimeError, match="gone"):
         train_partitioned(
             Dies(split(data, [40, 60]), at, RuntimeError("gone")), 30.0, checkpoint=path, **options
         )
     seen, written = [], path.exists()
     assert written == (at > 13)
-    fit = train_partitioned(
-        SerialPartitions(split(data, [40, 60])), 30.0, checkpoint=path, callback=seen.append, **options
-    )
+    fit = trained(data, [40, 60], 30.0, checkpoint=path, callback=seen.append, **options)
     check_honest(fit, together(data), 30.0, 1e-6)
     assert not path.exists()
     assert (seen[0].n_passes > 1) == written  # it went on
@@ -483,17 +483,8 @@ def test_a_checkpoint_resumes_the_fit(tmp_path, at):
 def test_a_checkpoint_goes_on_with_other_partitions_of_the_same_data(tmp_path):
     data, path = make_data(120), tmp_path / "fit.checkpoint"
     with pytest.warns(ConvergenceWarning):
-        stopped = train_partitioned(
-            SerialPartitions(split(data, [40, 60])),
-            30.0,
-            solver="partitioned",
-            tol=1e-6,
-            max_passes=4,
-            checkpoint=path,
-        )
-    fit = train_partitioned(
-        SerialPartitions(split(data, [50])), 30.0, solver="partitioned", tol=1e-6, checkpoint=path
-    )
+        stopped = trained(data, [40, 60], 30.0, tol=1e-6, max_passes=4, checkpoint=path)
+    fit = trained(data, [50], 30.0, tol=1e-6, checkpoint=path)
     assert fit.n_passes > stopped.n_passes
     assert fit.history[: len(stopped.history)] == stopped.history
     check_honest(fit, together(data), 30.0, 1e-6)
@@ -503,15 +494,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     data, path = make_data(120), tmp_path / "fit.checkpoint"
 
     def fit(data, C=30.0, **options):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            train_partitioned(
-                SerialPartitions(split(data, [40, 60])),
-                C,
-                solver="partitioned",
-                checkpoint=path,
-                **{"tol": 1e-9, "max_passes": 4, **options},
-            )
+        made_by(data, path, **{"C": C, "tol": 1e-9, "max_passes": 4, **options})
 
     fit(data)
     kept = path.read_bytes()
@@ -524,7 +507,7 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     ):
         fit((X, *data[1:]), max_passes=10)
     with pytest.raises(BadInput, match=r"expected solver='partitioned' with it"):
-        train_partitioned(SerialPartitions(split(data, [40])), 1.0, solver="one_slack", checkpoint=path)
+        trained(data, [40], 1.0, solver="one_slack", checkpoint=path)
     assert path.read_bytes() == kept
     path.write_bytes(b"something else")
     with pytest.raises(BadInput, match="expected a checkpoint of a fit"):
@@ -532,12 +515,11 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     assert path.read_bytes() == b"something else"
 
 
-def made_by(data, path, **options):
+def made_by(data, path, *, C=30.0, **options):
     """A checkpoint of a fit that goes on with those options, and the gap it reached."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        parts = SerialPartitions(split(data, [40, 60]))
-        return train_partitioned(parts, 30.0, solver="partitioned", checkpoint=path, **options).gap
+        return trained(data, [40, 60], C, checkpoint=path, **options).gap
 
 
 @pytest.mark.parametrize("options", [{"tol": 0.1}, {"tol": 1e-9, "max_passes": 4}], ids=["tol", "passes"])
@@ -559,13 +541,7 @@ def test_a_checkpoint_that_needs_no_more_passes_is_no_certificate_of_other_rows(
         made_by(before, path, tol=1e-9, max_passes=4)
         kept = path.read_bytes()
         with pytest.raises(BadInput, match="expected the data that it was written for, got others"):
-            train_partitioned(
-                SerialPartitions(split(after, borders)),
-                30.0,
-                solver="partitioned",
-                checkpoint=path,
-                **options,
-            )
+            trained(after, borders, 30.0, checkpoint=path, **options)
         assert path.read_bytes() == kept
         path.unlink()
 
@@ -614,7 +590,7 @@ def test_an_archive_of_other_content_is_no_checkpoint(tmp_path, change):
     with path.open("wb") as file:
         np.savez(file, **{**arrays, **change})
     with pytest.raises(BadInput, match="expected a checkpoint of a fit, got something else"):
-        train_partitioned(SerialPartitions(split(data, [40])), 30.0, solver="partitioned", checkpoint=path)
+        trained(data, [40], 30.0, checkpoint=path)
 
 
 @pytest.mark.parametrize("solver", ["partitioned", "one_slack"])
@@ -632,13 +608,7 @@ def test_an_interrupt_keeps_the_best_weights(solver):
 def test_the_callback_stops_a_fit():
     data = make_data()
     with pytest.warns(ConvergenceWarning, match="was stopped by the callback"):
-        fit = train_partitioned(
-            SerialPartitions(split(data, [20])),
-            100.0,
-            solver="partitioned",
-            tol=1e-9,
-            callback=lambda p: True,
-        )
+        fit = trained(data, [20], 100.0, tol=1e-9, callback=lambda p: True)
     assert fit.n_passes == 2
     assert np.isfinite(fit.primal)
 
@@ -653,9 +623,8 @@ def test_the_callback_stops_a_fit():
     ],
 )
 def test_bad_options(options, message):
-    parts = SerialPartitions(split(make_data(), [20]))
     with pytest.raises(BadInput, match=message):
-        train_partitioned(parts, **{"C": 1.0, **options})
+        trained(make_data(), [20], **{"C": 1.0, "solver": "auto", **options})
 
 
 def test_partitions_that_do_not_fit_together():
@@ -671,6 +640,9 @@ def test_partitions_that_do_not_fit_together():
 
 def test_the_rule_of_auto():
     data = make_data()
-    assert train_partitioned(SerialPartitions(split(data, [20])), 1.0).solver == "partitioned"
-    assert train_partitioned(SerialPartitions(split(data, [20])), 1e4).solver == "one_slack"
-    assert train_partitioned(SerialPartitions(split(make_data(8), [4])), 1.0).solver == "one_slack"
+    for few, borders, C, chosen in (
+        (data, [20], 1.0, "partitioned"),
+        (data, [20], 1e4, "one_slack"),
+        (make_data(8), [4], 1.0, "one_slack"),
+    ):
+        assert trained(few, borders, C, solver="auto").solver == chosen

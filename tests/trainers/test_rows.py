@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structsvm.features.binning import BinnedRows
+from structsvm.features.coded_rows import BinnedRows
 from structsvm.protocols import CompiledRows
 from structsvm.trainers.rows import rows_of, support_of
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import DecodeError, Meta, Struct, ValidationError, convert
+from msgspec.json import decode
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
@@ -25,6 +28,21 @@ MAX_RANKERS = 1000
 """Most rankers in a record that is read, as the memory for outcomes grows with the number of their pairs."""
 
 Row = tuple[float | int | None, ...]
+_Number = Annotated[int, Meta(ge=-(10**12), le=10**12)] | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+_Positive = Annotated[int, Meta(gt=0, le=10**12)] | Annotated[float, Meta(gt=0, le=LARGEST)]
+
+
+class RecordFields(Struct, gc=False):
+    """The JSON of a record."""
+
+    version: Literal[1]
+    method: str
+    documents: Annotated[tuple[Any, ...], Meta(min_length=1)]
+    n_rankers: Annotated[int, Meta(ge=2, le=MAX_RANKERS)]
+    evidence: Annotated[tuple[tuple[_Number | None, ...], ...], Meta(min_length=1)]
+    slack: _Number = 0.0
+    bound: _Positive = 1.0
+    impression: str | int | None = None
 
 
 @dataclass(frozen=True)
@@ -132,69 +150,102 @@ class Shown:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Shown:
         """Restore a record from what :meth:`to_dict` returned; raise ValueError with what is wrong."""
-        if not isinstance(record, Mapping):
-            raise ValueError(
-                f"shown record: expected an object with 'method' and 'documents', got {record!r:.80}"
-            )
-        missing = [
-            key for key in ("version", "method", "documents", "n_rankers", "evidence") if key not in record
-        ]
-        if missing:
-            raise ValueError(
-                f"shown record: {', '.join(missing)} missing; log what Shown.to_json() returns, unchanged"
-            )
-        if record["version"] != VERSION:
-            raise ValueError(
-                f"shown record: expected version {VERSION}, got {record['version']!r:.80}; "
-                "credit it with the release that wrote it"
-            )
-        method, documents, n_rankers = record["method"], record["documents"], record["n_rankers"]
-        evidence, slack, bound = record["evidence"], record.get("slack", 0.0), record.get("bound", 1.0)
-        if not isinstance(method, str) or not method.isprintable():
-            raise ValueError(
-                f"shown record: method: expected a string that can be printed, got {method!r:.80}"
-            )
-        if not isinstance(documents, list) or not documents:
-            raise ValueError(f"shown record: documents: expected a list of ids, got {documents!r:.80}")
-        if type(n_rankers) is not int or n_rankers < 2:
-            raise ValueError(f"shown record: n_rankers: expected an integer >= 2, got {n_rankers!r:.80}")
-        if n_rankers > MAX_RANKERS:
-            raise ValueError(
-                f"shown record: n_rankers: expected at most {MAX_RANKERS}, got {n_rankers!r:.80}; "
-                "log what Shown.to_json() returns, unchanged"
-            )
-        if not _is_number(slack):
-            raise ValueError(f"shown record: slack: expected a number, got {slack!r:.80}")
-        if not _is_number(bound) or bound <= 0:
-            raise ValueError(f"shown record: bound: expected a positive number, got {bound!r:.80}")
-        if not isinstance(evidence, list) or not evidence:
-            raise ValueError(f"shown record: evidence: expected rows of numbers, got {evidence!r:.80}")
-        for i, row in enumerate(evidence):
-            if not isinstance(row, list) or len(row) != len(documents):
-                raise ValueError(
-                    f"shown record: evidence[{i}]: expected an entry for each of {len(documents)} documents, "
-                    f"got {row!r:.80}"
-                )
-            if not all(value is None or _is_number(value) for value in row):
-                raise ValueError(
-                    f"shown record: evidence[{i}]: expected finite numbers up to {LARGEST:g} or null, got {row!r:.80}"
-                )
-        ids = tuple(_decode(document) for document in documents)
-        check_distinct("shown record: documents", ids)
-        impression = record.get("impression")
-        if impression is not None:
-            check_impression(impression, "shown record: ")
-        rows = tuple(tuple(row) for row in evidence)
-        return cls(method, ids, n_rankers, rows, float(slack), float(bound), impression)
+        try:
+            return restore(convert(record, RecordFields))
+        except ValidationError as error:
+            raise ValueError(explain(error, record, "shown record: ")) from None
 
     @classmethod
     def from_json(cls, text: str) -> Shown:
         """Restore a record from the text of :meth:`to_json`; raise ValueError with what is wrong."""
         try:
-            record = json.loads(text)
-        except (ValueError, RecursionError) as error:  # ValueError also for a number of too many digits
+            return restore(decode(text, type=RecordFields))
+        except ValidationError as error:
+            raise ValueError(explain(error, decode(text), "shown record: ")) from None
+        except (DecodeError, RecursionError) as error:
             raise ValueError(f"shown record: expected one line of JSON, got {text!r:.80} ({error})") from None
-        return cls.from_dict(record)
+
+
+def restore(fields: RecordFields) -> Shown:
+    """Return the record of checked fields; raise ValueError where they do not fit each other."""
+    if not fields.method.isprintable():
+        raise ValueError(
+            f"shown record: method: expected a string that can be printed, got {fields.method!r:.80}"
+        )
+    n = len(fields.documents)
+    for i, row in enumerate(fields.evidence):
+        if len(row) != n:
+            raise ValueError(
+                f"shown record: evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}"
+            )
+    ids = fields.documents
+    if set(map(type, ids)) != {str}:
+        ids = tuple(map(_decode, ids))
+    if len(set(ids)) < n:
+        check_distinct("shown record: documents", ids)
+    return Shown(
+        fields.method,
+        ids,
+        fields.n_rankers,
+        fields.evidence,
+        float(fields.slack),
+        float(fields.bound),
+        fields.impression,
+    )
+
+
+def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
+    """Return where a value is wrong, what was expected there, what was found, and what to do."""
+    what, _, path = str(error).partition(" - at `$")
+    path = path.removesuffix("`").removeprefix(".")
+    for key, index in re.findall(r"(\w+)|\[(\d+)\]", path):
+        value = value[key] if key else value[int(index)]
+    if path == "shown" or path.startswith("shown."):
+        prefix, path = "shown record: ", path.removeprefix("shown").removeprefix(".")
+    at = f"{path}: " if path else ""
+    if what.startswith("Object missing"):
+        key = what.split("`")[1]
+        return f"{prefix}{at}expected the key {key!r}, got none; log what Shown.to_json() returns, unchanged"
+    text, _, remedy = _EXPECTED[re.sub(r"\[\d+\]", "[]", path)].partition("; ")
+    return f"{prefix}{at}expected {text}, got {value!r:.80}" + (f"; {remedy}" if remedy else "")
+
+
+_ID = "a string or an integer"
+_SECONDS = "a number of seconds from 0 to 1e+11; log seconds, counted from any start"
+_NAMES = "a list of names"
+_COUNTS = "counts, one per document"
+_EXPECTED = {
+    "": "an object with 'method' and 'documents'",
+    "version": f"version {VERSION}; credit it with the release that wrote it",
+    "method": "a string that can be printed",
+    "documents": "a list of ids",
+    "n_rankers": f"an integer from 2 to {MAX_RANKERS}; log what Shown.to_json() returns, unchanged",
+    "evidence": "rows of numbers",
+    "evidence[]": "a row of numbers",
+    "evidence[][]": f"finite numbers up to {LARGEST:g} or null",
+    "slack": "a number",
+    "bound": "a positive number",
+    "impression": _ID,
+    "query": _ID,
+    "session": _ID,
+    "user": _ID,
+    "clicks": "a list of clicks or null",
+    "clicks[]": "an object with either 'rank' or 'document'",
+    "clicks[].rank": "a place in the list, from 1",
+    "clicks[].time": _SECONDS,
+    "clicks[].dwell": _SECONDS,
+    "clicks[].download": "true or false",
+    "rankers": _NAMES,
+    "rankers[]": "a name",
+    "among": _NAMES,
+    "among[]": "a name",
+    "query_words": "an integer >= 1",
+    "title_bold": _COUNTS,
+    "title_bold[]": "a count",
+    "abstract_bold": _COUNTS,
+    "abstract_bold[]": "a count",
+}
+"""What a value at a path of a record or of a line has to be, and a remedy."""
 
 
 def check_impression(impression: Any, prefix: str = "") -> str | int:
@@ -323,10 +374,6 @@ def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     # sums of the same credits in another order may differ in the last digits
     scale = np.abs(credit).max(initial=0.0)
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _encode(document: Hashable) -> Any:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.metrics.significance import holm as holm
     from structsvm.online.statistics.always_valid import ConfidenceSequence as ConfidenceSequence
     from structsvm.online.statistics.always_valid import confidence_sequence as confidence_sequence
     from structsvm.online.statistics.analysis import Analysis as Analysis
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights
     from structsvm.online.statistics.click_weights import learn_weights as learn_weights
     from structsvm.online.statistics.corrections import benjamini_hochberg as benjamini_hochberg
-    from structsvm.online.statistics.corrections import holm as holm
     from structsvm.online.statistics.credited import CreditedLog as CreditedLog
     from structsvm.online.statistics.credited import credit_log as credit_log
     from structsvm.online.statistics.credited import read_credits as read_credits
@@ -57,10 +57,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "structsvm.metrics.significance": "holm",
         "structsvm.online.statistics.always_valid": "ConfidenceSequence confidence_sequence",
         "structsvm.online.statistics.analysis": "Analysis PairComparison analyse",
         "structsvm.online.statistics.click_weights": "LEARNERS ClickWeights learn_weights",
-        "structsvm.online.statistics.corrections": "benjamini_hochberg holm",
+        "structsvm.online.statistics.corrections": "benjamini_hochberg",
         "structsvm.online.statistics.credited": "CreditedLog credit_log read_credits",
         "structsvm.online.statistics.features": "FEATURES click_features psi",
         "structsvm.online.statistics.learning": "inverse_rank_test inverse_z_test max_mean_difference",

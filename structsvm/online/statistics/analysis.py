@@ -7,7 +7,7 @@ mean of the clusters' means. The log is turned into arrays first (:class:`Measur
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
-from structsvm.online.clicklog import ClickLog
+from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
 from structsvm.online.statistics.credited import CreditedLog, credit_log
@@ -237,7 +237,7 @@ class Analysis:
 
 
 def analyse(
-    log: ClickLog | CreditedLog,
+    log: ClickLog | CreditedLog | Iterable[Impression],
     *,
     test: str = "t",
     alpha: float = 0.05,
@@ -251,7 +251,7 @@ def analyse(
 
     Parameters
     ----------
-    log : ClickLog or CreditedLog
+    log : ClickLog, CreditedLog or iterable of Impression
         From :func:`~structsvm.online.clicklog.read_log`, or, for large logs, from
         :func:`~structsvm.online.statistics.read_credits`.
     test : {"t", "z", "sign", "wilcoxon"}
@@ -298,6 +298,8 @@ def analyse(
     check_choice("test", test, TESTS)
     check_choice("correction", correction, CORRECTIONS)
     check_fraction("alpha", alpha)
+    if not isinstance(log, (ClickLog, CreditedLog)):
+        log = ClickLog.of(log)
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=cluster, weights=weights)
     elif weights is not None:

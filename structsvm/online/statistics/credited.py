@@ -20,17 +20,24 @@ from structsvm.common.portable.arrays import dot, products
 from structsvm.online.clicklog import (
     ClickLog,
     Header,
-    Impression,
+    Line,
+    Lines,
     check_policies,
     numbered_lines,
-    read_line,
     refuse_disagreement,
 )
-from structsvm.online.interleaving import SOSM, Optimized, Probabilistic
-from structsvm.online.statistics.crediting import DRAWN, METHODS, Credits, Rows, beyond_bound, credit_rows
+from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, Shown
+from structsvm.online.statistics.crediting import (
+    DRAWN,
+    METHODS,
+    Credits,
+    Record,
+    Rows,
+    beyond_bound,
+    credit_rows,
+)
 from structsvm.online.statistics.digests import Digests, first_rows, joined, numbered
 from structsvm.online.statistics.features import FEATURES, click_features
-from structsvm.online.statistics.ordinary_lines import OrdinaryLines, Record, content_of
 from structsvm.protocols import Float
 
 __all__ = ["CreditedLog", "PairColumns", "credit_log", "read_credits"]
@@ -39,6 +46,7 @@ _LOOKED_AT = 1 << 16
 """Impressions that are searched for users who come again: enough to see that they do, and little memory."""
 _BLOCKS = 8
 """Blocks of a file (1 MB each) whose impressions are credited together."""
+_RECORDS_KEPT = 1 << 16
 _IN_MEMORY = 4096
 """Impressions of a log in memory that are credited together."""
 
@@ -177,15 +185,15 @@ def read_credits(
     check_policies(missing_record, missing_feedback)
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
+    parser = Lines(path, missing_record)
     n_missing_record = n_lines = n_bytes = 0
     for k, lines in enumerate(numbered_lines(path, max_expansion), 1):
         for number, raw in lines:
-            if not reader.quick(number, raw):
-                impression = read_line(path, number, raw, missing_record)
-                if impression is None:
-                    n_missing_record += 1
-                else:
-                    reader.add(number, impression, raw)
+            line = parser.read(number, raw)
+            if line is None:
+                n_missing_record += 1
+            else:
+                reader.add(number, line, raw)
         n_bytes += sum(len(raw) for _, raw in lines) + len(lines)
         if k % _BLOCKS == 0:
             reader.credit()
@@ -202,7 +210,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
 
     Examples
     --------
-    >>> from structsvm.online.clicklog import Click
+    >>> from structsvm.online.clicklog import Click, Impression
     >>> from structsvm.online.interleaving import Shown
     >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     >>> credit_log(ClickLog.of([Impression(shown, (Click(2),)), Impression(shown, ())])).pair(0, 1).delta
@@ -210,7 +218,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
     """
     reader = _Reader(log.source, "no_click", cluster, weights)
     for k, impression in enumerate(log.impressions):
-        reader.add(log.numbers[k] if log.numbers else k, impression)
+        reader.add(log.numbers[k] if log.numbers else k, Line.of(impression))
         if k % _IN_MEMORY == _IN_MEMORY - 1:
             reader.credit()
     reader.credit()
@@ -236,7 +244,7 @@ class _Reader:
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
         self.like: tuple[str, int] | None = None
-        self.ordinary: OrdinaryLines | None = None
+        self.records: dict[int, tuple[Shown, Record]] = {}
         self.rows = Rows([], [], [])
         self.psi: list[Float] = []
         self.pairs: list[tuple[int, int]] = []
@@ -256,72 +264,57 @@ class _Reader:
         self.contents: list[int] = []
         self.content: list[Int] = []
 
-    def quick(self, number: int, raw: bytes) -> bool:
-        """Take a line as :meth:`add` takes its impression, if it is an ordinary one; False: nothing was done."""
-        if self.ordinary is None:
-            return False
-        line = self.ordinary.read(raw)
-        if line is None:
-            return False
-        record, places, name, content, user, session = line
-        if not self._take_ids(user, session):
-            return False
-        numbers, records, clicked = self.rows
-        numbers.append(number)
-        records.append(record)
-        clicked.append(places)
-        self.names.add(name)
-        self.contents.append(hash(raw.rstrip(b"\r")) if name is None else content)
-        if self.is_looking:
-            self._look(name, user, session)
-        return True
-
-    def add(self, number: int, impression: Impression, raw: bytes | None = None) -> None:
+    def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
         """Take an impression."""
-        if not self.header.admit(number, impression):
+        if not self.header.admit(number, line):
             return
-        shown = impression.shown
+        shown = line.shown
         if self.like is None:
-            self.like = (shown.method, len(impression.among) or shown.n_rankers)
+            self.like = (shown.method, len(line.among) or shown.n_rankers)
             if shown.method not in METHODS:
                 raise ValueError(
                     f"{self.source}{number}: method: expected one of {', '.join(METHODS)}, got {shown.method!r:.80}"
                 )
-            if impression.among and self.weights is not None:
+            if line.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
-            if self.weights is None and not impression.among:
-                self.ordinary = OrdinaryLines(*self.like, list(impression.rankers))
             self.pairs = list(combinations(range(self.like[1]), 2))
             self.columns = [([], []) for _ in self.pairs]
             self.met = [[] for _ in self.pairs]
-        if not self._take_ids(impression.user, impression.session):
+        if self.ids and not self._take_ids(line.user, line.session):
             raise BadInput(
                 "cluster",
                 f"expected a {next(iter(self.ids))!r} in every impression, {self.source}{number} has none",
                 "analyse without clusters, or log the id",
             )
         if self.weights is not None:
+            impression = line.impression()
             try:
                 features = [click_features(impression, i, j) for i, j in self.pairs]
             except ValueError as error:
                 raise ValueError(f"{self.source}{number}: {error}") from None
             self.psi.append(np.array(features))
-        record = Record(shown.documents, shown.evidence, shown.bound)
-        name = shown.impression
+        known = self.records.get(id(shown))
+        if known is not None:
+            record = known[1]
+        else:
+            record = Record(shown.documents, shown.evidence, shown.bound)
+            if len(self.records) > _RECORDS_KEPT:
+                self.records.clear()
+            self.records[id(shown)] = shown, record  # which keeps its id from being used again
+        name = line.name
         if name is not None:
-            ids = (impression.query, impression.session, impression.user)
-            content = content_of(record.said, impression.clicks or (), *ids)
+            content = hash((record.said, line.clicks or (), line.query, line.session, line.user))
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
-        if impression.among:
-            self.duels.append(tuple(map(impression.among.index, impression.rankers)))
+        if line.among:
+            self.duels.append(tuple(map(line.among.index, line.rankers)))
         self.rows.numbers.append(number)
         self.rows.records.append(record)
-        self.rows.places.append(tuple(np.flatnonzero(impression.clicked).tolist()))
+        self.rows.places.append(line.places())
         self.names.add(name)
         self.contents.append(content)
         if self.is_looking:
-            self._look(name, impression.user, impression.session)
+            self._look(name, line.user, line.session)
 
     def _take_ids(self, user: str | int | None, session: str | int | None) -> bool:
         """Keep the ids of an impression; False if it lacks the one that was asked for."""

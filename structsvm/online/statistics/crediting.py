@@ -23,7 +23,6 @@ from structsvm.online.interleaving import (
     TeamDraft,
 )
 from structsvm.online.interleaving.record import signs
-from structsvm.online.statistics.ordinary_lines import Record
 from structsvm.protocols import Float
 
 __all__ = [
@@ -50,6 +49,22 @@ _TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
 )
 _ENTRIES = 1 << 22
 """Most numbers per table: probabilistic credit needs one per impression and pair of rankers."""
+
+
+class Record:
+    """The evidence of a shown list, shared by impressions of equal lists; ``unchecked``: it may be out of range."""
+
+    __slots__ = ("bound", "documents", "evidence", "said", "unchecked")
+
+    def __init__(
+        self,
+        documents: tuple[Any, ...],
+        evidence: tuple[tuple[Any, ...], ...],
+        bound: float,
+        unchecked: bool = False,
+    ) -> None:
+        self.documents, self.evidence, self.bound, self.unchecked = documents, evidence, bound, unchecked
+        self.said = hash((documents, evidence))
 
 
 class Rows(NamedTuple):

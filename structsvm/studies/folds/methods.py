@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.names import did_you_mean, plain_name
 from structsvm.oracles import LOSSES
 from structsvm.protocols import Float, Progress
 from structsvm.queries import QueryData, dense_column
@@ -39,7 +40,7 @@ _DESCRIPTIONS = {
 }
 PEERS = ("lightgbm", "xgboost", "catboost")
 WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature", *PEERS)
-_SHORT = {"map": "svm-map", "roc": "svm-roc"}
+_SHORT = {"map": "svm-map", "roc": "svm-roc", "lambdamart": "lightgbm"}
 _OWN_SCALING = ("acc3", "acc4")
 
 
@@ -98,8 +99,11 @@ def methods() -> dict[str, str]:
 
 
 def full_name(name: str) -> str:
-    """Return the name of a method for which ``map`` and ``roc`` are short, any other name as it is."""
-    return _SHORT.get(name, name)
+    """Return a name of a method as it stands in the table: in lower case, ``map`` and ``roc`` in full."""
+    if name == "svm-LOSS":
+        return name
+    lower = _SHORT.get(name.lower(), name.lower())
+    return f"svm-{plain_name(lower.removeprefix('svm-'))}" if lower.startswith("svm-") else lower
 
 
 def check_method(name: str, *, relevance: float = 1.0) -> str:
@@ -117,9 +121,10 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
         try:
             get_oracle(name.partition("-")[2], relevance=relevance)
         except BadInput as error:
-            raise BadInput("method", error.fault, value=name) from None
+            raise BadInput("method", error.fault, error.remedy, value=name) from None
     elif name not in _DESCRIPTIONS or name.endswith("-LOSS"):
-        raise BadInput("method", f"expected one of {', '.join(_DESCRIPTIONS)}", value=name)
+        remedy = did_you_mean(name, _DESCRIPTIONS)
+        raise BadInput("method", f"expected one of {', '.join(_DESCRIPTIONS)}", remedy, value=name)
     return name
 
 
@@ -249,7 +254,7 @@ def _separate(name: str, C: float, options: Training) -> Any:
             f"method {name!r}: expected features as they are, got scale={options.scale!r}; scale the files, or compare "
             "acc3 and acc4, which scale within queries by themselves"
         )
-    return AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)  # type: ignore[arg-type]
+    return AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 
 
 def _is_tree(name: str) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput, check_whole
-from structsvm.estimators.choosing_C import Selection, check_selection, select_C
+from structsvm.common.names import plain_name
+from structsvm.estimators.choosing_C import Selection, check_selection, choose_C, select_C
 from structsvm.estimators.fusion import FusionModel, fusion_path
 from structsvm.features.fusion import FUSIONS
 from structsvm.features.within import minmax_within
@@ -233,7 +234,7 @@ def cross_validate_fusion(
             "judge more topics, or ask for fewer folds",
         )
     grid = tuple(sorted({float(C) for C in Cs}))
-    measure = "map" if loss in ("roc", "pairs") else loss
+    measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
     options: dict[str, Any] = {"loss": loss, "relevance": relevance, "tol": tol}
     # the scaling of a topic does not depend on others, so once is enough for all paths
     scaled = known if within == "data" else replace(known, scores=minmax_within(known.scores, known.offsets))
@@ -255,20 +256,18 @@ def cross_validate_fusion(
         if callback is not None:
             callback(i + 1, len(splits) + 1)
 
-    def choose(values: Float) -> int:
-        return grid.index(select_C(np.array(grid), values, selection=selection))
-
-    curve = np.empty((known.n_topics, len(grid)))
     rows = np.empty(known.n_rows)
     chosen = []
     for k, (_, test) in enumerate(splits[:folds]):
         first = folds + k * inner_folds
-        best = choose(np.concatenate([values for values, _ in parts[first : first + inner_folds]]))
+        inside = np.concatenate([values for values, _ in parts[first : first + inner_folds]])
+        best = grid.index(select_C(np.array(grid), inside, selection=selection))
         chosen.append(grid[best])
-        values, scores = parts[k]
-        curve[test] = values
+        scores = parts[k][1]
         rows[np.isin(_topic_of_rows(known), test)] = scores[best]
-    final = grid[: choose(curve) + 1]
+    outer = ((test, values) for (_, test), (values, _) in zip(splits[:folds], parts[:folds], strict=True))
+    choice = choose_C(np.array(grid), np.ones(known.n_topics), outer, selection=selection)
+    final = grid[: grid.index(choice.C) + 1]
     *_, model = fusion_path(known, final, depth=depth, within=within, n_jobs=n_jobs, **options)
     if callback is not None:
         callback(len(splits) + 1, len(splits) + 1)
@@ -278,7 +277,7 @@ def cross_validate_fusion(
     values_of = {name: judge(scores, measure) for name, scores in systems.items()}
     shown = [LEARNED, _best_run(values_of, known.names), *fused]
     return FusionResult(
-        pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=curve, model=model,
+        pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=choice.values, model=model,
         measure=measure, values=values_of, runs=known.names,
         precision={name: judge.precision_at_recall(systems[name]) for name in shown},
     )  # fmt: skip

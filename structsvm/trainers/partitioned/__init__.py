@@ -2,7 +2,7 @@
 
 Read from the top: ``driver`` runs the rounds of a fit, ``partition`` answers them where the rows are, ``columns`` mixes
 the answers, ``checkpoint`` writes the state to a file, and ``blocks`` joins short queries. How messages travel is left
-to an implementation of :class:`structsvm.protocols.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`.
+to an implementation of :class:`~.driver.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`.
 """
 
 from __future__ import annotations

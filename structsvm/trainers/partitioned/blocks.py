@@ -10,34 +10,10 @@ __all__ = ["Blocks"]
 
 
 class Blocks:
-    """Separator whose queries are blocks of ``size`` neighbouring queries of another one.
+    """Separator whose queries are blocks of ``size`` neighbouring queries of another one."""
 
-    The hinge of a block is the weighted mean of the hinges of its queries, and a maximum over outputs as any other:
-    the outputs of a block are all combinations of theirs.
-
-    Parameters
-    ----------
-    separator : Separator
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    weights : ndarray, shape (n_queries,)
-    size : int
-
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_blocks + 1,)
-    weights : ndarray, shape (n_blocks,)
-        Sums of the weights of the queries.
-
-    Examples
-    --------
-    >>> from structsvm.oracles.average_precision import AveragePrecision
-    >>> y, offsets = np.array([1.0, 0, 0, 1]), np.array([0, 2, 4])
-    >>> blocks = Blocks(AveragePrecision().bind(y, offsets), offsets, np.array([0.75, 0.25]), 2)
-    >>> loss, coef = np.empty(1), np.empty(4)
-    >>> blocks.separate(np.zeros(4), 0, 1, loss, coef)
-    >>> loss, coef
-    (array([0.5]), array([ 1.5, -1.5, -0.5,  0.5]))
-    """
+    # The hinge of a block is the weighted mean of the hinges of its queries, and a maximum over outputs as any other:
+    # the outputs of a block are all combinations of theirs.
 
     query_weights: Float | None = None
 

@@ -61,18 +61,7 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
 class Checkpoint:
     """File of a fit: reads what :meth:`save` wrote last, if the file is there, and writes the next state.
 
-    Parameters
-    ----------
-    path : Path
-    problem : dict
-        What tells one fit from another, of plain values: the file must say the same.
-
-    Attributes
-    ----------
-    found : bool
-        Whether there is a fit to go on with, whose rows were not yet found to be these.
-    slacks : ndarray, shape (n_parts,)
-        Of each partition at the best weights; the first pass must find them again.
+    ``problem`` tells one fit from another. ``slacks`` of each partition must be found again by the first pass.
     """
 
     def __init__(self, path: Path, problem: dict[str, Any]) -> None:
@@ -109,10 +98,7 @@ class Checkpoint:
         self.slacks = self._arrays["slacks"]
 
     def check_rows(self, at_zero: Float) -> None:
-        """Raise if the joint features at zero weights are not those of the file; note them for a new one.
-
-        All columns count there, also those that the weights of the file have no use for.
-        """
+        """Raise if the joint features at zero weights, where all columns count, are not those of the file."""
         self._at_zero = at_zero
         if not self.found:
             return

@@ -30,26 +30,11 @@ class Column(NamedTuple):
 
 
 class Columns:
-    r"""Dual points of ``n_parts`` partitions, and the best mix of them.
+    """Dual points of ``n_parts`` partitions, and their best mix: weights ``w``, each part's ``own``, dual ``value``."""
 
-    A partition's dual points are a convex set with zero in it, so that with the columns ``(b_i, g_i)`` of each
-    partition any ``a >= 0`` whose entries sum to at most one over each partition is a dual point of the whole, of the
-    value ``a . b - 1/2 |sum a_i g_i|^2``. The best is the small dual of :mod:`structsvm.qp`, with one group of cap
-    one for each partition. Bounds rest on the columns alone, whatever a partition remembers of them.
-
-    Parameters
-    ----------
-    n_parts, n_features : int
-
-    Attributes
-    ----------
-    w : ndarray, shape (n_features,)
-        The weights of the best mix.
-    own : ndarray, shape (n_parts, n_features)
-        What each partition contributes to ``w``.
-    value : float
-        The dual value of the mix, less what rounding may have added.
-    """
+    # A partition's dual points are a convex set with zero in it: any a >= 0 with sum at most one over the columns (b_i,
+    # g_i) of each partition is a dual point of the whole, of the value a . b - 1/2 |sum a_i g_i|^2. The best is the
+    # small dual of ``structsvm.qp``. Bounds rest on the columns alone, whatever a partition remembers of them.
 
     def __init__(self, n_parts: int, n_features: int) -> None:
         self.n_parts, self.n_features = n_parts, n_features

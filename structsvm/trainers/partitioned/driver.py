@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.common.machine import memory_bytes
 from structsvm.common.portable.sums import combine, dot
-from structsvm.protocols import Callback, Cut, Float, Partitions, SmoothProblem, Tangent
+from structsvm.protocols import Callback, Cut, Float, SmoothProblem, Tangent
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder, judge, watched
 from structsvm.trainers.cuts import CutPool
@@ -37,12 +37,12 @@ from structsvm.trainers.partitioned.checkpoint import Checkpoint, other_rows
 from structsvm.trainers.partitioned.columns import Columns
 from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
-from structsvm.trainers.segment_search import flat
+from structsvm.trainers.segment_search import FEWEST, best_length, flat
 
-__all__ = ["SOLVERS", "PartitionedSolver", "fit_path_partitioned", "train_partitioned"]
+__all__ = ["SOLVERS", "PartitionedSolver", "Partitions", "fit_path_partitioned", "train_partitioned"]
 
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
-SOLVERS = ("auto", "partitioned", "one_slack", "newton")
+SOLVERS: tuple[str, ...] = get_args(PartitionedSolver)
 
 _SIGMA = 0.3
 """How carefully partitions step, in units of what is safe. As the driver mixes exactly, bounds hold for any value. A
@@ -58,11 +58,6 @@ to find that point by, descents go on."""
 _STALLED = 0.9
 """Share of the gap above which such a certificate is followed by another descent: with the losses at the top of the
 ranking, one plane per query and pass can be too few."""
-
-_LEAST = 1024
-"""Queries from which the length of a candidate is set by a sample of them."""
-
-_LARGEST_FACTOR = 3.0
 
 _PATIENCE = 6
 """Certificates without a tenth off the gap after which the columns give way to cuts."""
@@ -83,6 +78,19 @@ _SAME = 1e-9
 """Relative difference of a partition's slack before and after a restart that rounding may make."""
 
 
+class Partitions(Protocol):
+    """Partitions of the queries, each a :class:`~structsvm.trainers.partitioned.Partition` wherever it lies."""
+
+    n_parts: int
+
+    def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call ``method`` of each partition with its payload; return the answers in the order of the partitions.
+
+        A call may be made more than once, and on a partition that was just made anew from its rows: what a partition
+        remembers makes answers better, never true. Calls of one partition must not overlap.
+        """
+
+
 def train_partitioned(
     parts: Partitions,
     C: float,
@@ -98,58 +106,14 @@ def train_partitioned(
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * mean slack`` over the queries of all partitions.
 
-    Parameters
-    ----------
-    parts : Partitions
-    C : float
-        Trade-off, > 0.
-    solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
-        "newton" is for smooth losses, and "auto" there unless weights are constrained or there is a checkpoint: a
-        round is a pass, of a gradient or of one product with the second derivative. "one_slack" adds up the cuts of the
-        partitions, one pass a cut, and sends two vectors; "partitioned" needs fewer passes. Of these two "auto" is
-        "one_slack" where weights are constrained, there are fewer than ten queries, planes do not fit in memory, or C
-        is large for the number of queries (:func:`structsvm.trainers.path.choose_solver`).
-    tol : float, default=1e-3
-        Relative duality gap to stop at.
-    max_passes : int, default=1000
-        Passes over the data at most; a sample of the queries is not counted.
-    positive : bool, default=False
-        Constrain ``w >= 0`` (one_slack).
-    qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the small dual at the driver.
-    callback : callable, optional
-        Told the bounds after each pass; a truthy return stops early. ``KeyboardInterrupt`` does, too, at once, if
-        any weights were measured: the best of them are returned.
-    checkpoint : Path, optional
-        File that keeps the fit after each pass. If it is there, the fit goes on from it, after a pass that finds out
-        whether the rows are the same; a fit that reaches ``tol`` removes it. Costs one more pass, at zero weights, by
-        which rows are told from others. Not for "one_slack" and "newton".
-    problem : dict, optional
-        Plain values that tell this fit from others, in the checkpoint besides C and the sizes.
-
-    Returns
-    -------
-    Fit
-
-    Raises
-    ------
-    ValueError
-        For bad options, partitions that do not fit together, and a checkpoint of another fit or of other rows.
-
-    Warns
-    -----
-    ConvergenceWarning
-        When the fit ended above ``tol``.
-
-    Examples
-    --------
-    See :class:`structsvm.trainers.partitioned.SerialPartitions`.
+    A ``checkpoint`` keeps the fit after each pass, for one more pass at zero weights; ``problem`` tells it from others.
     """
     check_C(C)
     _check(solver, positive, qp)
     whole = _describe(parts, None)
+    options = _Options(tol, max_passes, positive, qp, callback)
     if checkpoint is None:
-        return next(_path_of(whole, [C], solver, tol, max_passes, positive, qp, callback))
+        return next(_path_of(whole, [C], solver, options))
     if _choose(whole, C, solver, positive, keeps=True) != "partitioned":
         raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
     columns = Columns(parts.n_parts, whole.n_features)
@@ -157,7 +121,7 @@ def train_partitioned(
     sizes = {"C": C, "n_queries": whole.n_queries, "n_features": whole.n_features}
     kept = Checkpoint(checkpoint, {**sizes, **(problem or {})})
     kept.check_rows(whole.cut(np.zeros(whole.n_features)).joint)
-    fit = _fit(whole, columns, record, qp, max_passes, None, kept)
+    fit = _fit(whole, columns, record, options, None, kept)
     judge(fit, whole, tol)
     if fit.converged:
         kept.remove()
@@ -176,86 +140,49 @@ def fit_path_partitioned(
     callback: Callback | None = None,
     fold: int | None = None,
 ) -> Iterator[Fit]:
-    """Train for several values of C, smallest first, each from what the last one found.
-
-    Parameters
-    ----------
-    parts : Partitions
-    Cs : sequence of float
-        Values of the trade-off, each > 0; visited in ascending order.
-    solver, tol, max_passes, positive, qp, callback
-        As in :func:`train_partitioned`.
-    fold : int, optional
-        Leave out the queries of this fold.
-
-    Yields
-    ------
-    Fit
-        In ascending order of C.
-
-    Raises
-    ------
-    ValueError
-        At once, as :func:`train_partitioned`, and for no C at all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structsvm.oracles import AveragePrecision
-    >>> from structsvm.trainers.partitioned import Partition, SerialPartitions, fit_path_partitioned
-    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> parts = SerialPartitions([Partition(X, offsets, AveragePrecision().bind(y, offsets)) for _ in range(2)])
-    >>> [(fit.C, round(fit.primal, 4)) for fit in fit_path_partitioned(parts, [1.0, 0.1], tol=1e-6)]
-    [(0.1, 0.03), (1.0, 0.0312)]
-    """
+    """Train for several values of C, ascending, each from what the last one found, without the queries of ``fold``."""
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
     _check(solver, positive, qp)
     whole = _describe(parts, fold)
-    return _path_of(whole, sorted({float(C) for C in Cs}), solver, tol, max_passes, positive, qp, callback)
+    options = _Options(tol, max_passes, positive, qp, callback)
+    return _path_of(whole, sorted({float(C) for C in Cs}), solver, options)
+
+
+class _Options(NamedTuple):
+    tol: float
+    max_passes: int
+    positive: bool
+    qp: Literal["active_set", "cvxpy"]
+    callback: Callback | None
 
 
 def _path_of(
-    whole: _Whole,
-    grid: Sequence[float],
-    solver: PartitionedSolver,
-    tol: float,
-    max_passes: int,
-    positive: bool,
-    qp: Literal["active_set", "cvxpy"],
-    callback: Callback | None,
+    whole: _Whole, grid: Sequence[float], solver: PartitionedSolver, options: _Options
 ) -> Iterator[Fit]:
     """Return the fits by the trainer that is asked for, or chosen."""
-    chosen = _choose(whole, grid[0], solver, positive)
-    if chosen == "newton":
-        fits = _newton_path(whole, grid, tol, max_passes, callback)
-    elif chosen == "one_slack":
-        fits = _one_slack_path(whole, grid, tol, max_passes, positive, qp, callback)
-    else:
-        fits = _path(whole, grid, tol, max_passes, qp, callback)
-    return watched(fits, whole, grid, tol)
+    chosen = _choose(whole, grid[0], solver, options.positive)
+    by_newton = chosen == "newton"
+    fits = _newton_path(whole, grid, options) if by_newton else _path(whole, grid, chosen, options)
+    return watched(fits, whole, grid, options.tol)
 
 
-def _path(
-    whole: _Whole,
-    grid: Sequence[float],
-    tol: float,
-    max_passes: int,
-    qp: Literal["active_set", "cvxpy"],
-    callback: Callback | None,
-) -> Iterator[Fit]:
-    columns = Columns(whole.parts.n_parts, whole.n_features)
+def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: _Options) -> Iterator[Fit]:
+    columns, pool = Columns(whole.parts.n_parts, whole.n_features), CutPool(whole.n_features)
     past: list[Fit] = []
     for C in grid:
-        if past:
-            columns.rescale(C / past[-1].C)
+        record = Recorder(C, options.tol, whole.n_features, options.callback, exact=whole.exact)
         guess = _extrapolate(past[-3:], C)
-        if len(past) > 1 and past[-1].n_passes > 1:
-            guess = None  # as on one machine: one that was not right the last time
-        record = Recorder(C, tol, whole.n_features, callback, exact=whole.exact)
-        fit = _fit(whole, columns, record, qp, max_passes, guess, None)
+        if chosen == "one_slack":
+            fit = _cutting(whole, record, pool, guess, options)
+        else:
+            if past:
+                columns.rescale(C / past[-1].C)
+            if len(past) > 1 and past[-1].n_passes > 1:
+                guess = None  # as on one machine: one that was not right the last time
+            fit = _fit(whole, columns, record, options, guess, None)
         past.append(fit)
         yield fit
 
@@ -369,39 +296,18 @@ def _choose(
     return "one_slack" if C * pull > _LARGEST_PULL else "partitioned"
 
 
-def _one_slack_path(
-    whole: _Whole,
-    grid: Sequence[float],
-    tol: float,
-    max_passes: int,
-    positive: bool,
-    qp: Literal["active_set", "cvxpy"],
-    callback: Callback | None,
-) -> Iterator[Fit]:
-    """Yield fits by cutting planes of the sum of all partitions, as on one machine."""
-    pool = CutPool(whole.n_features)
-    past: list[Fit] = []
-    for C in grid:
-        record = Recorder(C, tol, whole.n_features, callback, exact=whole.exact)
-        guess = _extrapolate(past[-3:], C)
-        fit = _cutting(whole, record, pool, max_passes, guess, qp, positive=positive)
-        past.append(fit)
-        yield fit
-
-
-def _newton_path(
-    whole: _Whole, grid: Sequence[float], tol: float, max_passes: int, callback: Callback | None
-) -> Iterator[Fit]:
+def _newton_path(whole: _Whole, grid: Sequence[float], options: _Options) -> Iterator[Fit]:
     """Yield fits by Newton's method over the sum of all partitions, as on one machine."""
     w = np.zeros(whole.n_features)
     at_zero: Tangent | None = None
     for C in grid:
-        record = Recorder(C, tol, whole.n_features, callback)
+        record = Recorder(C, options.tol, whole.n_features, options.callback)
         try:
             if at_zero is None:
                 at_zero = whole.tangent(w)
                 record.n_passes += 1
-            fit = descend(cast(SmoothProblem, whole), C, w, at_zero, record, tol, max_passes)
+            problem = cast(SmoothProblem, whole)
+            fit = descend(problem, C, w, at_zero, record, options.tol, options.max_passes)
         except KeyboardInterrupt:
             if not np.isfinite(record.primal):
                 raise
@@ -411,26 +317,17 @@ def _newton_path(
         yield fit
 
 
-def _cutting(
-    whole: _Whole,
-    record: Recorder,
-    pool: CutPool,
-    max_passes: int,
-    w0: Float | None,
-    qp: Literal["active_set", "cvxpy"],
-    *,
-    positive: bool = False,
-) -> Fit:
+def _cutting(whole: _Whole, record: Recorder, pool: CutPool, w0: Float | None, options: _Options) -> Fit:
     try:
         return one_slack(
             whole,  # type: ignore[arg-type]  # it asks for cuts and sizes alone
             record.C,
             tol=record.tol,
-            max_passes=max_passes,
+            max_passes=options.max_passes,
             w0=w0,
             pool=pool,
-            cone=np.ones(whole.n_features) if positive else None,
-            qp=qp,
+            cone=np.ones(whole.n_features) if options.positive else None,
+            qp=options.qp,
             record=record,
         )
     except KeyboardInterrupt:
@@ -444,23 +341,21 @@ def _fit(
     whole: _Whole,
     columns: Columns,
     record: Recorder,
-    qp: Literal["active_set", "cvxpy"],
-    max_passes: int,
+    options: _Options,
     guess: Float | None,
     kept: Checkpoint | None,
 ) -> Fit:
     pool = CutPool(whole.n_features)
     try:
-        stuck = _rounds(whole, columns, record, pool, qp, max_passes, guess, kept)
+        stuck = _rounds(whole, columns, record, pool, options, guess, kept)
     except KeyboardInterrupt:
-        if not np.isfinite(record.primal) or (
-            kept is not None and kept.found
-        ):  # nothing of these rows was measured
+        # nothing of these rows was measured
+        if not np.isfinite(record.primal) or (kept is not None and kept.found):
             raise
         record.stopped, stuck = True, False
     if stuck:
         pool.add(Cut((columns.value + 0.5 * dot(columns.w, columns.w)) / record.C, columns.w / record.C))
-        return _cutting(whole, record, pool, max_passes, None, qp)
+        return _cutting(whole, record, pool, None, options)
     if record.n_passes == 0:
         record.passed(0)
     return record.finish(
@@ -476,15 +371,14 @@ def _rounds(
     columns: Columns,
     record: Recorder,
     pool: CutPool,
-    qp: Literal["active_set", "cvxpy"],
-    max_passes: int,
+    options: _Options,
     guess: Float | None,
     kept: Checkpoint | None,
 ) -> bool:
     """Run rounds until the fit is done; return whether they brought too little, so that cuts should take over."""
-    C, tol = record.C, record.tol
+    C, max_passes = record.C, options.max_passes
     tasks = whole.tasks(C)
-    solver, qp_tol = get_solver(qp), min(1e-8, 1e-2 * tol)
+    solver, qp_tol = get_solver(options.qp), min(1e-8, 1e-2 * record.tol)
     ask = whole.parts.each
 
     def mix() -> None:
@@ -557,7 +451,7 @@ def _rounds(
         if kept is not None:
             kept.save(record, columns, whole.shares, slacks)
         gaps.append(record.gap)
-        slow = slow or (whole.n_blocks >= _LEAST and len(gaps) > 1 and record.gap > _LITTLE * gaps[-2])
+        slow = slow or (whole.n_blocks >= FEWEST and len(gaps) > 1 and record.gap > _LITTLE * gaps[-2])
         if len(gaps) > _PATIENCE and record.gap > 0.9 * gaps[-1 - _PATIENCE]:
             return True
         candidate = None
@@ -576,11 +470,9 @@ def _check_same(whole: _Whole, kept: Checkpoint, found: Float) -> None:
 
 
 def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
-    """Return the factor of ``w`` that minimises the objective on a sample of all queries; 1 where it cannot tell.
-
-    As ``_best_factor`` of :mod:`~structsvm.trainers.frank_wolfe`, with a round for each of three slopes.
-    """
-    if whole.n_blocks < _LEAST or not w.any():
+    """Return the factor of ``w`` that minimises the objective on a sample; 1 where it cannot tell."""
+    # as ``frank_wolfe._best_factor``, with a round for each of three slopes
+    if whole.n_blocks < FEWEST or not w.any():
         return 1.0
     square, C = dot(w, w), tasks[0].C
 
@@ -590,26 +482,12 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
         gain = sum(one for _, one in answers)
         return factor * square - C * gain / share if share > 0 else 0.0
 
-    before, value = 1.0, slope(1.0)
-    if value == 0.0:
-        return 1.0
-    factor = 0.9 if value > 0 else 1.1
-    for _ in range(2):
-        now = slope(factor)
-        if now == value:
-            break
-        secant = factor - now * (factor - before) / (now - value)
-        before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
-        if abs(factor - before) < 0.005:
-            break
-    return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
+    return best_length(slope)
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
-    """Return the best point of the segment from ``w`` to ``centre``, as far as cached planes and a sample know it.
-
-    As :func:`~structsvm.trainers.segment_search.between`, with a round for each slope.
-    """
+    """Return the best point of the segment from ``w`` to ``centre``, as far as cached planes and a sample know it."""
+    # as ``segment_search.between``, with a round for each slope
     step = centre - w
     if not step.any():
         return centre

@@ -68,33 +68,9 @@ class Description(NamedTuple):
 
 
 class Partition:
-    """Some queries of a larger problem, with a cache of their planes between calls.
+    """Some queries of a larger problem, with a cache of their planes between calls; ``folds`` for cross-validation."""
 
-    Answers never depend on the cache for their validity: a partition may be made again from its rows at any time.
-
-    Parameters
-    ----------
-    X : ndarray (n_rows, n_features) of float32/float64, C-ordered, or CSR matrix, or CompiledRows
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    separator : Separator
-        The oracle bound to the labels of these rows.
-    weights : ndarray, shape (n_queries,), optional
-        Weights of the queries, >= 0, on the scale of all partitions; ones by default.
-    folds : ndarray of int64, shape (n_queries,), optional
-        The fold of each query, for cross-validation.
-    n_jobs : int, default=1
-        Threads; answers do not depend on them.
-
-    Examples
-    --------
-    >>> from structsvm.oracles.average_precision import AveragePrecision
-    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> part = Partition(X, offsets, AveragePrecision().bind(y, offsets))
-    >>> part.describe(None)
-    Description(n_queries=1, n_features=1, n_blocks=1, mass=1.0, exact=True, planes=32, smooth=False)
-    >>> part.cut(Task(1.0, 1.0, 1.0, None), np.zeros(1))
-    Cut(loss=0.5, joint=array([2.]))
-    """
+    # Answers never depend on the cache for their validity: a partition may be made again from its rows at any time.
 
     def __init__(
         self,
@@ -161,22 +137,9 @@ class Partition:
         return known[2].curve(known[3], direction)
 
     def descend(self, task: Task, w: Float, own: Float, target: float | None) -> tuple[Float, Column]:
-        """Run one pass of descent on the local problem.
+        """Run one pass on the local problem; return the average of its weights, and the dual point reached.
 
-        Parameters
-        ----------
-        task : Task
-        w, own : ndarray, shape (n_features,)
-            Weights of all partitions, and the share of this one.
-        target : float or None
-            Share of the gap at which to stop moving mass among planes after the pass; None: do not.
-
-        Returns
-        -------
-        ndarray, shape (n_features,)
-            The average of the local weights over the pass.
-        Column
-            The dual point reached.
+        ``w`` are the weights of all partitions, ``own`` those of this one, ``target`` the share of the gap to leave.
         """
         if task.share == 0.0:
             return np.zeros_like(w), Column(0.0, np.zeros_like(w), 0.0)
@@ -189,23 +152,7 @@ class Partition:
     def certify(
         self, task: Task, point: Float, w: Float, own: Float, target: float | None
     ) -> tuple[float, Column, Column]:
-        """Run one pass at a fixed point.
-
-        Parameters
-        ----------
-        task, w, own, target
-            As for :meth:`descend`; None: a few sweeps.
-        point : ndarray, shape (n_features,)
-
-        Returns
-        -------
-        float
-            This partition's share of ``C`` times the weighted mean of the hinges at ``point``.
-        Column
-            The dual point of the planes found.
-        Column
-            The best dual point that is known here.
-        """
+        """Run one pass at ``point``; return ``C`` times the slack, the dual point of its planes, and the best known."""
         if task.share == 0.0:
             nothing = Column(0.0, np.zeros_like(w), 0.0)
             return 0.0, nothing, nothing
@@ -228,10 +175,8 @@ class Partition:
         return _column(dual, task)
 
     def slope(self, task: Task, w: Float, factor: float, among: int) -> tuple[float, float]:
-        """Return the weight of a sample of queries, and ``w`` times the sum of their joint features at ``factor w``.
-
-        ``among`` is the number of blocks in all partitions: some of them are sampled, not some of each partition.
-        """
+        """Return the weight of a sample of queries, and ``w`` times the sum of their joint features at ``factor w``."""
+        # ``among`` is the number of blocks in all partitions: some of them are sampled, not some of each partition
         if task.share == 0.0:
             return 0.0, 0.0
         share, gain = 0.0, 0.0
@@ -243,17 +188,9 @@ class Partition:
         return task.share * share, task.share * gain
 
     def along(self, task: Task, w: Float, step: Float, t: float, among: int) -> tuple[float, float, float]:
-        """Return what the slope of the objective at ``w + t step`` needs, from the cached planes and a sample.
-
-        Returns
-        -------
-        float
-            The slope of this partition's share of ``C`` times the hinges of the cached planes.
-        float
-            The weight of a sample of the queries; none is taken for ``t = 0``.
-        float
-            Its sum of what the true slopes are above those of the cached planes.
-        """
+        """Return three parts of the slope of the objective at ``w + t step``, from the cached planes and a sample."""
+        # the slope of the hinges of the cached planes; the weight of the sample, 0 for t = 0; and its sum of what the
+        # true slopes are above those of the cached planes
         if task.share == 0.0:
             return 0.0, 0.0, 0.0
         problem = self._bound(task.fold)
@@ -271,17 +208,7 @@ class Partition:
         return model, task.share * share, task.share * missing
 
     def pull(self, task: Task, among: int) -> tuple[float, int, float]:
-        """Return what the rule for ``solver="auto"`` needs of a sample of the queries.
-
-        Returns
-        -------
-        float
-            Sum of the squared lengths of the joint features at zero.
-        int
-            Size of the sample.
-        float
-            Largest weight of a block, as a share of the weight of all queries.
-        """
+        """Return squared lengths of a sample at zero, its size, and the largest weight of a block, for "auto"."""
         if task.share == 0.0:
             return 0.0, 0, 0.0
         total, n = 0.0, 0
@@ -342,26 +269,12 @@ def _column(dual: BlockDual, task: Task) -> Column:
 
 
 class SerialPartitions:
-    """Partitions in this process, asked one after the other, as :class:`structsvm.protocols.Partitions` describes.
-
-    Parameters
-    ----------
-    parts : sequence of Partition
-
-    Examples
-    --------
-    >>> from structsvm.oracles.average_precision import AveragePrecision
-    >>> from structsvm.trainers.partitioned import train_partitioned
-    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> parts = [Partition(X, offsets, AveragePrecision().bind(y, offsets)) for _ in range(2)]
-    >>> round(train_partitioned(SerialPartitions(parts), 1.0, tol=1e-6).primal, 6)
-    0.03125
-    """
+    """Partitions in this process, asked one after the other."""
 
     def __init__(self, parts: Sequence[Partition]) -> None:
         self.parts = list(parts)
         self.n_parts = len(self.parts)
 
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """See :class:`structsvm.protocols.Partitions`."""
+        """See :class:`~structsvm.trainers.partitioned.driver.Partitions`."""
         return [getattr(part, method)(*payload) for part, payload in zip(self.parts, payloads, strict=True)]

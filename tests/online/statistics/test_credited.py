@@ -235,11 +235,11 @@ def test_simulated_logs_have_ids_and_old_records_none():
         ({"shown": {**TEAMS.to_dict(), "evidence": [[1, 1]]}}, "different teams, got all 2 of team 1; log what"),
         ({"shown": {**TEAMS.to_dict(), "evidence": [[0, 10**400]]}}, "expected finite numbers"),
         ({"shown": {**TEAMS.to_dict(), "evidence": []}}, "evidence: expected rows of numbers"),
-        ({"shown": {**TEAMS.to_dict(), "n_rankers": 10**9}}, "n_rankers: expected at most 1000"),
+        ({"shown": {**TEAMS.to_dict(), "n_rankers": 10**9}}, "n_rankers: expected an integer from 2 to 1000"),
         ({"shown": {**TEAMS.to_dict(), "evidence": [[0, 2]]}}, "expected teams from 0 to 1, got 2"),
         ({"impression": 1.5}, "impression: expected a string or an integer, got 1.5"),
         ({"user": None}, "expected a 'user' in every impression, .*:3 has none"),
-        ({"rankers": ["a", "\ud800"]}, "rankers: expected printable names"),
+        ({"rankers": ["a", "\x07"]}, "rankers: expected different, printable names"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_its_line(tmp_path, bad, message):
@@ -282,7 +282,7 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
     write_log(tmp_path / "log.jsonl", simulated(METHODS[0], 5))
     monkeypatch.setattr("structsvm.online.statistics.credited._Reader.credit", interrupt)
     with pytest.raises(typer.Exit):
-        interleave.app.registered_commands[0].callback(tmp_path / "log.jsonl")
+        interleave.analyse(log=tmp_path / "log.jsonl")
     assert "interrupted; nothing was written" in capsys.readouterr().err
 
 

@@ -112,11 +112,11 @@ def test_three_that_meet_are_three_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"among": "abc"}, "among: expected a list of printable names"),
-        ({"among": ["a", 1]}, "among: expected a list of printable names"),
-        ({"among": ["a", "a", "b", "c", "d"]}, "among: expected different names"),
-        ({"among": ["c", "d"]}, "among: expected different names, those of 'rankers' among them"),
-        ({"rankers": []}, "those of 'rankers' among them"),
+        ({"among": "abc"}, "among: expected a list of names"),
+        ({"among": ["a", 1]}, r"among\[1\]: expected a name, got 1"),
+        ({"among": ["a", "a", "b", "c", "d"]}, "among: expected different, printable names"),
+        ({"among": ["c", "d"]}, "among: expected the names of 'rankers' among them"),
+        ({"rankers": []}, "the names of 'rankers' among them"),
         ({"among": ["a", "b", "c"]}, "one log holds one experiment"),
         ({"among": None}, "one log holds one experiment"),
     ],

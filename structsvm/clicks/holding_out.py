@@ -1,0 +1,140 @@
+"""Queries of a log that are kept from training, and a look at what a ranker was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.checks import BadInput, check_number
+from structsvm.clicks.cells import ClickCells
+
+__all__ = ["divide_by_query", "learned_share", "sketch_of"]
+
+_KEPT = 1024
+_MOST_OFTEN = 3
+"""Clicks of a query from which its counts are hardly those of the same query in another log."""
+
+UInt = NDArray[np.uint64]
+
+
+def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickCells]:
+    """Divide a log by query: counts to train on, and counts to estimate from.
+
+    A query is on the same side in every log, so ``train`` and ``evaluate`` agree without a list of queries.
+
+    Parameters
+    ----------
+    cells : ClickCells
+    share : float
+        Share of the queries to hold out, between 0 and 1.
+
+    Returns
+    -------
+    training, held_out : ClickCells
+
+    Raises
+    ------
+    BadInput
+        If one of the two has no query.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1, 2, 3, 4, 5], [7] * 5, [1] * 5, [0, 1, 1, 0, 1])
+    >>> training, held_out = divide_by_query(cells, 0.4)
+    >>> training.query_ids, held_out.query_ids
+    (array([1, 2, 4, 5]), array([3]))
+    """
+    check_number("share", share, 0.0, 1.0)
+    chance = np.array([_hash(str(query)) for query in cells.query_ids.tolist()], dtype=np.uint64) / 2.0**64
+    held = chance < share
+    if held.all() or not held.any():
+        which = "to hold out" if not held.any() else "to train on"
+        raise BadInput("share", f"expected some of {held.size} queries {which}, got none", value=share)
+    return _only(cells, ~held), _only(cells, held)
+
+
+def learned_share(sketch: UInt | None, cells: ClickCells) -> float:
+    """Return the share of the queries of a log that were, with the same counts, in the one of :func:`sketch_of`.
+
+    Parameters
+    ----------
+    sketch : ndarray of uint64, or None
+        ``log_sketch_`` of a :class:`ClickSVM`.
+    cells : ClickCells
+
+    Returns
+    -------
+    float
+        An estimate from up to 1,024 queries; 0 without a sketch.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1, 2, 3, 4, 5], [7] * 5, [1] * 5, [0, 1, 1, 0, 1])
+    >>> learned_share(sketch_of(divide_by_query(cells, 0.4)[0]), cells)
+    0.8
+    """
+    if sketch is None or not sketch.size:
+        return 0.0
+    found = _digests(cells)
+    if sketch.size == _KEPT:  # beyond its largest, a sketch says nothing
+        found = found[found <= sketch.max()]
+    return float(np.isin(found, sketch).mean()) if found.size else 0.0
+
+
+def sketch_of(cells: ClickCells) -> UInt:
+    """Return the smallest digests of the queries of a log, each of its id, positions, shows and clicks."""
+    return np.sort(_digests(cells))[:_KEPT]
+
+
+def _digests(cells: ClickCells) -> UInt:
+    often = np.bincount(cells.row_query, cells.per_row(cells.clicks), cells.n_queries) >= _MOST_OFTEN
+    chosen = np.flatnonzero(often if often.any() else np.ones_like(often))
+    ids = np.zeros(cells.n_queries, dtype=np.uint64)
+    ids[chosen] = [_hash(str(query)) for query in cells.query_ids[chosen].tolist()]
+    cell = _mix(_mix(_mix(cells.position) + cells.shows.astype(np.uint64)) + cells.clicks.astype(np.uint64))
+    # sums of whole numbers modulo 2^64, in any order
+    total = np.zeros(cells.n_queries, dtype=np.uint64)
+    np.add.at(total, cells.row_query[cells.row], cell)
+    return np.asarray(_mix(ids ^ _mix(total))[chosen])
+
+
+def _mix(values: Any) -> UInt:
+    """Return the finaliser of splitmix64."""
+    z = np.asarray(values).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _only(cells: ClickCells, chosen: NDArray[np.bool_]) -> ClickCells:
+    """Return the counts of the chosen queries."""
+    row = chosen[cells.row_query]
+    number = np.cumsum(row) - 1
+    kept = row[cells.row]
+    lengths = np.diff(cells.offsets)[chosen]
+
+    def lists(part: Any) -> Any:
+        if part is None:
+            return None
+        return part.select(row[part.row[part.offsets[:-1]]]).renumbered(number, None)
+
+    return replace(
+        cells,
+        query_ids=cells.query_ids[chosen],
+        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        docid=cells.docid[row],
+        row=number[cells.row[kept]],
+        position=cells.position[kept],
+        shows=cells.shows[kept],
+        clicks=cells.clicks[kept],
+        sessions=lists(cells.sessions),
+        gapped=lists(cells.gapped),
+    )

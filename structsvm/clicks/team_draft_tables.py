@@ -1,0 +1,117 @@
+"""Team-draft logs as tables: a row for each document of each shown list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.clicks.cells import _count, _is_known, said
+from structsvm.clicks.tables import _parts, column_names, guess
+from structsvm.clicks.team_draft_ubi import TeamDraftLog
+from structsvm.online.clicklog import Click, ClickLog, Impression
+from structsvm.online.interleaving import Shown
+
+__all__ = ["read_team_draft_table"]
+
+_USUAL = {
+    "impression": "impression_id list list_id search_id request_id",
+    "document": "doc docid doc_id document_id item item_id product product_id object_id",
+    "rank": "position pos place ordinal",
+    "clicked": "click clicks is_click is_clicked has_click",
+    "team": "ranker source system config configuration search_config variant",
+    "query": "q query_text user_query search_term keywords",
+    "user": "user_id userid client client_id customer customer_id",
+    "session": "session_id sessionid visit visit_id",
+}
+_NEEDED = ("impression", "document", "rank", "clicked", "team")
+
+
+def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = None) -> TeamDraftLog:
+    """Read a table of team-draft lists as a click log.
+
+    Parameters
+    ----------
+    table : frame of pandas or polars, or path
+        As in :func:`~structsvm.clicks.read_table`: a row for each document of each list, in any order.
+    columns : dict of str to str, optional
+        Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1, only its order counts),
+        ``document``, ``team`` (the ranker that the document was drafted from; missing: nobody), ``clicked`` (0 or 1),
+        and, if there are some, ``query``, ``user`` and ``session``. Those that are not given are found by these or
+        usual names.
+
+    Returns
+    -------
+    TeamDraftLog
+        ``log`` with the teams, sorted, as rankers; ``dropped`` counts by reason.
+
+    Raises
+    ------
+    BadInput
+        For a column that is missing, clicks that are neither 0 nor 1, and fewer than two teams.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"list_id": [1, 1, 2, 2], "rank": [1, 2, 1, 2], "doc": ["a", "b", "b", "a"],
+    ...                       "team": ["new", "old", "old", "new"], "click": [1, 0, 0, 1]})
+    >>> log, dropped = read_team_draft_table(frame)
+    >>> log.rankers, [one.clicks[0].rank for one in log.impressions], dropped
+    (('new', 'old'), [1, 2], {})
+    """
+    given = dict(columns or {})
+    for role in given:
+        if role not in _USUAL:
+            raise BadInput("columns", f"expected some of {', '.join(_USUAL)}, got {role!r}")
+    there = column_names(table)
+    for role, usual in _USUAL.items():
+        if role in given:
+            continue
+        if role in _NEEDED or any(name.strip().lower() in (role, *usual.split()) for name in there):
+            given[role] = guess(role, there, table, usual)
+    roles = [*_NEEDED, *(role for role in ("query", "user", "session") if role in given)]
+    dropped: dict[str, int] = {}
+    shown: dict[Any, list[tuple[float, Any, bool, Any]]] = {}
+    who: dict[Any, dict[str, Any]] = {}
+    for part in _parts(table, [given[role] for role in roles], None):
+        for row in zip(*(_plain(column) for column in part), strict=True):
+            name, document, rank, clicked, team = row[:5]
+            if not (_is_known(name) and _is_known(document) and _is_known(rank)):
+                _count(dropped, "row without an impression, a document or a rank", 1)
+                continue
+            if clicked not in (0, 1):
+                raise BadInput(
+                    "clicked", f"expected 0 or 1, got {clicked!r:.40}", "count clicks of one list once"
+                )
+            shown.setdefault(name, []).append(
+                (float(rank), document, bool(clicked), team if _is_known(team) else None)
+            )
+            who.setdefault(name, {r: v for r, v in zip(roles[5:], row[5:], strict=True) if _is_known(v)})
+    teams = sorted({str(row[3]) for rows in shown.values() for row in rows if row[3] is not None})
+    if len(teams) < 2:
+        raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", said(dropped))
+    lists = []
+    for name, rows in shown.items():
+        order: dict[Any, tuple[Any, bool]] = {}
+        for _, document, clicked, team in sorted(rows, key=lambda one: one[0]):
+            _count(dropped, "document twice in a list", int(document in order))
+            order.setdefault(document, (team, clicked))
+        row = tuple(None if team is None else teams.index(str(team)) for team, _ in order.values())
+        members = [team for team in row if team is not None]
+        if not members or (len(members) > 1 and len(set(members)) == 1):
+            _count(dropped, "list of one team, which is no draft", 1)
+            continue
+        record = Shown("team_draft", tuple(order), len(teams), (row,), impression=name)
+        clicks = tuple(Click(k) for k, (_, clicked) in enumerate(order.values(), 1) if clicked)
+        lists.append(Impression(record, clicks, rankers=tuple(teams), **who[name]))
+    if not lists:
+        raise BadInput("table", "expected drafted lists, got none", said(dropped))
+    return TeamDraftLog(ClickLog.of(lists), dropped)
+
+
+def _plain(column: Any) -> list[Any]:
+    """Return the values as Python's own; whole floats, which pandas makes of ids with gaps, as integers."""
+    values = column.tolist() if isinstance(column, np.ndarray) else column
+    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]

@@ -1,0 +1,52 @@
+"""Names that users write: measures and losses as other programs spell them, and what was probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["did_you_mean", "plain_name"]
+
+_OTHERS = {
+    "p": "precision",
+    "r": "recall",
+    "ap": "map",
+    "rr": "mrr",
+    "recip_rank": "mrr",
+    "auc": "roc",
+    "roc_auc": "roc",
+}
+"""Names of ir_measures, trec_eval and scikit-learn, in lower case."""
+
+_WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
+"""trec_eval writes ``ndcg_cut_10`` in its output, and takes ``ndcg_cut.10``."""
+
+
+def plain_name(name: str) -> str:
+    """Return our name of a measure or loss: ``"ndcg@10"`` for ``"nDCG@10"`` and ``"ndcg_cut_10"``.
+
+    Examples
+    --------
+    >>> plain_name("RR@3"), plain_name("P_5")
+    ('mrr@3', 'precision@5')
+    """
+    lower = name.strip().lower()
+    found = _WITH_CUTOFF.fullmatch(lower)
+    if found:
+        lower = f"{found[1].removesuffix('_cut')}@{found[2]}"
+    base, at, depth = lower.partition("@")
+    return f"{_OTHERS.get(base, base)}{at}{depth}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a remedy that names what is spelled most alike, with the cut-off that was given; empty if nothing is.
+
+    Examples
+    --------
+    >>> did_you_mean("ndgc@10", ["map", "ndcg@k"])
+    "did you mean 'ndcg@10'?"
+    """
+    base, at, depth = plain_name(name).partition("@")
+    near = get_close_matches(base, {one.partition("@")[0] for one in known}, 1)
+    return f"did you mean {near[0] + at + depth!r}?" if near else ""

@@ -1,0 +1,108 @@
+"""``parameters``: estimators as dataclasses of their parameters, each of which is described once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import wraps
+from inspect import cleandoc, signature
+from typing import Any, TypeVar, cast, dataclass_transform
+
+__all__ = ["parameters"]
+
+_Class = TypeVar("_Class", bound=type)
+
+_ELSEWHERE = {
+    "n_estimators": "n_trees", "num_trees": "n_trees", "num_iterations": "n_trees", "num_boost_round": "n_trees",
+    "iterations": "n_trees", "num_leaves": "n_leaves", "max_leaf_nodes": "n_leaves", "max_leaves": "n_leaves",
+    "eta": "learning_rate", "min_child_samples": "min_rows", "min_data_in_leaf": "min_rows",
+    "min_samples_leaf": "min_rows", "reg_lambda": "l2_regularization", "lambda_l2": "l2_regularization",
+    "l2_leaf_reg": "l2_regularization", "max_bin": "n_bins", "max_bins": "n_bins",
+    "categorical_feature": "categorical_features", "cat_features": "categorical_features",
+    "objective": "loss", "loss_function": "loss", "seed": "random_state", "num_threads": "n_jobs", "nthread": "n_jobs",
+    "thread_count": "n_jobs", "max_iter": "max_passes", "metric": "scoring", "eval_metric": "scoring",
+    "early_stopping_rounds": "n_iter_no_change",
+}  # fmt: skip
+"""Parameters of LightGBM, XGBoost, CatBoost and scikit-learn, and what they are called here."""
+
+_OF_FIT = {
+    "verbose": "it is an argument of fit",
+    "eval_set": "fit takes validation=(X, y, qid) where training watches a measure",
+}
+
+_HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def parameters(cls: _Class) -> _Class:
+    """Make the annotated members of a class the parameters of its ``__init__``, with those of its bases.
+
+    A parameter of a base that the class fixes is ``field(default=..., init=False)`` in it. What the docstring does not
+    say of a parameter, or of all attributes, is taken from the bases.
+    """
+    described = cls.__doc__ is not None  # not with python -OO
+    made: Any = dataclass(eq=False, repr=False)(cls)
+    made.__init__ = _hinting(made.__init__)
+    if described:
+        made.__doc__ = _completed(made)
+    return cast(_Class, made)
+
+
+def _hinting(init: Any) -> Any:
+    """Return ``init`` with an error that says how an unknown parameter is called here."""
+    known = signature(init).parameters
+
+    @wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(f"{type(self).__name__}: no parameter {name!r}{_hint(name, known)}")
+        init(self, *args, **kwargs)
+
+    return __init__
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    here = _ELSEWHERE.get(name)
+    if here in known:
+        return f"; it is called {here!r} here"
+    if name in _OF_FIT:
+        return f"; {_OF_FIT[name]}"
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _completed(cls: type) -> str:
+    sections = _sections(cls)
+    bases = [_sections(base) for base in cls.__mro__[1:] if base.__doc__]
+    known: dict[str, str] = {}
+    for one in (sections, *bases):
+        known = {**_entries(one.get("Parameters", "")), **known}
+    entries = [known[name] for name in signature(cls).parameters if name in known]
+    first = {"": sections.pop(""), "Parameters": "\n".join(entries)}
+    sections.pop("Parameters", None)
+    attributes = [one["Attributes"] for one in (sections, *bases) if "Attributes" in one]
+    if attributes:
+        first["Attributes"] = attributes[0]
+    return "\n\n".join(
+        text if not title else f"{title}\n{'-' * len(title)}\n{text}"
+        for title, text in (first | sections).items()
+    )
+
+
+def _sections(cls: type) -> dict[str, str]:
+    """Return the text under each heading of a numpydoc docstring; that before the first is under ``""``."""
+    parts = _HEADING.split(cleandoc(cls.__doc__ or ""))
+    return {title: text.strip("\n") for title, text in zip(["", *parts[1::2]], parts[::2], strict=True)}
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Return the entry of each parameter: the line that begins with its name, and the lines indented below."""
+    found = filter(None, re.split(r"^(?=\w)", section, flags=re.MULTILINE))
+    return {
+        name: entry.rstrip("\n")
+        for entry in found
+        for name in re.split(r" *[,:] *", entry.split("\n")[0])[:1]
+    }

@@ -1,0 +1,367 @@
+"""Rows of ones and zeros kept as bytes: leaves of trees, and counts of the edges that a value exceeds."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structsvm.checks import BadInput
+from structsvm.common.kernel import kernel
+from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
+
+__all__ = ["BinnedRows", "LeafRows", "pack"]
+
+
+class LeafRows:
+    """Rows of ones and zeros kept as bytes: the number of a row's leaf in each tree, then its counts of edges exceeded.
+
+    Code ``c`` has the columns ``starts[c]:starts[c + 1]``; that of a tree says which one of them is 1.
+    The first ``n_pairs`` bytes have the codes of two trees, the first in the lower half.
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self, codes: NDArray[Any], starts: Int, n_trees: int, *, n_pairs: int = 0, checked: bool = False
+    ) -> None:
+        self._kept = np.ascontiguousarray(codes)
+        self._n_pairs = int(n_pairs)
+        self.starts = np.asarray(starts, dtype=np.int64)
+        self.n_trees = int(n_trees)
+        if checked:
+            return
+        if self._kept.dtype not in (np.uint8, np.uint16) or self._kept.ndim != 2:
+            raise BadInput("codes", f"expected a matrix of bytes, got {self._kept.dtype} {self._kept.shape}")
+        n_codes = self._kept.shape[1] + self._n_pairs
+        if self.starts.shape != (n_codes + 1,) or not 0 <= 2 * self._n_pairs <= self.n_trees <= n_codes:
+            raise BadInput(
+                "starts",
+                f"expected one for each column of codes and the end, got codes {self._kept.shape}, "
+                f"{self._n_pairs} pairs and starts {self.starts.shape}",
+            )
+        check_offsets(self.starts, int(self.starts[-1]), "starts")
+        most = np.diff(self.starts) - (np.arange(n_codes) < self.n_trees)
+        step = max(1, (1 << 20) // max(1, n_codes))
+        for start in range(0, len(self), step):
+            codes = self[start : start + step].codes
+            beyond = codes > most
+            if beyond.any():
+                row, c = (int(i) for i in np.argwhere(beyond)[0])
+                kind = "leaf" if c < self.n_trees else "count of edges"
+                raise BadInput(
+                    "codes",
+                    f"expected a {kind} up to {most[c]}, got {codes[row, c]}",
+                    at=f"[{start + row}, {c}]",
+                )
+
+    @property
+    def codes(self) -> NDArray[Any]:
+        """Return the number of a row's leaf in each tree, then its counts of edges; a copy where two share a byte."""
+        return self._kept if self._n_pairs == 0 else self._columns(np.arange(self.starts.shape[0] - 1))
+
+    def _columns(self, chosen: Int) -> NDArray[Any]:
+        """Return the codes of some trees and functions, one per byte."""
+        paired = chosen < 2 * self._n_pairs
+        codes = self._kept[:, np.where(paired, chosen // 2, chosen - self._n_pairs)]
+        codes[:, paired] >>= 4 * (chosen[paired] % 2).astype(np.uint8)
+        codes[:, paired] &= 15
+        return codes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self._kept.shape[0]), int(self.starts[-1])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._kept.nbytes)
+
+    @property
+    def row_arrays(self) -> tuple[Any, ...]:
+        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
+        return self._kept, self.starts, self.n_trees
+
+    @property
+    def row_kernels(self) -> tuple[Any, Any, Any]:
+        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
+        return _leaf_scores, _leaf_combine, _leaf_query_joint
+
+    def __len__(self) -> int:
+        return int(self._kept.shape[0])
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Return some rows, by a slice (nothing is copied), indices or a mask."""
+        some = copy(self)
+        some._kept = np.ascontiguousarray(self._kept[rows])
+        return some
+
+    def __matmul__(self, w: Float) -> Float:
+        """Return the scores ``X w``, shape (n_rows,)."""
+        weights = np.asarray(w, dtype=np.float64)
+        if weights.shape != (self.shape[1],):
+            raise BadInput("w", f"expected shape ({self.shape[1]},), got {weights.shape}")
+        out = np.empty(len(self))
+        self.row_kernels[0](*self.row_arrays, 0, len(self), weights, out)
+        return out
+
+    def of_trees(self, first: int, last: int, *, bins: bool = True) -> LeafRows:
+        """Return the columns of the trees ``first:last``, and of the bins."""
+        if not 0 <= first <= last <= self.n_trees:
+            raise BadInput("trees", f"expected some of the {self.n_trees} here, got {first}:{last}")
+        n_codes = self.starts.shape[0] - 1
+        chosen = np.r_[first:last, self.n_trees : n_codes if bins else self.n_trees]
+        sizes = np.diff(self.starts)[chosen]
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        codes = self._columns(chosen)
+        n_pairs = (last - first) // 2 if self._n_pairs else 0
+        if n_pairs:
+            kept = np.empty((len(self), chosen.shape[0] - n_pairs), dtype=np.uint8)
+            pack(codes, n_pairs, kept)
+            codes = kept
+        return LeafRows(codes, starts, last - first, n_pairs=n_pairs, checked=True)
+
+    def tocsr(self) -> sparse.csr_matrix:
+        """Return the matrix, float32 ones."""
+        bins = self._kept[:, self.n_trees - self._n_pairs :]
+        counts = self.n_trees + bins.sum(axis=1, dtype=np.int64)
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        n_ones = int(indptr[-1])
+        kind: Any = np.int32 if max(n_ones, self.shape[1]) < 2**31 else np.int64
+        indices = np.empty(n_ones, dtype=kind)
+        _fill_columns(self._kept, self.starts, self.n_trees, indices)
+        return sparse.csr_matrix(
+            (np.ones(n_ones, dtype=np.float32), indices, indptr.astype(kind)), shape=self.shape
+        )
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        n_bins = self.starts.shape[0] - 1 - self.n_trees
+        return f"LeafRows({rows} rows, {self.n_trees} trees, {n_bins} binned features, {columns} columns)"
+
+
+class BinnedRows(LeafRows):
+    """Indicators of thresholds: for each function, how many of its thresholds a row's score exceeds."""
+
+    # with 50 thresholds a score takes 1 byte instead of about 200, and a product one look-up instead of 25 products
+
+    def __init__(self, codes: NDArray[np.uint8], starts: Int) -> None:
+        super().__init__(np.asarray(codes, dtype=np.uint8), starts, 0)
+
+    @property
+    def row_arrays(self) -> tuple[Any, ...]:
+        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
+        return self._kept, self.starts
+
+    @property
+    def row_kernels(self) -> tuple[Any, Any, Any]:
+        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
+        return _bin_scores, _bin_combine, _bin_query_joint
+
+    def __repr__(self) -> str:
+        return (
+            f"BinnedRows({self.shape[0]} rows, {self.codes.shape[1]} functions, {self.shape[1]} indicators)"
+        )
+
+
+def pack(codes: NDArray[Any], n_pairs: int, out: NDArray[Any]) -> None:
+    """Put the codes of two trees each into the first bytes, and all others after them."""
+    np.left_shift(codes[:, 1 : 2 * n_pairs : 2], 4, out=out[:, :n_pairs])
+    out[:, :n_pairs] |= codes[:, : 2 * n_pairs : 2]
+    out[:, n_pairs:] = codes[:, 2 * n_pairs :]
+
+
+# The signatures are those of the CSR kernels of the pass, with (codes, starts, n_trees) for (data, indices, indptr).
+# There is a byte less for each pair of trees that share one.
+
+
+@kernel
+def _places(starts, n_trees):
+    """Where in one flat table the entries of each code begin: a leaf has one, a count of edges one more than edges."""
+    base = np.empty(starts.shape[0] - 1, dtype=np.int64)
+    for c in range(base.shape[0]):
+        base[c] = starts[c] + max(0, c - n_trees)
+    return base
+
+
+@kernel
+def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
+    n = starts.shape[0] - 1
+    n_pairs = n - codes.shape[1]
+    base = _places(starts, n_trees)
+    table = np.empty(starts[n] + n - n_trees)
+    for k in range(starts[n_trees]):
+        table[k] = w[k]
+    for c in range(n_trees, n):
+        total = 0.0
+        table[base[c]] = 0.0
+        for k in range(starts[c], starts[c + 1]):
+            total += w[k]
+            table[base[c] + k - starts[c] + 1] = total
+    r = start
+    while r + 4 <= stop:  # four rows share the loads of base, and their sums do not wait for each other
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for p in range(n_pairs):
+            b, d = base[2 * p], base[2 * p + 1]
+            c0, c1, c2, c3 = codes[r, p], codes[r + 1, p], codes[r + 2, p], codes[r + 3, p]
+            s0 += table[b + (c0 & 15)]
+            s1 += table[b + (c1 & 15)]
+            s2 += table[b + (c2 & 15)]
+            s3 += table[b + (c3 & 15)]
+            s0 += table[d + (c0 >> 4)]
+            s1 += table[d + (c1 >> 4)]
+            s2 += table[d + (c2 >> 4)]
+            s3 += table[d + (c3 >> 4)]
+        for c in range(n_pairs, n - n_pairs):
+            b = base[c + n_pairs]
+            s0 += table[b + codes[r, c]]
+            s1 += table[b + codes[r + 1, c]]
+            s2 += table[b + codes[r + 2, c]]
+            s3 += table[b + codes[r + 3, c]]
+        i = r - start
+        out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
+        r += 4
+    while r < stop:
+        s0 = 0.0
+        for p in range(n_pairs):
+            s0 += table[base[2 * p] + (codes[r, p] & 15)]
+            s0 += table[base[2 * p + 1] + (codes[r, p] >> 4)]
+        for c in range(n_pairs, n - n_pairs):
+            s0 += table[base[c + n_pairs] + codes[r, c]]
+        out[r - start] = s0
+        r += 1
+
+
+@kernel
+def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, sums, joint):
+    """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
+    n = starts.shape[0] - 1
+    n_pairs = n - codes.shape[1]
+    for r in range(start, stop):
+        a = coef[r - shift]
+        if a != 0.0:
+            for p in range(n_pairs):
+                sums[base[2 * p] + (codes[r, p] & 15)] += a
+                sums[base[2 * p + 1] + (codes[r, p] >> 4)] += a
+            for c in range(n_pairs, n - n_pairs):
+                sums[base[c + n_pairs] + codes[r, c]] += a
+    for k in range(starts[n_trees]):
+        joint[k] += factor * sums[k]
+        sums[k] = 0.0
+    for c in range(n_trees, n):
+        # a row counts in every column below its code
+        total = 0.0
+        for k in range(starts[c + 1] - 1, starts[c] - 1, -1):
+            place = base[c] + k - starts[c] + 1
+            total += sums[place]
+            joint[k] += factor * total
+            sums[place] = 0.0
+        sums[base[c]] = 0.0
+
+
+@kernel
+def _leaf_combine(codes, starts, n_trees, offsets, first, last, weights, coef, joint):
+    base = _places(starts, n_trees)
+    sums = np.zeros(starts[-1] + starts.shape[0] - 1 - n_trees)
+    # one stretch for all queries: the weight goes to the coefficients
+    scaled = np.empty(offsets[last] - offsets[first])
+    for q in range(first, last):
+        for r in range(offsets[q], offsets[q + 1]):
+            scaled[r - offsets[first]] = weights[q] * coef[r - offsets[first]]
+    _leaf_add(
+        codes, starts, n_trees, base, offsets[first], offsets[last], scaled, offsets[first], 1.0, sums, joint
+    )
+
+
+@kernel
+def _leaf_query_joint(codes, starts, n_trees, offsets, first, last, coef, joint):
+    base = _places(starts, n_trees)
+    sums = np.zeros(starts[-1] + starts.shape[0] - 1 - n_trees)
+    for q in range(first, last):
+        row = joint[q - first]
+        row[:] = 0.0
+        _leaf_add(
+            codes, starts, n_trees, base, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row
+        )
+
+
+@kernel
+def _fill_columns(codes, starts, n_trees, indices):
+    n = starts.shape[0] - 1
+    n_pairs = n - codes.shape[1]
+    i = 0
+    for r in range(codes.shape[0]):
+        for p in range(n_pairs):
+            indices[i] = starts[2 * p] + (codes[r, p] & 15)
+            indices[i + 1] = starts[2 * p + 1] + (codes[r, p] >> 4)
+            i += 2
+        for c in range(2 * n_pairs, n):
+            code = codes[r, c - n_pairs]
+            if c < n_trees:
+                indices[i] = starts[c] + code
+                i += 1
+            else:
+                for k in range(code):
+                    indices[i] = starts[c] + k
+                    i += 1
+
+
+# Few functions with many bins each: tables of one width, and sums per query, take half the time of the kernels above.
+
+
+@kernel
+def _bin_scores(codes, starts, start, stop, w, out):
+    n = codes.shape[1]
+    width = 0
+    for f in range(n):
+        width = max(width, starts[f + 1] - starts[f])
+    table = np.zeros((n, width + 1))  # what a code adds: the sum of the first weights of its function
+    for f in range(n):
+        total = 0.0
+        for k in range(starts[f], starts[f + 1]):
+            total += w[k]
+            table[f, k - starts[f] + 1] = total
+    for r in range(start, stop):
+        total = 0.0
+        for f in range(n):
+            total += table[f, codes[r, f]]
+        out[r - start] = total
+
+
+@kernel
+def _bin_add(codes, starts, start, stop, coef, shift, factor, sums, joint):
+    """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
+    n = codes.shape[1]
+    for r in range(start, stop):
+        a = coef[r - shift]
+        if a != 0.0:
+            for f in range(n):
+                sums[f, codes[r, f]] += a
+    for f in range(n):
+        # a row counts in every indicator below its code
+        total = 0.0
+        for k in range(starts[f + 1] - starts[f], 0, -1):
+            total += sums[f, k]
+            joint[starts[f] + k - 1] += factor * total
+            sums[f, k] = 0.0
+        sums[f, 0] = 0.0
+
+
+@kernel
+def _bin_combine(codes, starts, offsets, first, last, weights, coef, joint):
+    sums = np.zeros((codes.shape[1], 256))
+    for q in range(first, last):
+        _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], sums, joint)
+
+
+@kernel
+def _bin_query_joint(codes, starts, offsets, first, last, coef, joint):
+    sums = np.zeros((codes.shape[1], 256))
+    for q in range(first, last):
+        row = joint[q - first]
+        row[:] = 0.0
+        _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row)

@@ -1,0 +1,137 @@
+"""What a ranker learned from is not what it is judged by: queries held out, times, and a look at the training log."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import structsvm
+from structsvm.checks import BadInput
+from structsvm.cli import main
+from structsvm.clicks import ClickCells, ClickSVM, divide_by_query, learned_share, read_table
+from structsvm.clicks.holding_out import sketch_of
+
+
+def test_the_parts_of_a_log_are_the_whole(simulated_log):
+    cells, _ = simulated_log(np.random.default_rng(0), 3000, 1 / np.arange(1, 6))
+    training, held = divide_by_query(cells, 0.3)
+    assert 5 <= held.n_queries <= 30
+    whole = ClickCells.concatenate([training, held])
+    for name in ("query_ids", "docid", "offsets", "row", "position", "shows", "clicks"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(cells, name))
+    assert whole.sessions.n_sessions == cells.sessions.n_sessions
+    again, _ = simulated_log(np.random.default_rng(1), 3000, 1 / np.arange(1, 6))
+    assert set(divide_by_query(again, 0.3)[1].query_ids) == set(held.query_ids)
+    for share in (0, 1):
+        with pytest.raises(
+            BadInput, match=r"share=.: expected some of 60 queries to (hold out|train on), got none"
+        ):
+            divide_by_query(cells, share)
+
+
+@pytest.mark.parametrize("n_queries", [60, 3000])
+def test_a_log_is_recognised_by_its_queries_and_counts(simulated_log, n_queries):
+    """Of 3,000 queries the sketch holds 1,024."""
+    log = [
+        simulated_log(np.random.default_rng(seed), 40 * n_queries, 1 / np.arange(1, 6), n_queries=n_queries)[
+            0
+        ]
+        for seed in (0, 1)
+    ]
+    training, held = divide_by_query(log[0], 0.4)
+    sketch = sketch_of(training)
+    assert learned_share(sketch, training) == 1
+    assert learned_share(sketch, held) == 0
+    assert learned_share(sketch, log[0]) == pytest.approx(training.n_queries / n_queries, abs=0.05)
+    assert learned_share(sketch, log[1]) < 0.02
+    assert learned_share(None, log[0]) == 0
+
+
+def test_the_model_remembers_its_log(simulated_log, tmp_path):
+    cells, _ = simulated_log(np.random.default_rng(0), 2000, 1 / np.arange(1, 6))
+    rng = np.random.default_rng(0)
+    X = np.c_[cells.per_row(cells.clicks) / 10, rng.normal(size=cells.n_rows)]
+    model = ClickSVM().fit(X, cells, qid=cells.query_ids[cells.row_query], docid=cells.docid)
+    model.save(tmp_path / "m.npz")
+    assert learned_share(structsvm.load(tmp_path / "m.npz").log_sketch_, cells) == 1
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    truth = np.where(rng.random((40, 6)) < 0.3, 0.9, 0.1)
+    for s in range(4000):
+        q = int(rng.integers(40))
+        for k, d in enumerate(np.argsort(-(truth[q] + rng.normal(size=6)))):
+            rows.append(
+                (q, f"D{d}", k + 1, int(rng.random() < truth[q, d] / (k + 1)), s, f"2026-0{1 + s // 2000}-03")
+            )
+    pd.DataFrame(rows, columns=["q", "doc_id", "Rank", "clicks", "session", "day"]).to_csv(
+        tmp_path / "log.csv", index=False
+    )
+    data = [(q, f"D{d}", truth[q, d] + 0.3 * rng.normal(), rng.normal()) for q in range(40) for d in range(6)]
+    pd.DataFrame(data, columns=["qid", "docid", "a", "b"]).to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluate", "warned"),
+    [
+        ([], [], "100%"),
+        (["--holdout", "0.3"], ["--holdout", "0.3"], None),
+        (["--holdout", "0.3"], [], "[5-8].%"),
+        (["--time", "day", "--until", "2026-02-01"], ["--time", "day", "--since", "2026-02-01"], None),
+    ],
+)
+def test_evaluate_warns_of_a_model_that_learned_from_the_log(files, capsys, train, evaluate, warned):
+    log, model, data = (str(files / name) for name in ("log.csv", "m.npz", "data.csv"))
+    assert main(["clicks", "train", log, data, "-o", model, "--C", "1", "--session", "session", *train]) == 0
+    assert (
+        "columns: query 'q', document 'doc_id', position 'Rank', clicked 'clicks'" in capsys.readouterr().err
+    )
+    assert main(["clicks", "evaluate", log, model, data, "--k", "3", "--session", "session", *evaluate]) == 0
+    error = capsys.readouterr().err
+    assert ("was trained on about" in error) == (warned is not None)
+    if warned is not None:
+        assert re.search(rf"trained on about {warned} of these queries", error)
+
+
+def test_times_divide_a_table():
+    day = ["2026-01-01", "2026-01-02T10:00+02:00", None, "2026-01-03"]
+    frame = pd.DataFrame(
+        {"query": [1] * 4, "document": [5, 6, 7, 8], "position": [1] * 4, "clicked": [1] * 4, "day": day}
+    )
+    late = read_table(frame, time="day", since="2026-01-02T08:00")
+    assert late.docid.tolist() == [6, 8]
+    assert dict(late.dropped) == {"row before since": 1, "row without a time": 1}
+    early = read_table(
+        frame.assign(day=pd.to_datetime(frame.day, utc=True, format="ISO8601")),
+        time="day",
+        until="2026-01-02T08:00",
+    )
+    assert early.docid.tolist() == [5]
+    assert read_table(frame.assign(day=[1, 2, 3, 4]), time="day", since=2, until=4).docid.tolist() == [6, 7]
+    with pytest.raises(
+        BadInput, match="time: expected numbers or times such as 2026-03-01T12:00, got 'noon'"
+    ):
+        read_table(frame.assign(day="noon"), time="day", since=2)
+    with pytest.raises(
+        BadInput, match=r"time: expected a column and one end .*; give time= with since= or until="
+    ):
+        read_table(frame, since=2)
+
+
+def test_columns_are_guessed_by_one_usual_name_each():
+    frame = pd.DataFrame({"query": [1], "doc": [5], "rank": [1], "click": [1]})
+    assert dict(read_table(frame).guessed) == {"document": "doc", "position": "rank", "clicked": "click"}
+    with pytest.raises(
+        BadInput,
+        match=r"table: expected one column that may be 'clicked', got 'click' and 'Clicks'; name it by clicked=",
+    ):
+        read_table(frame.assign(Clicks=0))
+    with pytest.raises(BadInput, match="table: expected a column 'position', got query, doc, click"):
+        read_table(frame.drop(columns="rank"))
+    with pytest.raises(BadInput, match="table: expected a column 'query_id'"):
+        read_table(frame, query="query_id")

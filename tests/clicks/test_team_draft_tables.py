@@ -1,0 +1,107 @@
+"""Interleaved lists as tables: the log that the same lists make as JSON Lines."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from structsvm.checks import BadInput
+from structsvm.cli import main
+from structsvm.clicks import read_team_draft_table
+from structsvm.online.clicklog import Click, Impression, write_log
+from structsvm.online.interleaving import TeamDraft
+from structsvm.online.statistics import analyse
+
+
+def lists(n=300):
+    rng = np.random.default_rng(0)
+    made = []
+    for k in range(n):
+        shown = TeamDraft().show([list("abcdef"), list("cadbfe")], 4, rng).with_impression(k)
+        clicks = tuple(
+            Click(r) for r in range(1, 5) if rng.random() < (0.6 if shown.evidence[0][r - 1] == 1 else 0.3)
+        )
+        made.append(Impression(shown, clicks, query=k % 7, user=f"u{k % 50}", rankers=("new", "old")))
+    return made
+
+
+def table(made):
+    rows = []
+    for one in made:
+        for k, (document, team) in enumerate(zip(one.shown.documents, one.shown.evidence[0], strict=True)):
+            name = None if team is None else ("new", "old")[team]
+            rows.append(
+                (one.shown.impression, k + 1, document, name, int(one.clicked[k]), one.user, one.query)
+            )
+    columns = ["list_id", "rank", "doc", "team", "click", "user_id", "query"]
+    return pd.DataFrame(rows, columns=columns).sample(frac=1, random_state=0)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_the_verdict_is_that_of_the_log(tmp_path, capsys, suffix):
+    made = lists()
+    write_log(tmp_path / "log.jsonl", made)
+    frame, path = table(made), tmp_path / f"log.{suffix}"
+    frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(
+        path, index=False, sep="\t" if suffix == "tsv" else ","
+    )
+    answers = []
+    for log in (tmp_path / "log.jsonl", path):
+        assert main(["interleave", "analyse", str(log), "--json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    for answer in answers:
+        del answer["log"]
+    assert answers[0]["cluster"] == "user"
+    for name in ("winner", "n_impressions", "n_clusters", "n_clicked"):
+        assert answers[0][name] == answers[1][name]
+    assert answers[0]["pairs"][0]["mean"] == pytest.approx(answers[1]["pairs"][0]["mean"], rel=1e-12)
+
+
+def test_a_list_of_impressions_is_a_log():
+    made = lists(100)
+    assert analyse(made) == analyse(iter(made)) == analyse(read_team_draft_table(table(made)).log)
+
+
+def test_dirt_is_counted():
+    frame = pd.DataFrame({
+        "impression": [1, 1, 1, 2, 2, None, 3, 3], "rank": [0, 1, 2, 0, 1, 0, 0, 1],
+        "clicked": [0, 1, 0, 1, 0, 1, 0, 0], "document": ["a", "b", "a", "a", "b", "a", "c", "d"],
+        "team": ["x", "y", "y", "x", "x", "y", "y", None],
+    })  # fmt: skip
+    log, dropped = read_team_draft_table(frame)
+    assert dropped == {
+        "row without an impression, a document or a rank": 1, "document twice in a list": 1,
+        "list of one team, which is no draft": 1,
+    }  # fmt: skip
+    assert [one.shown.evidence for one in log.impressions] == [((0, 1),), ((1, None),)]
+    assert log.impressions[0].clicks == (Click(2),)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"team": "x"}, r"team: expected two teams or more, got \['x'\]"),
+        ({"clicked": 3}, "clicked: expected 0 or 1, got 3; count clicks of one list once"),
+        ({"team": ["x", None], "impression": None}, "team: expected two teams or more, got none"),
+    ],
+)
+def test_what_is_no_draft_is_refused(change, message):
+    frame = pd.DataFrame(
+        {"impression": [1, 1], "rank": [1, 2], "document": ["a", "b"], "team": ["x", "y"], "clicked": [0, 1]}
+    )
+    with pytest.raises(BadInput, match=message):
+        read_team_draft_table(frame.assign(**change))
+
+
+def test_columns_are_named_or_found():
+    frame = pd.DataFrame(
+        {"search": [1, 1], "rank": [1, 2], "doc": ["a", "b"], "team": ["x", "y"], "clicked": [0, 1]}
+    )
+    with pytest.raises(
+        BadInput, match="table: expected a column 'impression', got search, rank, doc, team, clicked"
+    ):
+        read_team_draft_table(frame)
+    assert len(read_team_draft_table(frame, columns={"impression": "search"}).log.impressions) == 1
+    with pytest.raises(BadInput, match=r"columns: expected some of impression, document, .*, got 'list'"):
+        read_team_draft_table(frame, columns={"list": "search"})

@@ -1,0 +1,50 @@
+"""What all ranking oracles promise alike: the checks of ``structsvm.testing``, and coefficients that are a gradient."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from structsvm.oracles import LOSSES, AveragePrecision, PositionNDCG, SquaredPairs, get_oracle
+from structsvm.oracles.ordinal import OrdinalHinge
+from structsvm.oracles.pairs import Pairs
+from structsvm.testing import check_oracle
+
+NAMES = dict.fromkeys(loss.replace("@k", k) for loss in LOSSES for k in ("@1", "@3"))
+ORACLES = [get_oracle(name) for name in NAMES]
+ORACLES += [AveragePrecision(2.0), Pairs("query"), PositionNDCG(4)]
+ORACLES += [OrdinalHinge(), OrdinalHinge(balanced=True)]
+
+
+def mean_hinge(y, scores):
+    """Of all pairs: they are independent, so that the most violated set of pairs is that of the violated ones."""
+    hinges = [
+        1 - a + b for a, i in zip(scores, y, strict=True) for b, j in zip(scores, y, strict=True) if i > j
+    ]
+    return np.maximum(hinges, 0).mean() if hinges else 0.0
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+def test_passes_the_check(oracle):
+    """Neighbours and threads change no bit, permuted documents permute the problem, no other output is better."""
+    check_oracle(oracle, reference=mean_hinge if isinstance(oracle, Pairs) else None)
+
+
+@pytest.mark.parametrize("oracle", [*ORACLES, SquaredPairs()], ids=repr)
+@pytest.mark.parametrize("size", [0.1, 1.0, 5.0])
+def test_coefficients_are_minus_the_gradient(oracle, size):
+    rng = np.random.default_rng(2)
+    y, X = rng.choice([0, 0, 0, 1, 2, 3], 40).astype(float), rng.normal(size=(40, 5))
+    separator = oracle.bind(y, np.array([0, 15, 15, 40]))
+    loss, coef = np.empty(3), np.empty(40)
+
+    def value(w):
+        separator.separate(X @ w, 0, 3, loss, coef)
+        return loss.sum() - (X @ w) @ coef
+
+    def gradient(w):
+        value(w)
+        return -X.T @ coef
+
+    for _ in range(5):
+        w = size * rng.normal(size=5)
+        assert check_grad(value, gradient, w, epsilon=1e-8) < 1e-5 * (1 + np.abs(gradient(w)).max())
