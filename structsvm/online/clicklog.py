@@ -425,9 +425,7 @@ class Lines:
         try:
             line = self.check(self._decode(raw))
         except ValidationError as error:
-            problem = (
-                explain(error, decode(raw)) if raw.lstrip()[:1] == b"{" else f"{_EXPECTED}, got {_start(raw)}"
-            )
+            problem = _explained(raw, error)
         except (UnicodeDecodeError, DecodeError, RecursionError) as error:
             problem = _no_json(raw, error)
         except ValueError as error:
@@ -521,6 +519,16 @@ def _check_shown(shown: Shown) -> Shown:
 def _check_names(key: str, names: tuple[str, ...]) -> None:
     if len(set(names)) != len(names) or not all(map(str.isprintable, names)):
         raise BadInput(key, f"expected different, printable names, got {names!r:.80}")
+
+
+def _explained(raw: bytes, error: ValidationError) -> str:
+    """Return what is wrong with a line, which may be no JSON behind the value that did not fit."""
+    if raw.lstrip()[:1] != b"{":
+        return f"{_EXPECTED}, got {_start(raw)}"
+    try:
+        return explain(error, decode(raw))
+    except (UnicodeDecodeError, DecodeError, RecursionError) as broken:
+        return _no_json(raw, broken)
 
 
 def _no_json(raw: bytes, error: Exception) -> str:
