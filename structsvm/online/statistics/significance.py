@@ -29,7 +29,6 @@ __all__ = [
     "check_delta",
     "cluster_means",
     "cluster_numbers",
-    "cluster_sizes",
     "drawn_signs",
     "sign_test",
     "standard_error",
@@ -210,11 +209,6 @@ def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[n
         return np.asarray(np.unique(clusters, return_inverse=True)[1], dtype=np.int64).reshape(-1)
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(c, len(numbers)) for c in clusters], dtype=np.int64)
-
-
-def cluster_sizes(clusters: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return the number of queries of each cluster."""
-    return np.bincount(cluster_numbers(clusters, len(clusters)))
 
 
 def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None) -> Float:

@@ -56,11 +56,11 @@ def simulate_log(
 
     Examples
     --------
-    >>> from structsvm.online.users import CascadeModel
+    >>> from structsvm.online.users import CascadeUser
     >>> from structsvm.online.interleaving import TeamDraft
     >>> from structsvm.readers import make_ranking
     >>> data = make_ranking(5, 8, 2, grades=3)
-    >>> impressions = simulate_log(data, data.X, TeamDraft(), CascadeModel.named("perfect", 3), 2, length=3, rng=0)
+    >>> impressions = simulate_log(data, data.X, TeamDraft(), CascadeUser.named("perfect", 3), 2, length=3, rng=0)
     >>> [len(impression.shown.documents) for impression in impressions]
     [3, 3]
     """

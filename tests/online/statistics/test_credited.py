@@ -18,7 +18,7 @@ from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_log, crediting, psi, read_credits, simulate_log
-from structsvm.online.users import CascadeModel
+from structsvm.online.users import CascadeUser
 from structsvm.readers import make_ranking
 
 METHODS = [
@@ -44,7 +44,7 @@ def literal(log):
 
 def simulated(method, n, n_rankers=2, *, length=4, **options):
     data = make_ranking(12, 9, 4, grades=3, random_state=2)
-    user = CascadeModel.named("informational", 3)
+    user = CascadeUser.named("informational", 3)
     return list(simulate_log(data, data.X[:, :n_rankers], method, user, n, length=length, rng=3, **options))
 
 
