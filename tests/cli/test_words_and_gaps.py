@@ -130,7 +130,7 @@ def test_methods_of_trees_for_every_loss(products, tmp_path, capsys):
     pytest.importorskip("lightgbm", reason="pip install lightgbm")
     data = ("compare", products / "train.csv", "--qid", "query", "--features", "price,stock", "--fill", 0)
     code, out, err = run(
-        capsys, *data, "--folds", 3, "--method", "tree-mrr,tree", "--C", "0.1", "--jobs", 1, "--tol", 0.1
+        capsys, *data, "--folds", 3, "--method", "tree-MRR,tree", "--C", "0.1", "--jobs", 1, "--tol", 0.1
     )
     assert (code, err) == (0, "")
     assert [line.split()[0] for line in out.splitlines()[1:3]] == ["tree-mrr", "tree"]
