@@ -21,7 +21,8 @@ def categories_of(X: Any) -> Categories:
     """Return the columns of a pandas or polars frame whose dtype is one of categories."""
     found = {}
     for name in getattr(X, "columns", ()):
-        kind = str(getattr(X[name], "dtype", ""))  # of columns with one name there is none; they are refused later
+        # a name that is there twice has no dtype, and is refused later
+        kind = str(getattr(X[name], "dtype", None))
         if kind != "category" and not kind.startswith(("dictionary<", "Categorical", "Enum")):
             continue
         if not isinstance(name, str):
