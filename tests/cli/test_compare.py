@@ -14,8 +14,7 @@ from structsvm.cli.dask import predict_there
 from structsvm.cli.files import Columns
 from structsvm.cli.grids import parse_grid
 from structsvm.cli.paper import latex, markdown
-from structsvm.metrics import compare
-from structsvm.online.statistics import holm
+from structsvm.metrics.significance import compare, holm
 from structsvm.readers import make_ranking, read_letor, write_letor
 from structsvm.report import Column
 from structsvm.studies.folds import Measures, MethodResult, Results, methods
@@ -88,6 +87,7 @@ def test_several_baselines_in_every_measure_and_tables_for_papers(rows, tmp_path
             [test["lower"], test["upper"]], [*expected.confidence_interval(0.95)], rtol=1e-9
         )
         assert test["p_value"] == compare(a, b).p_value
+        assert test["randomization_p_value"] == compare(a, b, test="randomization").p_value
     np.testing.assert_array_equal([t["holm"] for t in tests], holm([t["p_value"] for t in tests]))
 
     code, out, _ = run(capsys, "compare", rows, *options, *baselines)

@@ -13,7 +13,7 @@ from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, dual_of, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem, sample, sweep
-from structsvm.trainers.path import _pull, choose_solver, fit_path, largest_C, train
+from structsvm.trainers.path import _pull, fit_path, largest_C, train
 
 LOSSES = ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"]
 
@@ -185,11 +185,10 @@ def test_bad_weights():
 
 
 def test_the_rule_of_auto():
-    assert choose_solver(make_problem(n_queries=12), 1.0) == "frank_wolfe"
-    assert choose_solver(make_problem(n_queries=12), 100.0) == "one_slack"
-    assert choose_solver(make_problem(n_queries=12), 1.0, cone=np.eye(5)) == "one_slack"
-    assert choose_solver(make_problem(n_queries=9), 1.0) == "one_slack"
-    assert choose_solver(make_problem(n_queries=10), 1e-6) == "frank_wolfe"
+    assert 1.0 <= largest_C(make_problem(n_queries=12)) < 100.0
+    assert largest_C(make_problem(n_queries=12), cone=np.eye(5)) == 0.0
+    assert largest_C(make_problem(n_queries=9)) == 0.0
+    assert largest_C(make_problem(n_queries=10)) > 0.0
     few = make_problem(n_queries=12)
     assert largest_C(few) * _pull(few) == pytest.approx(20.0, rel=1e-12)
 
@@ -199,11 +198,9 @@ def test_the_rule_of_auto():
 def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
     X, offsets, separator = make_data(n_queries=n_queries, csr=csr)
     problem, larger = (RankingProblem(rows, offsets, separator) for rows in (X, X * 8))
-    rules = [choose_solver(problem, C) for C in 64.0 * n_queries * np.logspace(-4, 4, 17)]
-    assert rules == [choose_solver(larger, C) for C in n_queries * np.logspace(-4, 4, 17)]
-    assert rules == sorted(rules)  # frank_wolfe below some C, one_slack above
     # from a hundred queries on Newton's method over the planes takes over where steps would be too long
-    assert len(set(rules)) == (2 if n_queries < 100 else 1)
+    assert (largest_C(problem) == np.inf) == (n_queries >= 100)
+    assert largest_C(problem) == pytest.approx(64.0 * largest_C(larger), rel=1e-12)
     expected = 64.0 * largest_C(larger, planes="rows")
     assert largest_C(problem, planes="rows") == pytest.approx(expected, rel=1e-12)
 
@@ -379,7 +376,7 @@ def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     problem = make_problem()
     problem.n_bytes = 0
     assert cache_size(problem) is None
-    assert choose_solver(problem, 1.0) == "one_slack"
+    assert largest_C(problem) == 0.0
     with pytest.raises(ValueError, match="use solver='one_slack'"):
         BlockDual(problem, 1.0)
 

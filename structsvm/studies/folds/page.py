@@ -47,7 +47,7 @@ def tests_table(results: Results) -> tuple[list[report.Column], list[list[str]]]
         [
             t.measure, t.method, t.baseline, f"{t.difference:+.4f}",
             "–" if t.lower is None else f"{t.lower:+.4f} to {t.upper:+.4f}", f"{t.wins}/{t.losses}",
-            report.p_value(t.p_value), "–" if t.t_p_value is None else report.p_value(t.t_p_value),
+            report.p_value(t.p_value), report.p_value(t.t_p_value),
             report.p_value(t.holm),
         ]
         for t in paired_tests(results)

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structsvm.metrics import compare
-from structsvm.online.statistics.corrections import holm
-from structsvm.protocols import Float
+from structsvm.metrics.significance import compare, holm
 from structsvm.studies.folds.results import Results
 
 __all__ = ["LEVEL", "PairedTest", "paired_tests", "remarks"]
@@ -20,8 +18,7 @@ LEVEL = 0.05
 class PairedTest(NamedTuple):
     """A method against a baseline on the test queries: the difference with its 95 % interval (Student's t), and tests.
 
-    ``p_value`` is Wilcoxon's, ``t_p_value`` that of the paired t test, both two-tailed; ``holm`` is ``p_value``
-    adjusted for all tests of the study.
+    All p-values are two-tailed: ``p_value`` is Wilcoxon's; ``holm`` is that adjusted for all tests of the study.
     """
 
     measure: str
@@ -34,7 +31,8 @@ class PairedTest(NamedTuple):
     losses: int
     ties: int
     p_value: float
-    t_p_value: float | None
+    t_p_value: float
+    randomization_p_value: float
     holm: float
 
 
@@ -47,31 +45,21 @@ def paired_tests(results: Results) -> list[PairedTest]:
             base = values[baseline].per_query(measure)
             for method in (name for name in values if name != baseline):
                 own = values[method].per_query(measure)
-                test = compare(own, base)
-                low, high, p = _student(own - base)
+                test, t = compare(own, base), compare(own, base, test="t")
+                randomized = compare(own, base, test="randomization").p_value
                 found.append(
                     PairedTest(
-                        measure, method, baseline, test.mean_difference, low, high, test.wins, test.losses, test.ties,
-                        test.p_value, p, 1.0,
+                        measure, method, baseline, test.mean_difference, _or_none(t.lower), _or_none(t.upper),
+                        test.wins, test.losses, test.ties, test.p_value, t.p_value, randomized, 1.0,
                     )
                 )  # fmt: skip
     adjusted = holm([test.p_value for test in found]).tolist() if found else []
     return [test._replace(holm=p) for test, p in zip(found, adjusted, strict=True)]
 
 
-def _student(difference: Float) -> tuple[float | None, float | None, float | None]:
-    """Return the 95 % interval of a mean and its two-tailed p-value; None for one query."""
-    from scipy.special import stdtr, stdtrit
-
-    n = difference.size
-    if n < 2:
-        return None, None, None
-    middle = float(difference.mean())
-    error = math.sqrt(float(np.square(difference - middle).mean()) / (n - 1))
-    if error == 0:
-        return middle, middle, 1.0 if middle == 0 else 0.0
-    reach = float(stdtrit(n - 1, 0.975)) * error
-    return middle - reach, middle + reach, 2 * float(stdtr(n - 1, -abs(middle) / error))
+def _or_none(value: float) -> float | None:
+    """Return a figure as JSON can hold it."""
+    return value if math.isfinite(value) else None
 
 
 def remarks(results: Results) -> list[str]:

@@ -10,9 +10,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import typer
 
-from structsvm.cli import interleave
+from structsvm.cli import main
 from structsvm.common import files
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
@@ -281,8 +280,7 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
 
     write_log(tmp_path / "log.jsonl", simulated(METHODS[0], 5))
     monkeypatch.setattr("structsvm.online.statistics.credited._Reader.credit", interrupt)
-    with pytest.raises(typer.Exit):
-        interleave.analyse(log=tmp_path / "log.jsonl")
+    assert main(["interleave", "analyse", str(tmp_path / "log.jsonl")]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
 
 
