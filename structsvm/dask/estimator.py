@@ -65,7 +65,10 @@ class DaskStructuralRanker(BaseEstimator):
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
-        See :func:`structsvm.trainers.partitioned.train_partitioned`.
+        "newton" is for smooth losses, and "auto" there unless weights are constrained or there is a checkpoint.
+        "one_slack" adds up the cuts of the partitions; "partitioned" needs fewer passes. Of these two "auto" is
+        "one_slack" with constrained weights, below ten queries, where planes do not fit in memory, and where C is large
+        for the number of queries.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"

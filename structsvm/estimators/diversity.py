@@ -112,7 +112,7 @@ class SVMDiv(BaseEstimator):
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        See :func:`structsvm.trainers.path.choose_solver`; ``positive`` needs one_slack.
+        See :func:`structsvm.trainers.train`; ``positive`` needs one_slack.
     max_passes : int, default=1000
     qp : {"active_set", "cvxpy"}, default="active_set"
     n_jobs : int, default=None

@@ -42,7 +42,7 @@ class PairwiseSVM(StructuralRanker):
         Relative duality gap to reach; with the squared hinge also the norm of the gradient relative to that at zero.
     solver : {"auto", "newton", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
         ``"newton"`` for the squared hinge (and "auto" there), any other for the hinge:
-        :func:`structsvm.trainers.path.choose_solver` documents the choice of "auto".
+        :func:`structsvm.trainers.train` documents the choice of "auto".
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (ROC area); training uses all grades.
     callback : callable, default=None

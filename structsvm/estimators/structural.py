@@ -56,7 +56,7 @@ class StructuralRanker(LinearSVM):
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
-        All reach the same optimum; see :func:`structsvm.trainers.path.choose_solver` for "auto". ``constraints`` and
+        All reach the same optimum; see :func:`structsvm.trainers.train` for "auto". ``constraints`` and
         ``penalty`` need one_slack; newton is for smooth losses (``"ndcg@10"``, ``"mrr"``, ``"precision@10"``) without
         signs.
     relevance : float, default=1.0

@@ -106,7 +106,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Relative duality gap to reach.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
         "auto" is newton for the smooth losses ("ndcg@k", "mrr", "precision@k"), else one_slack below 512 queries; see
-        :func:`structsvm.trainers.path.choose_solver`. With ``batch`` other losses have frank_wolfe, whose dual point
+        :func:`structsvm.trainers.train`. With ``batch`` other losses have frank_wolfe, whose dual point
         stays feasible as columns come.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.

@@ -49,7 +49,7 @@ class NDCG:
     :class:`~structsvm.oracles.PositionNDCG` compares with the best of the others there (``docs/theory/log_rank.md``).
 
     It is no structural SVM, as there is no most violated ranking; its tangents are cuts all the same, so that every
-    trainer can minimise it. It has a second derivative, for :func:`structsvm.trainers.newton.newton`. An evaluation is
+    trainer can minimise it. It has a second derivative, for :func:`structsvm.trainers.newton_path`. An evaluation is
     O(documents x grades of the query).
 
     Examples

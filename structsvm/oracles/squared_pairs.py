@@ -24,7 +24,7 @@ class SquaredPairs:
     For every pair with ``y_i > y_j`` the loss is ``max(0, 1 - (s_i - s_j))^2``; the loss of a query is the mean over
     its pairs. As a convex function is the maximum of its tangents, the "most violated output" is the tangent at the
     scores, and any trainer can minimise it. As it is differentiable, it also has a curvature, for
-    :func:`structsvm.trainers.newton.newton`.
+    :func:`structsvm.trainers.newton_path`.
 
     Parameters
     ----------

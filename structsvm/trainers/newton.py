@@ -23,7 +23,7 @@ from structsvm.trainers.certificate import (
 )
 from structsvm.trainers.passes import RankingProblem
 
-__all__ = ["descend", "newton", "newton_fits", "newton_path"]
+__all__ = ["descend", "newton_fits", "newton_path"]
 
 _MAX_TRIALS = 30
 """Points tried along one step; each is a pass over the data, and from far fewer on rounding is all that is left."""
@@ -33,19 +33,6 @@ _PARTS, _ROUGH = 8, 1e-2
 
 _FLAT = 0.5
 """Largest slope uphill at the end of a step, as a share of the slope downhill at its beginning."""
-
-
-def newton(
-    problem: SmoothProblem,
-    C: float,
-    *,
-    tol: float = 1e-3,
-    max_passes: int = 1000,
-    w0: Float | None = None,
-    callback: Callback | None = None,
-) -> Fit:
-    """Minimise ``1/2 ||w||^2 + C R(w)`` for one C; see :func:`newton_path`."""
-    return next(newton_path(problem, [C], tol=tol, max_passes=max_passes, w0=w0, callback=callback))
 
 
 def newton_path(

@@ -23,7 +23,7 @@ from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
-__all__ = ["SOLVERS", "Solver", "check_options", "choose_solver", "fit_path", "largest_C", "train"]
+__all__ = ["SOLVERS", "Solver", "check_options", "fit_path", "largest_C", "train"]
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
 SOLVERS: tuple[str, ...] = get_args(Solver)
@@ -70,20 +70,6 @@ def check_options(
     get_solver(qp)
 
 
-def choose_solver(
-    problem: Problem,
-    C: float,
-    *,
-    cone: Float | None = None,
-    region: Convex | None = None,
-    planes: PlaneKind = "auto",
-) -> Literal["one_slack", "frank_wolfe", "newton"]:
-    """Return the solver of "auto": "newton" for smooth losses, else "frank_wolfe" up to :func:`largest_C`."""
-    if cone is None and region is None and getattr(problem, "smooth", False):
-        return "newton"
-    return "frank_wolfe" if largest_C(problem, cone=cone, region=region, planes=planes) >= C else "one_slack"
-
-
 def largest_C(
     problem: Problem,
     *,
@@ -91,7 +77,7 @@ def largest_C(
     region: Convex | None = None,
     planes: PlaneKind = "auto",
 ) -> float:
-    """Return the largest C for which :func:`choose_solver` is ``frank_wolfe``: 0 if it never is, infinite if always."""
+    """Return the largest C for which "auto" is ``frank_wolfe`` where not newton: 0 if never, infinite if always."""
     # frank_wolfe knows neither rows of a cone nor regions; below ten queries its planes per query are too coarse a
     # model. Where Newton's method over the planes can take over, steps may carry as far as they like; with planes of
     # rows it cannot, and few queries need many passes. Otherwise a step carries too far where C is large for the number

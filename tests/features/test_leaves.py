@@ -427,14 +427,6 @@ def test_growth_goes_on_from_scores():
     both.check()
 
 
-def test_a_callback_sees_the_trees_and_ends_the_growth():
-    X, y, qid = make_data()
-    seen = []
-    leaves = LeafFeatures(9, 5, callback=lambda n, of: seen.append((n, of)) or n == 4).fit(X, y, qid=qid)
-    assert seen == [(n, 9) for n in (1, 2, 3, 4)]
-    assert leaves.forest_.n_trees == 4
-
-
 def test_grades():
     leaves = LeafFeatures(relevance=None)
     assert leaves._grades(np.array([0.0, 4.0, 2.0])).tolist() == [0, 4, 2]

@@ -147,23 +147,6 @@ def test_tagging_reaches_the_optimum_of_the_whole_quadratic_program(C):
     assert objective(problem, C, fit.w) == pytest.approx(fit.primal)
 
 
-def test_query_cuts_add_up_to_the_cut():
-    rng = np.random.default_rng(2)
-    xs, ys = tagged_sentences(rng, 9)
-    problem = StructuredProblem(Tagging(3), xs, ys, weights=np.arange(9.0))
-    assert problem.n_queries == 9
-    assert problem.n_features == 18
-    assert problem.weights.sum() == pytest.approx(1)
-    w = rng.normal(size=18)
-    loss, joint = np.empty(9), np.empty((9, 18))
-    problem.query_cuts(w, 0, 4, loss[:4], joint[:4])
-    problem.query_cuts(w, 4, 9, loss[4:], joint[4:])
-    cut = problem.cut(w)
-    assert cut.loss == pytest.approx(problem.weights @ loss)
-    np.testing.assert_allclose(cut.joint, problem.weights @ joint, atol=1e-14)
-    assert (loss - joint @ w >= -1e-12).all()
-
-
 class Broken(Multiclass):
     """Multiclass with one method replaced."""
 

@@ -1,7 +1,5 @@
 """All trainers: the same optimum, weak duality at every pass, the same bytes for any number of threads."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -15,7 +13,7 @@ from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, dual_of, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem, sample, sweep
-from structsvm.trainers.path import _pull, choose_solver, fit_path, largest_C, train
+from structsvm.trainers.path import _pull, fit_path, largest_C, train
 
 LOSSES = ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"]
 
@@ -99,21 +97,6 @@ def test_sparse_equals_dense(solver, monkeypatch):
     assert a.primal == pytest.approx(b.primal, rel=2e-6)
 
 
-def test_wide_sparse_data_uses_the_features_of_each_query_only():
-    rng = np.random.default_rng(0)
-    offsets = np.arange(0, 401, 20)
-    X = sparse.random(400, 5000, density=0.002, random_state=1, format="csr")
-    y = (rng.random(400) < 0.3).astype(float)
-    separator = get_oracle("map").bind(y, offsets)
-    problem = RankingProblem(X, offsets, separator)
-    start, features = problem.support
-    for q in range(20):
-        rows = X[offsets[q] : offsets[q + 1]]
-        np.testing.assert_array_equal(features[start[q] : start[q + 1]], np.unique(rows.indices))
-    a, b = frank_wolfe(problem, 10.0, tol=1e-6), one_slack(problem, 10.0, tol=1e-6)
-    assert a.primal == pytest.approx(b.primal, rel=2e-6)
-
-
 @pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
 def test_weights_equal_repetition(solver):
     """A query of weight 2 counts as two equal queries, one of weight 0 as none."""
@@ -135,21 +118,6 @@ def test_shifting_features_by_a_constant_per_query_changes_nothing():
     problem, moved = (RankingProblem(rows, offsets, separator) for rows in (X, X + shift))
     a, b = train(problem, 10.0, tol=1e-7), train(moved, 10.0, tol=1e-7)
     assert a.primal == pytest.approx(b.primal, rel=1e-6)
-
-
-def test_positive_weights():
-    problem = make_problem(seed=9)
-    free = train(problem, 10.0, tol=1e-6)
-    bound = train(problem, 10.0, tol=1e-6, cone=np.ones(5))
-    assert (free.w < 0).any()
-    assert (bound.w >= 0).all()
-    assert bound.solver == "frank_wolfe"
-    assert bound.primal >= free.primal
-    # projected gradient optimality: no small move that keeps w >= 0 does better
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        other = np.maximum(bound.w + 0.01 * rng.normal(size=5), 0)
-        assert primal_by_hand(problem, 10.0, other) >= bound.dual
 
 
 @pytest.mark.parametrize("qp", ["active_set", "cvxpy"])
@@ -186,32 +154,6 @@ def test_large_C_on_few_queries_converges():
     assert fit.primal == pytest.approx(one_slack(problem, 300.0, tol=1e-4).primal, rel=1e-4)
 
 
-def test_approximate_oracle_is_not_certified():
-    problem = make_problem()
-    problem.exact = False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        assert not train(problem, 1.0).certified
-
-
-def test_sweep_equals_cut(monkeypatch):
-    from structsvm.trainers import passes
-
-    monkeypatch.setattr(passes, "_CHUNK_BYTES", 2048)
-    problem = make_problem(n_queries=50, n_jobs=3, weights=np.arange(1.0, 51.0))
-    w = np.random.default_rng(0).normal(size=5)
-    total, joint, seen = 0.0, np.zeros(5), 0
-    for first, last, loss, parts in sweep(problem, lambda: w, 7, ahead=3):
-        assert first == seen
-        seen = last
-        total += problem.weights[first:last] @ loss
-        joint += problem.weights[first:last] @ parts
-    cut = problem.cut(w)
-    assert seen == 50
-    assert total == pytest.approx(cut.loss, rel=1e-12)
-    np.testing.assert_allclose(joint, cut.joint, rtol=1e-10, atol=1e-14)
-
-
 def test_float32_rows_are_summed_in_float64():
     X, offsets, separator = make_data(dtype=np.float32, n_queries=40)
     problem, wide = (RankingProblem(rows, offsets, separator) for rows in (X, X.astype(float)))
@@ -243,11 +185,10 @@ def test_bad_weights():
 
 
 def test_the_rule_of_auto():
-    assert choose_solver(make_problem(n_queries=12), 1.0) == "frank_wolfe"
-    assert choose_solver(make_problem(n_queries=12), 100.0) == "one_slack"
-    assert choose_solver(make_problem(n_queries=12), 1.0, cone=np.eye(5)) == "one_slack"
-    assert choose_solver(make_problem(n_queries=9), 1.0) == "one_slack"
-    assert choose_solver(make_problem(n_queries=10), 1e-6) == "frank_wolfe"
+    assert 1.0 <= largest_C(make_problem(n_queries=12)) < 100.0
+    assert largest_C(make_problem(n_queries=12), cone=np.eye(5)) == 0.0
+    assert largest_C(make_problem(n_queries=9)) == 0.0
+    assert largest_C(make_problem(n_queries=10)) > 0.0
     few = make_problem(n_queries=12)
     assert largest_C(few) * _pull(few) == pytest.approx(20.0, rel=1e-12)
 
@@ -257,11 +198,9 @@ def test_the_rule_of_auto():
 def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
     X, offsets, separator = make_data(n_queries=n_queries, csr=csr)
     problem, larger = (RankingProblem(rows, offsets, separator) for rows in (X, X * 8))
-    rules = [choose_solver(problem, C) for C in 64.0 * n_queries * np.logspace(-4, 4, 17)]
-    assert rules == [choose_solver(larger, C) for C in n_queries * np.logspace(-4, 4, 17)]
-    assert rules == sorted(rules)  # frank_wolfe below some C, one_slack above
     # from a hundred queries on Newton's method over the planes takes over where steps would be too long
-    assert len(set(rules)) == (2 if n_queries < 100 else 1)
+    assert (largest_C(problem) == np.inf) == (n_queries >= 100)
+    assert largest_C(problem) == pytest.approx(64.0 * largest_C(larger), rel=1e-12)
     expected = 64.0 * largest_C(larger, planes="rows")
     assert largest_C(problem, planes="rows") == pytest.approx(expected, rel=1e-12)
 
@@ -437,7 +376,7 @@ def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     problem = make_problem()
     problem.n_bytes = 0
     assert cache_size(problem) is None
-    assert choose_solver(problem, 1.0) == "one_slack"
+    assert largest_C(problem) == 0.0
     with pytest.raises(ValueError, match="use solver='one_slack'"):
         BlockDual(problem, 1.0)
 
@@ -457,25 +396,6 @@ def test_threads_counted_as_joblib_does():
     assert count_threads(-1) >= 1
     with pytest.raises(ValueError, match="n_jobs"):
         count_threads(0)
-
-
-def test_rows_in_a_format_of_their_own():
-    from structsvm.features.coded_rows import BinnedRows
-
-    rng = np.random.default_rng(0)
-    offsets = np.arange(0, 401, 20)
-    rows = BinnedRows(rng.integers(0, 5, (400, 3)).astype(np.uint8), np.array([0, 4, 8, 12]))
-    separator = get_oracle("map").bind((rng.random(400) < 0.3).astype(float), offsets)
-    own, csr = (RankingProblem(X, offsets, separator) for X in (rows, rows.tocsr()))
-    for solver in ("one_slack", "frank_wolfe"):
-        a, b = train(own, 10.0, solver=solver, tol=1e-6), train(csr, 10.0, solver=solver, tol=1e-6)
-        assert a.primal == pytest.approx(b.primal, rel=2e-6)
-
-
-def test_large_C_from_a_cold_start_converges_under_auto():
-    for n_queries, loss in ((20, "ndcg@10"), (63, "ndcg@10"), (63, "map")):
-        problem = make_problem(loss, n_queries=n_queries, n_docs=40, m=20, seed=1)
-        assert train(problem, 1e5).converged
 
 
 def test_descent_ahead_gives_the_same_bytes_for_any_number_of_threads(monkeypatch):

@@ -10,9 +10,13 @@ from scipy.optimize import minimize
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.trainers import passes
 from structsvm.trainers.certificate import ConvergenceWarning
-from structsvm.trainers.newton import newton, newton_path
+from structsvm.trainers.newton import newton_path
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem
+
+
+def newton(problem, C, **options):
+    return next(newton_path(problem, [C], **options))
 
 
 def make(n_queries=12, n_docs=14, m=5, seed=0, scale=1.0):

