@@ -393,7 +393,7 @@ def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> A
     """Estimated preferences of the feature rankers of "MQ2008" or "NP2004" (the proxy approach)."""
     from structsvm.online import rank_queries
     from structsvm.online.interleaving import preference_matrix
-    from structsvm.online.users import CascadeModel
+    from structsvm.online.users import CascadeUser
     from structsvm.readers import read_letor
 
     if name == "MQ2008":
@@ -401,7 +401,7 @@ def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> A
     else:
         data = read_letor(run.data / "letor3_np2004_fold1" / "vali.txt.gz")
     ranked = rank_queries(data, random_state=run.seed)
-    user = CascadeModel.named(clicks, int(ranked.grades.max()) + 1)
+    user = CascadeUser.named(clicks, int(ranked.grades.max()) + 1)
     return preference_matrix(ranked, user, n_samples, random_state=run.seed, n_jobs=run.jobs)
 
 

@@ -302,8 +302,8 @@ class ClickTables(NamedTuple):
 
     Examples
     --------
-    >>> from structsvm.online.users import CascadeModel
-    >>> tables = CascadeModel.named("navigational", 2).tables(length=2)
+    >>> from structsvm.online.users import CascadeUser
+    >>> tables = CascadeUser.named("navigational", 2).tables(length=2)
     >>> tables.click.tolist(), tables.stop_after_click.tolist()
     ([[0.05, 0.05], [0.95, 0.95]], [[0.2, 0.2], [0.9, 0.9]])
     """

@@ -48,7 +48,7 @@ def results(values, baseline):
         for name, v in values.items()
     }  # fmt: skip
     found = tuple(MethodResult(name, (cell,)) for name, cell in cells.items())
-    return Results(found, Measures(report=("map",)), ("Fold1",), baseline, 0, 1)
+    return Results(found, Measures(report=("map",)), ("Fold1",), (baseline,), 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def fusion(values):
     return SimpleNamespace(
         values=values, runs=runs, measure="map", pool=SimpleNamespace(n_topics=30),
         best_run=max(runs, key=lambda name: float(values[name].mean())),
-        against=lambda name: compare(values[LEARNED], values[name]),
+        against=lambda name: compare(values[LEARNED], values[name]), on_training=(("run2", "run1"), LOW),
     )  # fmt: skip
 
 
@@ -114,6 +114,7 @@ def test_fuse_names_equal_runs_and_fusions():
         )
     )  # fmt: skip
     assert "significantly better than the best of 3 single runs, run1 and run2, with" in text
+    assert "best on the training topics, run2 and run1, is the one that somebody could have chosen" in text
     assert "not significantly different from CombSUM and CombMNZ, the best fusion without learning" in text
 
 

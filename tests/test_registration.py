@@ -59,10 +59,10 @@ class MadeInterleaver(Balanced):
     name: ClassVar[str] = "made"
 """,
     "online/users/made.py": """
-from structsvm.online.users.position_based import PositionBasedModel
+from structsvm.online.users.position_based import PositionBasedUser
 
 
-class MadeUser(PositionBasedModel):
+class MadeUser(PositionBasedUser):
     '''A made-up user.'''
 """,
     "estimators/made.py": """

@@ -8,13 +8,13 @@ import numpy as np
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import analyse, confidence_sequence, credit_log, simulate_log
-from structsvm.online.users import CascadeModel
+from structsvm.online.users import CascadeUser
 from structsvm.readers import make_ranking
 
 data = make_ranking(100, 20, 4, grades=3, noise=0.5, random_state=0)
 scores = np.column_stack([data.X @ [1.0, 0.2, 0.0, 0.0], data.X.sum(axis=1)])
 impressions = simulate_log(
-    data, scores, TeamDraft(), CascadeModel.named("navigational", 3), 3000, rankers=("old", "new"), rng=0
+    data, scores, TeamDraft(), CascadeUser.named("navigational", 3), 3000, rankers=("old", "new"), rng=0
 )
 log = ClickLog.of(impressions)
 answer = analyse(log)

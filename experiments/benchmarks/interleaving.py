@@ -22,7 +22,7 @@ from structsvm.online.interleaving import (
     compare_pairs,
     multileave_outcomes,
 )
-from structsvm.online.users import CascadeModel
+from structsvm.online.users import CascadeUser
 
 
 def synthetic(n_rankers: int = 20, n_queries: int = 200, n_documents: int = 100) -> RankedQueries:
@@ -45,7 +45,7 @@ def best_rate(run, n: int, repeats: int) -> float:
     return n / min(seconds)
 
 
-def plain_rate(method, ranked: RankedQueries, rankers: np.ndarray, user: CascadeModel, n: int) -> float:
+def plain_rate(method, ranked: RankedQueries, rankers: np.ndarray, user: CascadeUser, n: int) -> float:
     """The same comparisons through ``show``, ``click`` and ``outcome``, one by one."""
     rng = np.random.default_rng(0)
     start = time.perf_counter()
@@ -78,7 +78,7 @@ def main() -> None:
     result: dict[str, float] = {}
     print(f"{'method':24}{'user':16}{'compiled/s':>14}{'plain/s':>10}{'ratio':>9}")
     for user_name in ("perfect", "navigational", "informational"):
-        user = CascadeModel.named(user_name, n_grades)
+        user = CascadeUser.named(user_name, n_grades)
         for method in (TeamDraft(), Probabilistic()):
 
             def run(method=method, user=user) -> None:

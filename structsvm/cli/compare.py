@@ -152,13 +152,17 @@ def compare(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Measure on the test queries; repeat for more. Differences are tested in the first.",
+            help="Measure on the test queries; repeat for more. Differences are tested in each.",
             show_default="map, ndcg@10",
         ),
     ] = None,
     baseline: Annotated[
-        str | None,
-        typer.Option(help="Method that the others are compared with.", show_default="the first"),
+        list[str] | None,
+        typer.Option(
+            help="Method that the others are compared with; several with commas or repeated.",
+            show_default="the first",
+            callback=_list_methods,
+        ),
     ] = None,
     *,
     study: Study,
@@ -168,18 +172,23 @@ def compare(
         bool, typer.Option("--per-query", help="With --json: also the value of each query.")
     ] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write means and tests as LaTeX (booktabs).")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write means and tests as Markdown.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
 ) -> None:
     """Compare methods on test queries, with C chosen on validation queries.
 
-    The table has the mean of each measure, the queries won and lost against the baseline with the two-tailed Wilcoxon
-    test, the C chosen, the duality gap and the training time.
+    One table has the mean of each measure, the C chosen, the duality gap and the training time. The other has the
+    difference of each method from each baseline in each measure, its 95% interval, queries won and lost, the two-tailed
+    Wilcoxon and t tests, and Holm's correction of the former for all of them.
     """
     study.check(data)
-    check_outputs({"--csv": csv, "--report": report}, [data])
+    check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
-    from structsvm.studies.folds.page import as_records, headline, page
+    from structsvm.cli import paper
+    from structsvm.studies.folds.page import as_records, headline, page, tests_table
     from structsvm.studies.folds.page import table as table_of
+    from structsvm.studies.folds.paired_tests import LEVEL, paired_tests, remarks
 
     measures = study.measures(metric or ("map", "ndcg@10"))
     found = study.find(data, table)
@@ -189,10 +198,20 @@ def compare(
         _write_csv(csv, results)
     if report is not None:
         write_text(report, page(results, f"Learning to rank: {data.name}"))
+    for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
+        if path is not None:
+            columns, rows, said = paper.means_table(results, paired_tests(results), LEVEL)
+            write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(*tests_table(results))}")
+    for remark in remarks(results):
+        note(f"{remark}; widen --C")
     if as_json:
         typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
         return
     print_table(*table_of(results))
+    if (tests := tests_table(results))[1]:
+        typer.echo()
+        print_table(*tests)
+        typer.echo()
     typer.echo(headline(results))
     if study.work is not None and results.reused:
         note(f"{results.reused} of {results.reused + results.computed} cells found in {study.work}")
@@ -229,6 +248,7 @@ def search(
         check_model_output(output, [data])
 
     from structsvm.studies.folds.page import best_in_search
+    from structsvm.studies.folds.paired_tests import remarks
 
     measures = study.measures((study.select,))
     found = study.find(data, table, validation=validation, test=False)
@@ -242,6 +262,8 @@ def search(
             f"warning: {', '.join(early)}: settings were chosen on the same validation queries in each fold, so that "
             "the means are too high; compare measures on test queries"
         )
+    for remark in remarks(results):
+        note(f"{remark}; widen --C")
     best = best_in_search(results.methods)
     if output is not None:
         _refit(data, best, training, table, output)

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from structsvm.cli.files import check_input, check_output, read_names
+from structsvm.cli.filling import kept_medians
+from structsvm.cli.terminal import note
 
 
 def export(
@@ -46,9 +48,12 @@ def export(
     import structsvm
     from structsvm.export.search_engines import export_model
 
-    content = export_model(
-        structsvm.load(model), to, feature_names=names, name=model.stem if name is None else name
-    )
+    ranker = structsvm.load(model)
+    content = export_model(ranker, to, feature_names=names, name=model.stem if name is None else name)
+    if (medians := kept_medians(ranker)) is not None:
+        known = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
+        said = ", ".join(f"{k}={v:g}" for k, v in zip(known, medians.tolist(), strict=True))
+        note(f"training had medians in place of missing features, which no format holds; send them: {said}")
     if output is None:
         typer.echo(content.decode(), nl=False)
         return

@@ -254,7 +254,7 @@ def simulate(
     from structsvm.common.lazy import labelled
     from structsvm.online.clicklog import write_log
     from structsvm.online.statistics import simulate_log
-    from structsvm.online.users import CascadeModel
+    from structsvm.online.users import CascadeUser
     from structsvm.readers import make_ranking
 
     methods = labelled("structsvm.online.interleaving", "name")
@@ -270,7 +270,7 @@ def simulate(
             f"{data}: expected whole grades from 0 to 4, as the click models know, got up to {highest:g}"
         )
     try:
-        user = CascadeModel.named(clicks, next(n for n in (2, 3, 5) if n > highest))
+        user = CascadeUser.named(clicks, next(n for n in (2, 3, 5) if n > highest))
     except BadInput as error:
         raise error.renamed("clicks") from None
     scores = np.column_stack([_scores(name, rows) for name in rankers])

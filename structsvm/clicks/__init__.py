@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from structsvm.clicks.team_draft_ubi import TeamDraftLog as TeamDraftLog
     from structsvm.clicks.team_draft_ubi import read_team_draft_ubi as read_team_draft_ubi
     from structsvm.clicks.ubi import read_ubi as read_ubi
-    from structsvm.clicks.weights import ClickWeights as ClickWeights
+    from structsvm.clicks.weights import WeightedRows as WeightedRows
     from structsvm.clicks.weights import click_weights as click_weights
 
 __getattr__, __dir__, __all__ = attach(
@@ -71,7 +71,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.clicks.team_draft_tables": "read_team_draft_table",
         "structsvm.clicks.team_draft_ubi": "TeamDraftLog read_team_draft_ubi",
         "structsvm.clicks.ubi": "read_ubi",
-        "structsvm.clicks.weights": "ClickWeights click_weights",
+        "structsvm.clicks.weights": "WeightedRows click_weights",
     },
     label={"log": "cells_of_log", "sessions": "read_sessions", "table": "read_table", "ubi": "read_ubi"},
     abbreviation={

@@ -14,16 +14,7 @@ _BATCH = 1 << 20  # impressions counted at once
 
 
 class Batches:
-    """Count lists as a reader yields them.
-
-    Parameters
-    ----------
-    place : str
-        What errors call the log.
-    first_position : {0, 1} or None
-        As in :meth:`ClickCells.from_arrays`.
-    max_position : int
-    """
+    """Count lists as a reader yields them."""
 
     def __init__(self, place: str, first_position: int | None = 1, max_position: int = MAX_POSITION) -> None:
         self.dropped: dict[str, int] = {}
@@ -51,13 +42,7 @@ class Batches:
             self._count()
 
     def cells(self) -> ClickCells:
-        """Return the counts of all lists.
-
-        Raises
-        ------
-        BadInput
-            If nothing can be counted.
-        """
+        """Return the counts of all lists."""
         if self._columns[0]:
             self._count()
         if not self._parts:

@@ -52,23 +52,50 @@ class _Posterior(NamedTuple):
     transitions: Float
 
 
-class _Reader(Protocol):
-    """A fitted model of this module: what the functions below need of it."""
+class _Reader:
+    """Mixin of the models: what follows from the parameters of their walk."""
 
     attraction_: Float
     _cells: ClickCells
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         """Return the parameters of the walk at documents ``row`` shown at ``position``."""
-        ...
+        raise NotImplementedError
+
+    def marginals(self, sessions: ClickSessions) -> Float:
+        """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
+        return np.asarray(_marginals(sessions.offsets, *_walk(self, sessions)))
+
+    def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
+        """Return the log-probability of the clicks of each distinct list."""
+        return _posterior(sessions, _walk(self, sessions)).log_likelihood
+
+    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
+        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
+        uniform = np.random.default_rng(rng).random((sessions.row.shape[0], 3))
+        return np.asarray(_read(sessions.offsets, *_walk(self, sessions), uniform))
+
+    def user(self, query: Any) -> TableUser:
+        """Return the user of one query, as ``structsvm.online`` takes click models."""
+        rows = rows_of_query(self._cells, query)
+        n, longest = rows.shape[0], sessions_of(self._cells).longest
+        # each document at each place: lists of one document each would all be at place 1
+        walk = self._walk_of(np.repeat(rows, longest), np.tile(np.arange(1, longest + 1), n))
+        stay = walk.satisfaction * walk.after_satisfied + (1 - walk.satisfaction) * walk.after_unsatisfied
+        shape = (n, longest)
+        return TableUser(
+            walk.attraction.reshape(shape), 1 - stay.reshape(shape), np.full(shape, 1 - walk.after_skip)
+        )
 
 
-class _ReaderByRounds(_Reader, Protocol):
+class _ReaderByRounds(Protocol):
     """A model that is fitted by EM."""
 
     prior: float
     n_rounds: int
     history_: list[float]
+
+    def _walk_of(self, row: Int, position: Int) -> _Walk: ...
 
     def _log_prior(self) -> float: ...
 
@@ -77,52 +104,10 @@ class _ReaderByRounds(_Reader, Protocol):
         ...
 
 
-# Methods of every model: a class takes them over by assignment.
-
-
-def _marginals_of(self: _Reader, sessions: ClickSessions) -> Float:
-    """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
-    return np.asarray(_marginals(sessions.offsets, *_walk(self, sessions)))
-
-
-def _list_log_likelihoods(self: _Reader, sessions: ClickSessions) -> Float:
-    """Return the log-probability of the clicks of each distinct list."""
-    return _posterior(sessions, _walk(self, sessions)).log_likelihood
-
-
-def _simulate(self: _Reader, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
-    """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-    uniform = np.random.default_rng(rng).random((sessions.row.shape[0], 3))
-    return np.asarray(_read(sessions.offsets, *_walk(self, sessions), uniform))
-
-
-def _user(self: _Reader, query: Any) -> TableUser:
-    """Return the user of one query, as ``structsvm.online`` takes click models.
-
-    Parameters
-    ----------
-    query : int or str
-        Its id. The "grade" of a document is its number within the query, in the order of the cells.
-
-    Returns
-    -------
-    ClickModel
-    """
-    rows = rows_of_query(self._cells, query)
-    n, longest = rows.shape[0], sessions_of(self._cells).longest
-    # each document at each place: lists of one document each would all be at place 1
-    walk = self._walk_of(np.repeat(rows, longest), np.tile(np.arange(1, longest + 1), n))
-    stay = walk.satisfaction * walk.after_satisfied + (1 - walk.satisfaction) * walk.after_unsatisfied
-    shape = (n, longest)
-    return TableUser(
-        walk.attraction.reshape(shape), 1 - stay.reshape(shape), np.full(shape, 1 - walk.after_skip)
-    )
-
-
 # Steps of fitting.
 
 
-def _walk(model: _Reader, sessions: ClickSessions) -> _Walk:
+def _walk(model: _Reader | _ReaderByRounds, sessions: ClickSessions) -> _Walk:
     return model._walk_of(sessions.row, sessions.position)
 
 
@@ -170,7 +155,7 @@ def _by_row(sessions: ClickSessions, values: Any, n_rows: int) -> Float:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CascadeModel:
+class CascadeModel(_Reader):
     """Cascade model of a user who reads from the top to the first click and leaves; fitted in closed form.
 
     Parameters
@@ -203,11 +188,6 @@ class CascadeModel:
     attraction_: Float = field(init=False)
     _cells: ClickCells = field(init=False)
 
-    marginals = _marginals_of
-    list_log_likelihoods = _list_log_likelihoods
-    simulate = _simulate
-    user = _user
-
     def fit(self, cells: ClickCells) -> CascadeModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         sessions = _start(self, cells)
@@ -225,7 +205,7 @@ class CascadeModel:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DependentClickModel:
+class DependentClickModel(_Reader):
     """Dependent click model (DCM): the user reads on after a click at ``k`` with probability ``continuation[k]``.
 
     Parameters
@@ -259,11 +239,6 @@ class DependentClickModel:
     continuation_: Float = field(init=False)
     _cells: ClickCells = field(init=False)
 
-    marginals = _marginals_of
-    list_log_likelihoods = _list_log_likelihoods
-    simulate = _simulate
-    user = _user
-
     def fit(self, cells: ClickCells) -> DependentClickModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         sessions = _start(self, cells)
@@ -291,7 +266,7 @@ class DependentClickModel:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SimplifiedDynamicBayesianModel:
+class SimplifiedDynamicBayesianModel(_Reader):
     """Simplified dynamic Bayesian network (SDBN) of a user who leaves once a click satisfies; fitted in closed form.
 
     Parameters
@@ -325,11 +300,6 @@ class SimplifiedDynamicBayesianModel:
     satisfaction_: Float = field(init=False)
     _cells: ClickCells = field(init=False)
 
-    marginals = _marginals_of
-    list_log_likelihoods = _list_log_likelihoods
-    simulate = _simulate
-    user = _user
-
     def fit(self, cells: ClickCells) -> SimplifiedDynamicBayesianModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         sessions = _start(self, cells)
@@ -349,7 +319,7 @@ def _log_beta(values: Any) -> float:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DynamicBayesianModel:
+class DynamicBayesianModel(_Reader):
     """Dynamic Bayesian network (DBN) of a user who leaves satisfied or reads on with ``continuation_``; fitted by EM.
 
     Parameters
@@ -391,11 +361,6 @@ class DynamicBayesianModel:
     history_: list[float] = field(init=False)
     _cells: ClickCells = field(init=False)
 
-    marginals = _marginals_of
-    list_log_likelihoods = _list_log_likelihoods
-    simulate = _simulate
-    user = _user
-
     def fit(self, cells: ClickCells) -> DynamicBayesianModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         self.attraction_ = np.full(cells.n_rows, 0.5)
@@ -426,7 +391,7 @@ class DynamicBayesianModel:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClickChainModel:
+class ClickChainModel(_Reader):
     """Click chain model (CCM), in which attraction is also the probability that a click satisfies; fitted by EM.
 
     Parameters
@@ -462,11 +427,6 @@ class ClickChainModel:
     continuation_: Float = field(init=False)
     history_: list[float] = field(init=False)
     _cells: ClickCells = field(init=False)
-
-    marginals = _marginals_of
-    list_log_likelihoods = _list_log_likelihoods
-    simulate = _simulate
-    user = _user
 
     def fit(self, cells: ClickCells) -> ClickChainModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
@@ -518,11 +478,9 @@ def read_until(offsets, clicked):
 
 @kernel
 def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
-    """Return the exact log-likelihood of each list, and expected looks, satisfaction and reading on.
-
-    Up to the last click every place was looked at. Below, ``none[k]`` is the probability of no click from ``k`` on,
-    given a look at ``k``.
-    """
+    """Return the exact log-likelihood of each list, and expected looks, satisfaction and reading on."""
+    # Up to the last click every place was looked at. Below, `none[k]` is the probability of no click from `k`
+    # on, given a look at `k`.
     n_lists = offsets.shape[0] - 1
     log_likelihood = np.zeros(n_lists)
     examined, content = np.zeros(clicked.shape[0]), np.zeros(clicked.shape[0])

@@ -117,12 +117,6 @@ class ClickCells:
         -------
         ClickCells
 
-        Raises
-        ------
-        BadInput
-            For other lengths, clicks that are neither 0 nor 1, an ambiguous first position, probabilities outside
-            (0, 1], and when nothing is left.
-
         Examples
         --------
         >>> cells = ClickCells.from_arrays([7, 7, 7, 7], [1, 2, 2, 1], [0, 1, 0, 1], [1, 0, 0, 0],
@@ -327,11 +321,6 @@ class ClickCells:
 
         Ids are compared as they are, numbers with numbers and strings with strings. A missing id is in no row.
 
-        Raises
-        ------
-        BadInput
-            If the log has numbers and the ids are strings, or the other way round.
-
         Examples
         --------
         >>> ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [0, 1]).rows_of([1, 2], [6, 6])
@@ -391,12 +380,7 @@ def _count(dropped: dict[str, int], reason: str, count: int) -> None:
 
 
 def first_position_of(position: Int, first_position: int | None) -> int:
-    """Return how a log counts its positions, 0 or 1; raise where its positions 0 and 1 leave that open.
-
-    Raises
-    ------
-    BadInput
-    """
+    """Return how a log counts its positions, 0 or 1; raise where its positions 0 and 1 leave that open."""
     if first_position is not None:
         return check_whole("first_position", first_position, 0, 1)
     zero = bool((position == 0).any())
@@ -699,7 +683,6 @@ def _clean_lists(key, place, document, clicked):
 @kernel
 def _tally_cells(q, d, position, clicked, factors, q_low, d_low):
     """Count shows and clicks by key: distinct keys in no particular order, and their counts.
-
     A slot of the hash table is a key and beside it its two counts in one number: an impression costs one cache line.
     """
     bits = 12

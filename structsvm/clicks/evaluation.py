@@ -286,11 +286,10 @@ def _notes(log: _Impressions, bias: TrustBias, gaps: str, corrected: bool) -> li
 
 
 class _Impressions(NamedTuple):
-    """Impressions of a log by unit: a list, or all lists of a user, who counts once.
+    """Impressions of a log by unit: a list, or all lists of a user, who counts once."""
 
-    Equal lists are one unit with a multiplicity. ``weight`` is what an impression counts in sums over the log, ``part``
-    in those of its unit, ``plain`` the same if each list counts once.
-    """
+    # Equal lists are one unit with a multiplicity. `weight` is what an impression counts in sums over the
+    # log, `part` in those of its unit, `plain` the same if each list counts once.
 
     unit: Int
     row: Int

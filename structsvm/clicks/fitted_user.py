@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
-from structsvm.protocols import Float, Int
+from structsvm.online.users.probability_tables import TableClicks
+from structsvm.protocols import ClickTables, Float, Int
 
 if TYPE_CHECKING:
     from structsvm.clicks.cells import ClickCells
@@ -18,7 +18,7 @@ __all__ = ["TableUser", "rows_of_query"]
 
 
 @dataclass(frozen=True, eq=False)
-class TableUser:
+class TableUser(TableClicks):
     """Simulated user by tables of shape (n_documents, longest); a "grade" is the number of a document.
 
     Attributes
@@ -31,10 +31,8 @@ class TableUser:
     stop_after_click: Float
     stop_after_skip: Float
 
-    def tables(self, length: int) -> Any:
+    def tables(self, length: int) -> ClickTables:
         """Return the model as tables for lists of ``length`` documents."""
-        from structsvm.protocols import ClickTables
-
         longest = self.click_table.shape[1]
         if length > longest:
             raise BadInput("length", f"expected at most {longest} documents, as in the log", value=length)
@@ -42,36 +40,9 @@ class TableUser:
             *(t[:, :length] for t in (self.click_table, self.stop_after_click, self.stop_after_skip))
         )
 
-    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """Return one draw of clicks on the documents with these numbers."""
-        from structsvm.online.users.probability_tables import check_grades, sample_clicks
-
-        checked = check_grades(grades, self.click_table.shape[0])
-        return sample_clicks(self.tables(checked.shape[0]), checked, rng)
-
-    def probability(self, grades: ArrayLike) -> Float:
-        """Return the exact probability of a click at each place."""
-        from structsvm.online.users.probability_tables import check_grades, click_marginals
-
-        checked = check_grades(grades, self.click_table.shape[0])
-        return click_marginals(self.tables(checked.shape[0]), checked)
-
-    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """Return the exact probability of this vector of clicks."""
-        from structsvm.online.users.probability_tables import check_clicks, check_grades, click_likelihood
-
-        checked = check_grades(grades, self.click_table.shape[0])
-        length = checked.shape[0]
-        return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))
-
 
 def rows_of_query(cells: ClickCells, query: Any) -> Int:
-    """Return the rows of the query with this id; raise if the log has none.
-
-    Raises
-    ------
-    BadInput
-    """
+    """Return the rows of the query with this id; raise if the log has none."""
     at = np.flatnonzero(cells.query_ids == query)
     if at.shape[0] != 1:
         raise BadInput("query", "expected the id of a query of the log", value=query)

@@ -132,10 +132,6 @@ def judgments(
     -------
     ClickJudgments
 
-    Raises
-    ------
-    BadInput
-
     Notes
     -----
     COEC: Zhang & Jones (WWW 2007). Expected clicks are summed over all impressions, each at its own position.

@@ -20,26 +20,7 @@ _NAME = re.compile(r"(pairs|mean_pairs|dcg|mrr)(?:@([1-9]\d*))?")
 
 
 def loss_by_name(name: Any) -> Oracle:
-    """Return the oracle of a loss of clicks.
-
-    Parameters
-    ----------
-    name : {"pairs", "mean_pairs", "dcg", "dcg@k", "mrr", "mrr@k"}
-
-    Returns
-    -------
-    Oracle
-
-    Raises
-    ------
-    BadInput
-        For another name.
-
-    Examples
-    --------
-    >>> loss_by_name("dcg@5")  # the cut-off is that of the measure by which C is chosen
-    WeightedLogRank()
-    """
+    """Return the oracle of a loss of clicks."""
     kind, _ = _parsed(name)
     if kind == "pairs":
         return WeightedPairs()
@@ -47,28 +28,7 @@ def loss_by_name(name: Any) -> Oracle:
 
 
 def click_values(name: Any, rank: Int, length: Int) -> tuple[Float, Float]:
-    """Return the value of a click by the measure behind a loss, and the largest value it could have.
-
-    Parameters
-    ----------
-    name : str
-        As in :func:`loss_by_name`.
-    rank : ndarray of int, shape (n,)
-        Rank of the clicked document, from 1.
-    length : ndarray of int, shape (n,)
-        Documents of its query.
-
-    Returns
-    -------
-    value, largest : ndarray of float64, shape (n,)
-        ``"pairs"``: documents below, of all others. ``"mean_pairs"``: their share. ``"dcg"``: ``1 / log2(1 + rank)``.
-        ``"mrr"``: ``1 / rank``. The last two are 0 beyond the cut-off.
-
-    Examples
-    --------
-    >>> click_values("pairs", np.array([1, 3]), np.array([5, 5]))
-    (array([4., 2.]), array([4., 4.]))
-    """
+    """Return the value of a click by the measure behind a loss, and the largest value it could have."""
     kind, k = _parsed(name)
     others = (length - 1).astype(np.float64)
     if kind == "pairs":
@@ -90,20 +50,11 @@ def _parsed(name: Any) -> tuple[str, int | None]:
 
 @dataclass(frozen=True)
 class MeanOfPairs:
-    """The loss of :class:`~structsvm.oracles.weighted_pairs.WeightedPairs` per other document of the query.
+    """The loss of :class:`~structsvm.oracles.weighted_pairs.WeightedPairs` per other document of the query."""
 
-    The sum of the hinges of a click grows with the length of its list, so long lists decide; here a click counts the
-    same in every list, as in a ranking SVM with ``normalize="query"``. The weights of clicks are not touched, so that
-    the loss stays unbiased.
-
-    Examples
-    --------
-    >>> separator = MeanOfPairs().bind(np.array([3.0, 0.0, 1.0]), np.array([0, 3]))
-    >>> loss, coef = np.empty(1), np.empty(3)
-    >>> separator.separate(np.zeros(3), 0, 1, loss, coef)
-    >>> loss, coef
-    (array([1.]), array([ 0.625, -0.5  , -0.125]))
-    """
+    # The sum of the hinges of a click grows with the length of its list, so long lists decide; here a click
+    # counts the same in every list, as in a ranking SVM with `normalize="query"`. The weights of clicks are
+    # not touched, so that the loss stays unbiased.
 
     def bind(self, y: Float, offsets: Int) -> Separator:
         """Bind to weights ``y`` grouped by ``offsets``."""

@@ -84,13 +84,7 @@ def clicks_page(
 
 
 def size_of_log(cells: ClickCells) -> str:
-    """Return the size of a log as a sentence.
-
-    Examples
-    --------
-    >>> size_of_log(ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0]))
-    '1 query, 2 impressions, 1 click.'
-    """
+    """Return the size of a log as a sentence."""
     parts = [(cells.n_queries, "query", "queries"), (cells.n_shows, "impression", "impressions")]
     if cells.sessions is not None:
         parts.insert(1, (cells.sessions.n_sessions, "list", "lists"))

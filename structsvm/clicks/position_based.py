@@ -196,13 +196,7 @@ class UserBrowsingModel:
     _covariance: Float = field(init=False)
 
     def fit(self, cells: ClickCells) -> UserBrowsingModel:
-        """Fit to a log with sessions.
-
-        Raises
-        ------
-        BadInput
-            If the cells have none.
-        """
+        """Fit to a log with sessions."""
         _check(self.prior, self.solver, self.n_rounds, self.tol)
         self._cells = cells
         sessions = sessions_of(cells)
@@ -249,12 +243,7 @@ class UserBrowsingModel:
 
 
 def sessions_of(cells: ClickCells) -> ClickSessions:
-    """Return the sessions of a log; raise if it has none.
-
-    Raises
-    ------
-    BadInput
-    """
+    """Return the sessions of a log; raise if it has none."""
     if cells.sessions is None or cells.sessions.n_distinct == 0:
         raise BadInput(
             "cells", "expected sessions, got counts only", "name the session of each impression when the log is read"

@@ -39,11 +39,11 @@ class ProductCells(NamedTuple):
 
 
 class ProductFit(NamedTuple):
-    """Attraction of each row and examination of each level, with their certificate.
+    """Attraction of each row and examination of each level, with their certificate."""
 
-    ``gap`` bounds what the (penalised) log-likelihood could still gain. ``covariance`` is that of ``v``, with the scale
-    free to move only as far as the prior lets it, and ``row_errors`` are standard errors of ``u``; NaN without Newton.
-    """
+    # `gap` bounds what the (penalised) log-likelihood could still gain. `covariance` is that of `v`, with the
+    # scale free to move only as far as the prior lets it, and `row_errors` are standard errors of `u`; NaN
+    # without Newton.
 
     attraction: Float
     examination: Float
@@ -160,11 +160,9 @@ def _direction(
 
 
 def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Float, Float]:
-    """Return the covariance of ``v`` and the standard errors of ``u`` by the inverse observed information.
-
-    Parameters at a bound count as known; without a prior the first level with a free value is, as the scale is not
-    identified.
-    """
+    """Return the covariance of ``v`` and the standard errors of ``u`` by the inverse observed information."""
+    # Parameters at a bound count as known; without a prior the first level with a free value is, as the scale
+    # is not identified.
     _, _, hu, hv, cross = _derivatives(*cells, u, v, prior)
     fu, fv = (u > LOW) & (u < 0), (v > LOW) & (v < 0)
     free = np.flatnonzero(fv)

@@ -77,13 +77,7 @@ class Propensities:
 
     @classmethod
     def given(cls, theta: ArrayLike) -> Propensities:
-        """Return known propensities, scaled to 1 at the first position.
-
-        Raises
-        ------
-        BadInput
-            Unless all are finite and > 0.
-        """
+        """Return known propensities, scaled to 1 at the first position."""
         values = np.asarray(theta, dtype=np.float64)
         if values.ndim != 1 or values.size == 0:
             raise BadInput("theta", f"expected one number per position, got shape {values.shape}")
@@ -140,13 +134,7 @@ class Propensities:
         return Link(at + 1, at + 2, float(np.sqrt(max(0.0, steps[at]))))
 
     def at(self, position: Int) -> Float:
-        """Return the propensity at each position (from 1).
-
-        Raises
-        ------
-        BadInput
-            For a position beyond the last.
-        """
+        """Return the propensity at each position (from 1)."""
         beyond = position > self.theta.shape[0]
         if beyond.any():
             raise BadInput(
@@ -510,11 +498,10 @@ class _Errors(NamedTuple):
 
 
 class Influence:
-    """How each click of a log moves the propensities that were harvested from it.
+    """How each click of a log moves the propensities that were harvested from it."""
 
-    A unit of the log (a list, a user) adds to a figure both by its clicks and by what they do to the propensities;
-    one influence function has both, with their correlation.
-    """
+    # A unit of the log (a list, a user) adds to a figure both by its clicks and by what they do to the
+    # propensities; one influence function has both, with their correlation.
 
     def __init__(self, cells: ClickCells, theta: Propensities) -> None:
         n = cells.n_positions
@@ -534,13 +521,7 @@ class Influence:
 
 def check_connected(row: Int, position: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
     """Raise unless clicked documents connect each position ``< n`` with the first, from both sides.
-
     With ``tail`` the positions from ``n`` on are one.
-
-    Raises
-    ------
-    BadInput
-        That names the positions that are not connected.
     """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -666,14 +647,13 @@ def _whitener(a):
 
 @kernel
 def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
-    """Return the CR2 meat in whitened coordinates, degrees of freedom by position, and sums of traces, of squares.
-
-    A query has the whitened score ``z`` and information ``W``, which sum to the identity over queries. Of the score at
-    the estimate the variance is ``W - W^2``, so ``(I - W)^(-1/2) z`` has the variance of the score at the truth. The
-    variance of a position's logarithm is then a quadratic form of independent scores, whose mean and variance under
-    the model give its degrees of freedom: ``2 mean^2 / variance``. Where one query alone determines a direction its
-    score is 0 there, and the variance is that of independent clicks, without degrees of freedom.
-    """
+    """Return the CR2 meat in whitened coordinates, degrees of freedom by position, and sums of traces, of squares."""
+    # A query has the whitened score `z` and information `W`, which sum to the identity over queries. Of the
+    # score at the estimate the variance is `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at
+    # the truth. The variance of a position's logarithm is then a quadratic form of independent scores, whose
+    # mean and variance under the model give its degrees of freedom: `2 mean^2 / variance`. Where one query
+    # alone determines a direction its score is 0 there, and the variance is that of independent clicks,
+    # without degrees of freedom.
     size, m = whitened.shape
     meat = np.zeros((m, m))
     mean, squares = np.zeros(size), np.zeros(size)
@@ -757,7 +737,6 @@ def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
 @kernel
 def _inverse_root(W):
     """Return ``(I - W)^(-1/2)`` of a symmetric matrix between 0 and I, and the projection to where W is the identity.
-
     There the first is 0. By Jacobi's rotations, which need no library.
     """
     m = W.shape[0]

@@ -57,11 +57,6 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     -------
     ModelQuality
 
-    Raises
-    ------
-    BadInput
-        Without sessions, or with longer lists than the model knows.
-
     Examples
     --------
     >>> from structsvm.clicks import PositionBasedModel

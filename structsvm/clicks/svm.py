@@ -70,7 +70,7 @@ class ClickSVM(StructuralRanker):
     log_sketch_ : ndarray of uint64, or None
         What :func:`~structsvm.clicks.learned_share` recognises the log by; None after a fit to weights.
     largest_weight_, effective_sample_size_ : float
-        Of the clicks (:class:`~structsvm.clicks.weights.ClickWeights`); of the rows after a fit to weights.
+        Of the clicks (:class:`~structsvm.clicks.weights.WeightedRows`); of the rows after a fit to weights.
     n_queries_, n_uninformative_, n_features_in_, feature_names_in_
         As in :class:`~structsvm.estimators.structural.StructuralRanker`.
 

@@ -67,11 +67,6 @@ def read_table(
     -------
     ClickCells
 
-    Raises
-    ------
-    BadInput
-        For a column that is missing, and as :meth:`ClickCells.from_arrays`.
-
     Examples
     --------
     >>> import pandas as pd
@@ -324,7 +319,6 @@ def _text_parts(path: Path, names: list[str], delimiter: str, probability: int |
 
 def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows with their lines; a row of several lines is refused.
-
     A stray quote would make one field of all lines up to the next, and their rows would be lost.
     """
     rows = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)

@@ -47,11 +47,6 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     TeamDraftLog
         ``log`` with the teams, sorted, as rankers; ``dropped`` counts by reason.
 
-    Raises
-    ------
-    BadInput
-        For a column that is missing, clicks that are neither 0 nor 1, and fewer than two teams.
-
     Examples
     --------
     >>> import pandas as pd

@@ -102,7 +102,6 @@ class _Lists(NamedTuple):
 
 def _last_queries(entries: Entries) -> Queries:
     """Return one entry per query id, by number; those that are only in events have text -1.
-
     As users type, the same search is logged again; the last entry is what was shown.
     """
     n = len(entries.query_ids.number)

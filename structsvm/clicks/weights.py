@@ -12,12 +12,12 @@ from structsvm.clicks.propensities import Propensities
 from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Float
 
-__all__ = ["ClickWeights", "Weighting", "click_weights"]
+__all__ = ["WeightedRows", "Weighting", "click_weights"]
 
 Weighting = Literal["ips", "policy"]
 
 
-class ClickWeights(NamedTuple):
+class WeightedRows(NamedTuple):
     """Weight of each row of a log.
 
     Attributes
@@ -45,7 +45,7 @@ class ClickWeights(NamedTuple):
 
 def click_weights(
     cells: ClickCells, propensities: Propensities, *, weighting: Weighting = "ips", clip: float = 0.0
-) -> ClickWeights:
+) -> WeightedRows:
     """Weigh the clicks on each document of a log by inverse propensities.
 
     Parameters
@@ -63,12 +63,7 @@ def click_weights(
 
     Returns
     -------
-    ClickWeights
-
-    Raises
-    ------
-    BadInput
-        Without clicks, or for a position without a propensity.
+    WeightedRows
 
     Notes
     -----
@@ -93,7 +88,7 @@ def click_weights(
         each = (lists / looks)[cells.row]
     weighed = cells.clicks * each
     clicked = cells.clicks > 0
-    return ClickWeights(
+    return WeightedRows(
         cells.per_row(weighed),
         float(each[clicked].max()),
         float(weighed.sum() ** 2 / dot(weighed, each)),

@@ -183,7 +183,6 @@ def _missing(data: QueryData) -> Any:
 
 def _count_constant(data: QueryData) -> int:
     """Return the number of features with one value in all rows.
-
     It reads blocks of rows, as a store may be larger than memory.
     """
     check_sparse(data.X)

@@ -169,11 +169,6 @@ def make_runs(
     weights : ndarray, shape (n_runs,)
         Best weights of the raw scores, scaled to sum to one.
 
-    Raises
-    ------
-    ValueError
-        For counts below 1 or noise that is not positive.
-
     Examples
     --------
     >>> runs, qrels, weights = make_runs()

@@ -21,7 +21,9 @@ def categories_of(X: Any) -> Categories:
     """Return the columns of a pandas or polars frame whose dtype is one of categories."""
     found = {}
     for name in getattr(X, "columns", ()):
-        kind = str(X[name].dtype)
+        kind = str(
+            getattr(X[name], "dtype", None)
+        )  # a name that is there twice has none, and is refused later
         if kind != "category" and not kind.startswith(("dictionary<", "Categorical", "Enum")):
             continue
         if not isinstance(name, str):

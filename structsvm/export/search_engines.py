@@ -17,7 +17,8 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.files import replacing
-from structsvm.common.portable.arrays import dot, products
+from structsvm.common.portable.arrays import combine, dot, products
+from structsvm.export.pipelines import affine_steps, as_given
 from structsvm.export.trees import TREE_FORMATS, valued_forest
 from structsvm.protocols import Float
 
@@ -42,6 +43,8 @@ class LinearForm:
         What shift and scale are: minimum and range, or mean and standard deviation.
     within_query : bool
         Then shift and scale are figures of each query, and the arrays here say nothing.
+    missing : ndarray of float64, shape (n_features,), or None
+        The number that a missing value counts as, by the imputer of a pipeline; NaN for features without.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class LinearForm:
     intercept: float
     method: str
     within_query: bool
+    missing: Float | None = None
 
     @property
     def raw_weights(self) -> Float:
@@ -79,8 +83,8 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
 
     Parameters
     ----------
-    model : estimator
-        Fitted, with ``coef_``.
+    model : estimator or sklearn.pipeline.Pipeline
+        Fitted, with ``coef_``; of a pipeline the last step, the others are affine (scalers, imputers, projections).
     feature_names : sequence of str, optional
         Default: the column names the model was trained with, or ``feature_1``, ``feature_2``, ...
 
@@ -95,6 +99,8 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     >>> form.names, form.shift, form.scale, form.method
     (('feature_1',), array([10.]), array([20.]), 'minmax')
     """
+    if hasattr(model, "steps"):
+        return _of_pipeline(model, feature_names)
     kind = type(model).__name__
     coef = np.asarray(getattr(model, "coef_", np.empty(0)), dtype=np.float64)
     n_features = getattr(model, "n_features_in_", -1)
@@ -125,6 +131,25 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     if not within:
         _check_linear(model, form, kind)
     return form
+
+
+def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearForm:
+    """Return the form of the last step over what the first one takes."""
+    form = linear_form(pipeline.steps[-1][1])
+    if form.within_query:
+        raise ValueError(
+            f"{pipeline.steps[-1][0]}: expected a ranker whose scaling is the same for all queries at the end of a "
+            f"pipeline, got scale='query-{form.method}'"
+        )
+    A, b, missing = affine_steps(pipeline)
+    n = A.shape[1]
+    weights, intercept = combine(form.raw_weights, A), form.raw_intercept + dot(form.raw_weights, b)
+    out = LinearForm(
+        _names(pipeline, feature_names, n), weights, np.zeros(n), np.ones(n), intercept, "none", False,
+        None if np.isnan(missing).all() else missing,
+    )  # fmt: skip
+    _check_linear(pipeline, out, "Pipeline")
+    return out
 
 
 def export_model(
@@ -160,8 +185,9 @@ def export_model(
 
     Parameters
     ----------
-    model : estimator
-        Fitted and linear: any of the support vector machines, stochastic descent, a linear LambdaRank; or over trees.
+    model : estimator or sklearn.pipeline.Pipeline
+        Fitted and linear: any of the support vector machines, stochastic descent, a linear LambdaRank, also behind
+        affine steps of a pipeline; or over trees.
     to : str
         One of :data:`FORMATS`, or of :data:`~structsvm.export.trees.TREE_FORMATS` for trees.
     feature_names : sequence of str, optional
@@ -181,7 +207,8 @@ def export_model(
     Warns
     -----
     UserWarning
-        Where the format has no place for an intercept; ranks do not depend on it, scores do.
+        Where the format has no place for an intercept (ranks do not depend on it, scores do), or for the values that an
+        imputer gives missing features.
 
     Examples
     --------
@@ -204,6 +231,14 @@ def export_model(
             f"{to}: expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
             "figures are those of each query's own candidates, which the format cannot compute; train with "
             f"scale={'minmax' if form.method == 'percentile' else form.method!r} or none, or export json"
+        )
+    if form.missing is not None and to not in ("json", "onnx"):
+        said = ", ".join(
+            f"{n} {v:.6g}" for n, v in zip(form.names, form.missing, strict=True) if not np.isnan(v)
+        )
+        warnings.warn(
+            f"{to} has no place for missing values: let the engine's features give {said} where a document has none",
+            stacklevel=2,
         )
     return FORMATS[to](form, name)
 
@@ -257,7 +292,7 @@ def _names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[st
 def _predict(model: Any, X: Float) -> Float:
     with warnings.catch_warnings():  # a model trained with named columns remarks on their absence
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return np.asarray(model.predict(X), dtype=np.float64)
+        return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
 
 
 def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
@@ -362,6 +397,9 @@ def _own_json(form: LinearForm, name: str) -> bytes:
         formula = "score = intercept + sum of weight * (x - shift) / scale"
         for entry, shift, scale in zip(features, form.shift, form.scale, strict=True):
             entry |= {"shift": float(shift), "scale": float(scale)}
+    if form.missing is not None:
+        for entry, value in zip(features, form.missing.tolist(), strict=True):
+            entry |= {} if np.isnan(value) else {"missing": value}
     return _json(
         {
             "format": "structsvm-linear",
@@ -389,8 +427,15 @@ def _onnx(form: LinearForm, name: str) -> bytes:
         "weights": form.weights,
         "intercept": np.array(form.intercept),
     }
-    nodes = [
-        helper.make_node("Sub", ["features", "shift"], ["centred"]),
+    nodes = []
+    if form.missing is not None:
+        constants["missing"] = form.missing
+        nodes = [
+            helper.make_node("IsNaN", ["features"], ["absent"]),
+            helper.make_node("Where", ["absent", "missing", "features"], ["present"]),
+        ]
+    nodes += [
+        helper.make_node("Sub", ["present" if nodes else "features", "shift"], ["centred"]),
         helper.make_node("Div", ["centred", "scale"], ["scaled"]),
         helper.make_node("MatMul", ["scaled", "weights"], ["sums"]),
         helper.make_node("Add", ["sums", "intercept"], ["scores"]),

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from starlette.requests import Request
@@ -113,6 +113,50 @@ class _Answer:
     why: str | None = None
 
 
+class _Draft(NamedTuple):
+    """Which part of a page is drafted: a longer page than the experiment's lists goes on as production's."""
+
+    offset: int
+    length: int
+    whole: bool
+
+    @classmethod
+    def of(cls, longest: int, query: Query, n_found: int) -> _Draft:
+        """Return the part of the page that a query asks for."""
+        whole = query.size <= longest
+        offset = query.first if whole else 0
+        return cls(offset, min(query.size if whole else longest, n_found - offset), whole)
+
+    def page(self, drafted: list[str], production: Mapping[str, Any], query: Query) -> list[str]:
+        """Return the ids on the page."""
+        if self.whole:
+            return drafted
+        first = set(drafted)
+        every = [*drafted, *(name for name in production if name not in first)]
+        return every[query.first : query.first + query.size]
+
+
+def _query_of(engine: Engine, asked: Asked) -> tuple[Query | None, str | None]:
+    """Return what is asked for, None if it cannot be read, and why only production may answer."""
+    try:
+        parameters = dict(parse_qsl(asked.parameters, keep_blank_values=True))
+        query = None if asked.body is None else engine.dialect.read(asked.body, parameters)
+    except (BadInput, ValueError):
+        query = None
+    if query is None:
+        return None, "body"
+    query = replace(query, text=asked.text or query.text)
+    beyond = query.first + query.size > DEEPEST or (query.first and asked.search is None)
+    return query, query.obstacle or ("page" if beyond else None)
+
+
+def _lost_page(engine: Engine, asked: Asked, query: Query, main: _Answer) -> str | None:
+    """Return ``"search_id"`` where the next page would not go on from this one."""
+    total, last = engine.dialect.total(main.parsed), query.first + query.size
+    more = len(main.ranking) >= last if total is None else total > last
+    return "search_id" if asked.search is None and more else None
+
+
 class Proxy:
     """Asks engines, and merges their answers by what the service says.
 
@@ -139,21 +183,10 @@ class Proxy:
         experiment = await self.service.experiment(key)
         engines = self._engines_of(key, experiment)
         production = experiment["production"]
-        engine, body = engines[production], asked.body
-        try:
-            parameters = dict(parse_qsl(asked.parameters, keep_blank_values=True))
-            query = None if body is None else engine.dialect.read(body, parameters)
-        except (BadInput, ValueError):
-            query = None
-        if query is None or body is None:
-            return await self._alone(engine, asked, None, "body")
-        query = replace(query, text=asked.text or query.text)
-        last = query.first + query.size
-        obstacle = query.obstacle
-        if obstacle is None and (last > DEEPEST or (query.first and asked.search is None)):
-            obstacle = "page"
-        if obstacle is not None:
-            return await self._alone(engine, asked, query, obstacle)
+        engine = engines[production]
+        query, why = _query_of(engine, asked)
+        if query is None or why is not None:
+            return await self._alone(engine, asked, query, why or "body")
         context = {"page": 1 + query.first // max(query.size, 1), "sort": None}
         request_id = uuid.uuid4().hex if asked.search is None else asked.search
         assigned = await self.service.assign(key, request_id, unit=asked.unit, context=context)
@@ -163,65 +196,47 @@ class Proxy:
 
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
         main, others, why = await self._ask_all(key, engines, production, wanted, asked, query, start)
-        if main.why is not None:  # production's own error, or a list of nothing, is the answer
-            if main.why == "production_junk":
-                self.service.not_compared(key, main.why)
-            return await self._page(engine, asked, main, query, main.why)
-        if why is not None:
-            self.service.not_compared(key, why)
-            return await self._page(engine, asked, main, query, why)
-        total = engine.dialect.total(main.parsed)
-        if asked.search is None and ((total is None and len(main.ranking) >= last) or (total or 0) > last):
-            # the next page would not go on from this one
-            return await self._page(engine, asked, main, query, "search_id")
-        # a page longer than the lists of the experiment is drafted at its top, and goes on as production's
-        drafted = experiment["length"]
-        whole_page = query.size <= drafted
-        offset = query.first if whole_page else 0
-        length = min(query.size if whole_page else drafted, len(main.ranking) - offset)
-        if length <= 0:
-            return await self._page(engine, asked, main, query, "page")
-        answers = {production: main, **others}
-        known = {production: list(main.ranking)}
-        known.update({ranker: list(others[ranker].ranking) for ranker in wanted})
-        try:
-            shown = await self.service.show(
-                key,
-                request_id,
-                known,
-                length=length,
-                offset=offset,
-                unit=asked.unit,
-                query=_kept(query.text),
-                assignment=assigned.get("assignment"),
-                elapsed_ms=1000 * (time.perf_counter() - start),
-                context=context,
-            )
-        except Refused as error:
-            _log.warning("show was refused: %s", error)
-            shown = {"serve": "production", "why": "refused", "token": None}
-        except Exception:
-            _log.exception("show failed")
-            shown = {"serve": "production", "why": "store", "token": None}
+        if main.why == "production_junk" or (main.why is None and why is not None):
+            self.service.not_compared(key, main.why or why or "")
+        # production's own error, or a list of nothing, is the answer
+        why = main.why or why or _lost_page(engine, asked, query, main)
+        draft = _Draft.of(experiment["length"], query, len(main.ranking))
+        if why is not None or draft.length <= 0:
+            return await self._page(engine, asked, main, query, why or "page")
+        rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}
+        shown = await self._show(
+            key, request_id, rankings, length=draft.length, offset=draft.offset, unit=asked.unit,
+            query=_kept(query.text), assignment=assigned.get("assignment"),
+            elapsed_ms=1000 * (time.perf_counter() - start), context=context,
+        )  # fmt: skip
         why = shown.get("why", "")
         if shown["serve"] == "production" and shown["token"] is None:
-            return await self._page(engine, asked, main, query, why, counted=why not in ("refused",))
-        ids = shown["documents"]
-        of_another = shown.get("replayed", False) and len(ids) != length
-        if not whole_page:
-            first = set(ids)
-            ids = [*ids, *(name for name in main.ranking if name not in first)][query.first : last]
+            return await self._page(engine, asked, main, query, why, counted=why != "refused")
+        ids = draft.page(shown["documents"], main.ranking, query)
         found: dict[str, Mapping[str, Any]] = {}
-        for ranker in (*wanted, production):  # production's own documents where both have one
-            found.update(answers[ranker].ranking)
+        for answer in (*(others[ranker] for ranker in wanted), main):  # production's own where both have one
+            found.update(answer.ranking)
+        of_another = shown.get("replayed", False) and len(shown["documents"]) != draft.length
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
             return await self._page(engine, asked, main, query, "replayed")
         if control or why == "control":  # also of a search whose list was stored for another unit
             return await self._control(engine, asked, main, query, ids, shown["token"])
-        chosen = [found[name] for name in ids]
         parsed = [other.parsed for other in others.values()]
-        answer = engine.dialect.merge(main.parsed, parsed, chosen, ids)
-        return self._response(engine.dialect.named(answer, shown["token"]), main.raw, shown["serve"], why)
+        merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
+        return self._response(engine.dialect.named(merged, shown["token"]), main.raw, shown["serve"], why)
+
+    async def _show(
+        self, key: str, request_id: str, rankings: Mapping[str, list[str]], **options: Any
+    ) -> dict[str, Any]:
+        """Return the list to show; production's where it cannot be recorded, whatever the reason."""
+        try:
+            return await self.service.show(key, request_id, rankings, **options)
+        except Refused as error:
+            _log.warning("show was refused: %s", error)
+            return {"serve": "production", "why": "refused", "token": None}
+        except Exception:
+            _log.exception("show failed")
+            return {"serve": "production", "why": "store", "token": None}
 
     async def _control(
         self, engine: Engine, asked: Asked, main: _Answer, query: Query, ids: Sequence[str], token: str

@@ -268,13 +268,7 @@ class ClickLog:
 
     @classmethod
     def of(cls, impressions: Iterable[Impression]) -> ClickLog:
-        """A log of impressions in memory; those without feedback, and repeated ones, are left out and counted.
-
-        Raises
-        ------
-        ValueError
-            If none is left, or they are of different methods or rankers, or two with one id do not agree.
-        """
+        """A log of impressions in memory; those without feedback, and repeated ones, are left out and counted."""
         collected = _Collector("impression ", "skip")
         for number, impression in enumerate(impressions):
             collected.add(number, impression)
@@ -285,13 +279,7 @@ class ClickLog:
         return f"{self.source}{self.numbers[k] if self.numbers else k}"
 
     def clusters(self, by: str) -> list[Id]:
-        """The ``user`` or ``session`` of every impression.
-
-        Raises
-        ------
-        ValueError
-            If ``by`` is neither, or an impression has none.
-        """
+        """The ``user`` or ``session`` of every impression."""
         if by not in ("user", "session"):
             raise BadInput("cluster", "expected 'user' or 'session'", value=by)
         ids = [getattr(impression, by) for impression in self.impressions]
@@ -437,9 +425,7 @@ class Lines:
         try:
             line = self.check(self._decode(raw))
         except ValidationError as error:
-            problem = (
-                explain(error, decode(raw)) if raw.lstrip()[:1] == b"{" else f"{_EXPECTED}, got {_start(raw)}"
-            )
+            problem = _explained(raw, error)
         except (UnicodeDecodeError, DecodeError, RecursionError) as error:
             problem = _no_json(raw, error)
         except ValueError as error:
@@ -533,6 +519,16 @@ def _check_shown(shown: Shown) -> Shown:
 def _check_names(key: str, names: tuple[str, ...]) -> None:
     if len(set(names)) != len(names) or not all(map(str.isprintable, names)):
         raise BadInput(key, f"expected different, printable names, got {names!r:.80}")
+
+
+def _explained(raw: bytes, error: ValidationError) -> str:
+    """Return what is wrong with a line, which may be no JSON behind the value that did not fit."""
+    if raw.lstrip()[:1] != b"{":
+        return f"{_EXPECTED}, got {_start(raw)}"
+    try:
+        return explain(error, decode(raw))
+    except (UnicodeDecodeError, DecodeError, RecursionError) as broken:
+        return _no_json(raw, broken)
 
 
 def _no_json(raw: bytes, error: Exception) -> str:

@@ -106,11 +106,6 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
     path : path
         Compressed if its name ends in ``.gz``, ``.bz2`` or ``.xz``.
 
-    Raises
-    ------
-    ValueError
-        For a set of counts, and labels that do not fit the documents and the names of the subtopics, or are not finite.
-
     Examples
     --------
     >>> import pathlib, tempfile
@@ -327,11 +322,6 @@ def judged_candidates(
     -------
     LabelledSets
         ``query`` is the topic.
-
-    Raises
-    ------
-    ValueError
-        For judgments without subtopics, neither runs nor texts, or no topic left.
 
     Examples
     --------

@@ -380,7 +380,6 @@ def _check_dense_size(
     text: Bytes, options: Options, place: Place, size: Size, chunks: list[tuple[int, int]], counts: Int
 ) -> None:
     """Raise TooWide for a dense matrix larger than memory.
-
     The first pass may have taken a comment for the largest index, so the width is that of a parse into a sparse matrix.
     """
     rows = _parse_as(text, replace(options, sparse=True), place, size, chunks, counts)
@@ -507,7 +506,6 @@ def _settle(token: bytes, target: int, as_sparse: bool, X: Any, data: Any, y: Fl
 
 def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width: int) -> Any:
     """Return a CSR matrix of the entries, moved together in place.
-
     Chunk ``i`` wrote ``written[i]`` from ``first[i]``.
     """
     end = 0
@@ -526,7 +524,6 @@ def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width:
 
 def _cut(text: Bytes, place: Place) -> list[tuple[int, int]]:
     """Return byte ranges of whole lines, about ``_CHUNK_BYTES`` each.
-
     It raises for a line of more than ``MAX_LINE_BYTES``.
     """
     edges = [0]

@@ -113,11 +113,10 @@ def parse_lines(
     limit: int, base: int, with_grade: bool, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
     rare: Int,
 ) -> Outcome:  # fmt: skip
-    """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
-
-    Numbers that Python has to parse go into ``rare``: (start, end, position in X; -1 - row for a grade). It is not
-    replaced by a longer array here, as numba would then count references to it with every number read.
-    """
+    """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on)."""
+    # Numbers that Python has to parse go into `rare`: (start, end, position in X; -1 - row for a grade). It
+    # is not replaced by a longer array here, as numba would then count references to it with every number
+    # read.
     n_rare = 0
     max_column = -1
     unsorted = False
@@ -458,7 +457,6 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
 @kernel
 def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     """Return the float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN if that is undecided.
-
     ``high`` and ``low`` are the leading bits of ``5^power``.
     """
     w = np.uint64(m)

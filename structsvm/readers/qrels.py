@@ -87,11 +87,6 @@ class Qrels:
         -------
         Qrels
 
-        Raises
-        ------
-        ValueError
-            If lengths differ, for grades that are no whole numbers, and for a duplicate.
-
         Examples
         --------
         >>> Qrels.from_arrays([7, 9, 7], ["a", "a", "b"], [0, 1, 2])

@@ -180,13 +180,7 @@ class Candidates:
         )
 
     def select_runs(self, names: Sequence[str]) -> Candidates:
-        """Return the scores of some runs, in the order given, on the same documents.
-
-        Raises
-        ------
-        ValueError
-            If a name is none of ``names``.
-        """
+        """Return the scores of some runs, in the order given, on the same documents."""
         unknown = [name for name in names if name not in self.names]
         if unknown:
             raise BadInput("names", f"expected some of {', '.join(self.names)}, got {unknown[0]!r}")
@@ -234,11 +228,6 @@ def candidates(
     -------
     Candidates
         The pool, which takes little more than ``8 * n_rows * n_runs`` bytes.
-
-    Raises
-    ------
-    ValueError
-        For no runs, a depth below 1, judgments with subtopics, or judgments of none of the topics.
 
     Examples
     --------

@@ -90,11 +90,6 @@ class Run:
         -------
         Run
 
-        Raises
-        ------
-        ValueError
-            If lengths differ, for a score that is not finite, and for a duplicate.
-
         Examples
         --------
         >>> run = Run.from_arrays([7, 7, 7], ["a", "c", "b"], [0.5, 0.9, 0.5])
@@ -327,7 +322,6 @@ def _sorted_run(
 
 def _order_ties(code: Int, docid: NDArray[Any], scores: Float) -> None:
     """Sort equal scores by descending docid, in place.
-
     Code points order strings as trec_eval orders their bytes.
     """
     new = np.ones(code.shape[0] + 1, dtype=np.bool_)

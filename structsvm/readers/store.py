@@ -431,11 +431,6 @@ class StoreWriter:
         query_ids : array-like of int or str, shape (k,)
         docid : array-like of str, shape (n,), optional
             In each piece or in none; not stored if all are empty.
-
-        Raises
-        ------
-        ValueError
-            For shapes that do not fit, NaN or infinite values.
         """
         n = int(X.shape[0])
         labelled = y is not None
@@ -628,15 +623,7 @@ class StoreWriter:
 
 
 def place_of(path: Path) -> Path:
-    """The folder that writing a store to ``path`` makes or replaces.
-
-    Raises
-    ------
-    FileExistsError
-        If something else is there.
-    OSError
-        If no folder can be of that name.
-    """
+    """The folder that writing a store to ``path`` makes or replaces."""
     try:
         place = destination(path)
     except OSError as error:
@@ -648,7 +635,6 @@ def place_of(path: Path) -> Path:
 
 def _holds_something_else(place: Path) -> bool:
     """Return whether a file or folder is there that is no store.
-
     Another writer may replace a store during the look: only what is there before and after it was looked at.
     """
     while (before := _identity(place)) is not None and not _is_store(place):

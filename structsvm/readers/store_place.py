@@ -22,11 +22,9 @@ IsStore = Callable[[Path], bool]
 
 
 def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
-    """Put the finished folder in place; an earlier store steps aside, and back if that fails.
-
-    Others may be writing the same store. Every step moves a whole folder, and a writer that finds the place taken
-    tries again: the store that came last stays, whole, and no earlier one is left beside it.
-    """
+    """Put the finished folder in place; an earlier store steps aside, and back if that fails."""
+    # Others may be writing the same store. Every step moves a whole folder, and a writer that finds the place
+    # taken tries again: the store that came last stays, whole, and no earlier one is left beside it.
     while not _moved(part, path):
         old = _aside(path)
         try:
@@ -68,7 +66,6 @@ def _set_aside(path: Path, is_store: IsStore) -> list[Path]:
 
 def put_back(path: Path, is_store: IsStore) -> None:
     """Where a writer was killed between moving the earlier store aside and putting its own in place: the earlier one.
-
     A writer that is still between the two finds the place taken, and moves it aside again.
     """
     path = Path(os.path.realpath(path))  # writers replace what a link points to

@@ -82,11 +82,6 @@ def make_ranking(
     QueryData
         ``query_ids`` are 0 ... n_queries - 1.
 
-    Raises
-    ------
-    ValueError
-        For counts below 1, negative noise or any other number of grades.
-
     Examples
     --------
     >>> data = make_ranking(10, 100, 4)

@@ -53,13 +53,7 @@ class Layout(NamedTuple):
 
 
 def is_parquet(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` is a Parquet file (its first bytes or its name), a folder with one, or a pattern.
-
-    Examples
-    --------
-    >>> is_parquet("logs/part-*.parquet"), is_parquet("train.txt")
-    (True, False)
-    """
+    """Return whether ``path`` is a Parquet file (its first bytes or its name), a folder with one, or a pattern."""
     text = fspath(path)
     if glob.has_magic(text) and not Path(text).exists():
         return text.endswith(".parquet")
@@ -75,13 +69,7 @@ def is_parquet(path: str | PathLike[str]) -> bool:
 
 
 def is_csv(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` is a file whose name ends in ``.csv`` or ``.tsv``, before ``.gz`` and the like.
-
-    Examples
-    --------
-    >>> is_csv("none.csv")
-    False
-    """
+    """Return whether ``path`` is a file whose name ends in ``.csv`` or ``.tsv``, before ``.gz`` and the like."""
     name = Path(path).name.lower()
     for suffix in (".gz", ".bz2", ".xz"):
         name = name.removesuffix(suffix)
@@ -94,18 +82,7 @@ def is_table(path: str | PathLike[str]) -> bool:
 
 
 def parquet_files(path: str | PathLike[str]) -> list[Path]:
-    """Return the files that a path stands for, in the order of their names.
-
-    Parameters
-    ----------
-    path : path
-        A file, a folder (its files ``*.parquet``), or a pattern such as ``"logs/part-*.parquet"``.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Return the files that a path stands for, in the order of their names."""
     text = fspath(path)
     place = Path(text)
     if place.is_dir():
@@ -128,25 +105,7 @@ def layout_of(
     features: Sequence[str] | None = None,
     fill: float | None = None,
 ) -> Layout:
-    """Look at the schemas of files, and refuse what does not fit together, before any row is read.
-
-    Parameters
-    ----------
-    files : sequence of Path
-    label, qid, docid, features, fill
-        As for :func:`read_parquet`.
-
-    Returns
-    -------
-    Layout
-
-    Raises
-    ------
-    ImportError
-        Without pyarrow.
-    ValueError
-        With the file, as :func:`read_parquet`.
-    """
+    """Look at the schemas of files, and refuse what does not fit together, before any row is read."""
     import_pyarrow()
     import pyarrow.types as types
 
@@ -260,18 +219,7 @@ def read_parquet(
 
 
 def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: Layout) -> QueryData:
-    """Read files, or some row groups of them, whose layout is known.
-
-    Parameters
-    ----------
-    units : sequence of (Path, sequence of int or None, int)
-        File, row groups in a row (None: all) and their rows.
-    layout : Layout
-
-    Returns
-    -------
-    QueryData
-    """
+    """Read files, or some row groups of them, whose layout is known."""
     n_rows = sum(n for _, _, n in units)
     X = np.empty((n_rows, len(layout.features)), dtype=layout.dtype)
     y: Any = None if layout.label is None else np.empty(n_rows)
@@ -403,7 +351,6 @@ def _batches(
     file: Path, layout: Layout, row_groups: Sequence[int] | None = None
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield features, labels, ids of queries and of documents of some rows at a time, of some row groups if named.
-
     Without a column of labels they are 0, without one of document ids empty.
     """
     import pyarrow

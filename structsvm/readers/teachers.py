@@ -64,11 +64,6 @@ def make_taught(
     QueryData
         ``query_ids`` are 0 ... n_queries - 1.
 
-    Raises
-    ------
-    ValueError
-        For an unknown teacher, counts below 1, fewer than 2 features, negative noise or another number of grades.
-
     Examples
     --------
     >>> data = make_taught("product", 3, 100, 8)

@@ -182,7 +182,6 @@ def number_topics(
     topic: Any, docid: Any, values: NDArray[Any], name: str
 ) -> tuple[list[str], Int, list[str]]:
     """Return the distinct topics, the number of the topic of each row, and the docids as text.
-
     Raise ValueError unless there is one topic and one docid for each of ``values``, the argument called ``name``.
     """
     topics, documents = strings(topic), strings(docid)
@@ -208,7 +207,6 @@ def repeated(repeat: tuple[str, str], best: str) -> BadInput:
 
 def refuse_repeat(path: Path, key: list[int], best: str, max_expansion: float | None) -> NoReturn:
     """Raise ValueError with the line of the first repeated document, found by reading the file again.
-
     Files without one then need not remember their lines.
     """
     first_line: dict[tuple[bytes, ...], int] = {}

@@ -28,8 +28,8 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
 
     Examples
     --------
-    >>> from structsvm.online.users import CascadeModel
-    >>> check_click_model(CascadeModel.named("informational", 3))
+    >>> from structsvm.online.users import CascadeUser
+    >>> check_click_model(CascadeUser.named("informational", 3))
     """
     name = repr(model)
     missing = [a for a in ("click", "probability", "likelihood", "tables") if not hasattr(model, a)]

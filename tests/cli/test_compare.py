@@ -6,14 +6,19 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import structsvm
 from structsvm.cli import main
 from structsvm.cli.dask import predict_there
 from structsvm.cli.files import Columns
 from structsvm.cli.grids import parse_grid
+from structsvm.cli.paper import latex, markdown
+from structsvm.metrics.significance import compare, holm
 from structsvm.readers import make_ranking, read_letor, write_letor
-from structsvm.studies.folds import methods
+from structsvm.report import Column
+from structsvm.studies.folds import Measures, MethodResult, Results, methods
+from structsvm.studies.folds.paired_tests import remarks as remarks_of
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +39,9 @@ def test_table_csv_json_and_page_agree(rows, tmp_path, capsys):
     files = ["--csv", tmp_path / "t.csv", "--report", tmp_path / "t.html", "--work", tmp_path / "work"]
     code, out, err = run(capsys, "compare", rows, *options, *files)
     assert (code, err) == (0, "")
-    header, first, second, finding = out.splitlines()
-    assert header.split()[:3] == ["method", "map", "ndcg@10"]
+    header, first, second, _, tests, *_, finding = out.splitlines()
+    assert header.split() == ["method", "map", "ndcg@10", "C", "gap", "seconds"]
+    assert tests.split()[:4] == ["measure", "method", "against", "difference"]
     assert len(list((tmp_path / "work").iterdir())) == 6
 
     code, out, err = run(capsys, "compare", rows, *options, *files, "--json", "--per-query")
@@ -55,6 +61,86 @@ def test_table_csv_json_and_page_agree(rows, tmp_path, capsys):
 
     code, _, err = run(capsys, "compare", rows, *options, *files)
     assert (code, err) == (0, f"structsvm: 6 of 6 cells found in {tmp_path / 'work'}\n")
+
+
+def test_several_baselines_in_every_measure_and_tables_for_papers(rows, tmp_path, capsys):
+    """Each test stands where it belongs, Holm's correction is over all of them, and the formats say the same."""
+    options = ["--C", "0.1,10", "--folds", 3, "--jobs", 1, "--method", "svm-map,best-feature,ordinal"]
+    files = ["--latex", tmp_path / "t.tex", "--markdown", tmp_path / "t.md", "--report", tmp_path / "t.html"]
+    baselines = ["--baseline", "best-feature,ordinal"]
+    code, out, err = run(capsys, "compare", rows, *options, *files, *baselines, "--json", "--per-query")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert record["baselines"] == ["best-feature", "ordinal"]
+    values = {entry["method"]: entry["per_query"] for entry in record["methods"]}
+    tests = record["tests"]
+    assert [(t["measure"], t["baseline"], t["method"]) for t in tests] == [
+        (measure, baseline, method)
+        for measure in ("map", "ndcg@10") for baseline in ("best-feature", "ordinal")
+        for method in ("svm-map", "best-feature", "ordinal") if method != baseline
+    ]  # fmt: skip
+    for test in tests:
+        a, b = (np.array(values[test[side]][test["measure"]]) for side in ("method", "baseline"))
+        expected = stats.ttest_rel(a, b)
+        np.testing.assert_allclose(test["t_p_value"], expected.pvalue, rtol=1e-9)
+        np.testing.assert_allclose(
+            [test["lower"], test["upper"]], [*expected.confidence_interval(0.95)], rtol=1e-9
+        )
+        assert test["p_value"] == compare(a, b).p_value
+        assert test["randomization_p_value"] == compare(a, b, test="randomization").p_value
+    np.testing.assert_array_equal([t["holm"] for t in tests], holm([t["p_value"] for t in tests]))
+
+    code, out, _ = run(capsys, "compare", rows, *options, *baselines)
+    assert code == 0
+    assert len(out.splitlines()) == 4 + 1 + 9 + 1 + 1
+    page, tex, md = ((tmp_path / name).read_text() for name in ("t.html", "t.tex", "t.md"))
+    shown = f"{tests[0]['difference']:+.4f}"
+    assert all(shown in text for text in (out, page, tex, md))
+    assert "best-feature (a)" in tex
+    assert r"ndcg@10 & svm-map & best-feature" in tex
+    assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == 2
+    best = max(record["methods"], key=lambda entry: entry["means"]["map"])["means"]["map"]
+    assert f"**{best:.4f}**" in md
+    assert rf"\textbf{{{best:.4f}}}" in tex
+    # a method is marked by the letter of a baseline exactly where the corrected test says so
+    differs = [t for t in tests if (t["method"], t["measure"]) == ("svm-map", "map") and t["holm"] <= 0.05]
+    letters = "".join({"best-feature": "a", "ordinal": "b"}[t["baseline"]] for t in differs)
+    line = next(line for line in md.splitlines() if line.startswith("| svm-map |"))
+    assert ("<sup>" + letters + "</sup>" in line.split("|")[2]) == bool(letters)
+
+
+def test_ends_of_the_grid_are_remarked(rows, capsys):
+    """Where a smaller or larger C could rank better; not where the next value is as good."""
+    code, out, err = run(
+        capsys, "compare", rows, "--C", "0.01,0.1,1", "--folds", 3, "--jobs", 1, "--method", "svm-map", "--json",
+        "--scale", "zscore",
+    )  # fmt: skip
+    assert code == 0
+    remarks = json.loads(out)["remarks"]
+    assert [f"structsvm: {remark}; widen --C" for remark in remarks] == err.splitlines()
+    curves = np.linspace(0, 1, 6).reshape(2, 3)
+    cells = [
+        {"grid": [0.1, 1.0, 10.0], "C": C, "validation": rows.tolist()}
+        for C, rows in ((10.0, curves), (10.0, np.ones((2, 3))), (0.1, curves[:, ::-1]), (1.0, curves))
+    ]
+    made = Results((MethodResult("svm-map", tuple(cells)),), Measures(), ("a",) * 4, ("svm-map",), 0, 0)
+    assert remarks_of(made) == [
+        "svm-map: C = 0.1, the smallest of the grid, was chosen in 1 of 4 folds: a smaller one may rank better",
+        "svm-map: C = 10, the largest of the grid, was chosen in 1 of 4 folds: a larger one may rank better",
+    ]
+
+
+def test_what_a_paper_must_not_take_for_markup():
+    columns = [Column("a_b|c"), Column("50 %", numeric=True)]
+    cells = [["x & y_^~\\ {z} #1 $", "−0.1 – \0b3\0\0ra\0"]]
+    assert latex(columns, cells).splitlines()[2:5] == [
+        r"a\_b|c & 50 \% \\", r"\midrule",
+        r"x \& y\_\textasciicircum{}\textasciitilde{}\textbackslash{} \{z\} \#1 \$ & "
+        r"$-$0.1 -- \textbf{3}$^{\mathrm{a}}$ \\",
+    ]  # fmt: skip
+    assert markdown(columns, [["*x*|<b>", "\0b3\0"]]).splitlines() == [
+        r"| a\_b\|c | 50 % |", "| --- | ---: |", r"| \*x\*\|\<b\> | **3** |",
+    ]  # fmt: skip
 
 
 def test_search_finds_what_it_prints_and_writes_the_model(rows, tmp_path, capsys):

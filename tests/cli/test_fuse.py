@@ -76,6 +76,15 @@ def test_run_model_page_and_numbers_agree(
     pool = candidates([read_run(path) for path in runs], judgments)
     result = cross_validate_fusion(pool, judgments, depth=1000)
     assert record["C"]["folds"] == list(result.chosen)
+    # the single run that could have been chosen: the best on the other folds, measured on this one
+    values = {name: np.array(record["per_query"][name]) for name in record["runs"]}
+    could, chosen = np.zeros(N_TOPICS), []
+    for k in range(5):
+        test = result.fold == k
+        chosen.append(max(values, key=lambda name: values[name][~test].mean()))
+        could[test] = values[chosen[-1]][test]
+    assert record["best_on_training"]["folds"] == chosen
+    assert record["best_on_training"]["mean"] == could.mean()
     saved = structsvm.load(model)
     assert isinstance(saved, FusionModel)
     np.testing.assert_allclose(saved.coef, result.model.coef)
@@ -132,6 +141,7 @@ def test_table_on_the_terminal(
         "CombMNZ",
         "RRF",
         "topics that the model had not",
+        "best on the training topics, half",
     ):
         assert word in text
     run = read_run(tmp_path / "out.run")

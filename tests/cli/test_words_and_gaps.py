@@ -92,6 +92,9 @@ def test_medians_of_a_text(tmp_path, capsys):
     model = structsvm.load(tmp_path / "m.npz")
     np.testing.assert_array_equal(model.table_["fill"], [3.0, 1.0])
     assert run(capsys, "predict", tmp_path / "m.npz", tmp_path / "a.txt", "-o", tmp_path / "s")[0] == 0
+    code, out, err = run(capsys, "export", tmp_path / "m.npz", "--to", "json")
+    assert (code, out.startswith("{")) == (0, True)
+    assert "medians in place of missing features, which no format holds; send them: 1=3, 2=1" in err
     X = np.array([[3, 1], [4, 1], [2, 3], [8, 0], [0, 1]])
     np.testing.assert_allclose(np.loadtxt(tmp_path / "s"), X @ model.coef_, rtol=1e-12)
 
@@ -130,7 +133,7 @@ def test_methods_of_trees_for_every_loss(products, tmp_path, capsys):
     pytest.importorskip("lightgbm", reason="pip install lightgbm")
     data = ("compare", products / "train.csv", "--qid", "query", "--features", "price,stock", "--fill", 0)
     code, out, err = run(
-        capsys, *data, "--folds", 3, "--method", "tree-mrr,tree", "--C", "0.1", "--jobs", 1, "--tol", 0.1
+        capsys, *data, "--folds", 3, "--method", "tree-MRR,tree", "--C", "0.1", "--jobs", 1, "--tol", 0.1
     )
     assert (code, err) == (0, "")
     assert [line.split()[0] for line in out.splitlines()[1:3]] == ["tree-mrr", "tree"]

@@ -19,7 +19,7 @@ from structsvm.online.interleaving import (
     Shown,
     TeamDraft,
 )
-from structsvm.online.users import CASCADE_TABLES, CascadeModel, DependentClickModel, PositionBasedModel
+from structsvm.online.users import CASCADE_TABLES, CascadeUser, DependentClickUser, PositionBasedUser
 from structsvm.testing import check_bandit, check_click_model, check_interleaver
 
 # the interleaved filters need more until they are sure
@@ -58,10 +58,10 @@ def test_no_interleaver_is_left_out():
 
 
 USERS = {
-    **{f"{name}-{n}": CascadeModel.named(name, n) for name, n in CASCADE_TABLES},
-    "stops anywhere": CascadeModel.named("informational", 3, stop="any"),
-    "position": PositionBasedModel([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3]),
-    "dependent": DependentClickModel([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2]),
+    **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},
+    "stops anywhere": CascadeUser.named("informational", 3, stop="any"),
+    "position": PositionBasedUser([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3]),
+    "dependent": DependentClickUser([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2]),
 }
 
 
@@ -322,7 +322,7 @@ class OddUser:
     """A cascade user with one fault."""
 
     fault: str
-    sound: ClassVar[CascadeModel] = CascadeModel.named("navigational", 3)
+    sound: ClassVar[CascadeUser] = CascadeUser.named("navigational", 3)
 
     def tables(self, length):
         made = self.sound.tables(length)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
 from structsvm.online.clicklog import ClickLog, Impression
-from structsvm.online.users import PositionBasedModel
+from structsvm.online.users import PositionBasedUser
 from structsvm.protocols import Float
 
 __all__ = ["EUCLIDEAN", "LEARNED", "TWINS", "ClickTraining", "World"]
@@ -68,9 +68,9 @@ class World:
     documents: NDArray[np.int64]
     training: tuple[NDArray[np.int64], NDArray[np.int64]]
     weights: dict[str, Float] = field(default_factory=dict)
-    visitor: PositionBasedModel = field(
+    visitor: PositionBasedUser = field(
         # looks at nearly all ten, misses some and errs seldom
-        default_factory=lambda: PositionBasedModel((0.03, 0.9), tuple(0.95**k for k in range(10)))
+        default_factory=lambda: PositionBasedUser((0.03, 0.9), tuple(0.95**k for k in range(10)))
     )
     _scores: dict[tuple[str, int], Float] = field(default_factory=dict)
 

@@ -24,7 +24,6 @@ __all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
 
 def initial_batches(order: Sequence[int], size: int) -> list[list[int]]:
     """Cut the arms, in the order given, into ``ceil(n_arms / size)`` batches of nearly equal size.
-
     None of them holds a single arm.
     """
     return [part.tolist() for part in np.array_split(np.array(order), -(-len(order) // size))]

@@ -29,7 +29,6 @@ __all__ = [
 @lru_cache(maxsize=16)
 def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of all pairs of ``n`` arms, in the order of :meth:`Duel.pairs`.
-
     The arrays are cached: do not write into them.
     """
     first, second = np.triu_indices(n, 1)
@@ -112,7 +111,6 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
 
 def pick(items: Any, rng: np.random.Generator | None) -> int:
     """Return one of ``items`` at random.
-
     A single item costs no random number; ``rng=None`` takes the first.
     """
     n = len(items)

@@ -22,7 +22,6 @@ __all__ = ["RUCB", "upper_bounds"]
 
 def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.ndarray:
     """Return ``mu + sqrt(log / N)`` of every ordered pair.
-
     The bound is ``unseen`` for a pair never compared and 1/2 on the diagonal.
     """
     plays = wins + wins.T

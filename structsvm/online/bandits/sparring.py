@@ -16,7 +16,6 @@ __all__ = ["Sparring", "ucb1"]
 
 def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Generator) -> int:
     """Return the arm UCB1 plays: unplayed arms first, then the largest ``mean + sqrt(alpha ln t / n)``; ties at random.
-
     ``t`` is the number of plays so far. Auer et al. (2002, Figure 1) have ``alpha = 2``.
     """
     if (plays == 0).any():

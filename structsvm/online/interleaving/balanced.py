@@ -21,7 +21,7 @@ from structsvm.online.interleaving.record import (
 )
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["Balanced", "merge"]
+__all__ = ["Balanced"]
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class Balanced:
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two rankings into at most ``length`` documents; ``rng`` flips the one coin."""
         checked = check_rankings(rankings, length, pair=True)
-        return merge(self.name, checked, length, random_choices(rng))
+        return _merge(self.name, checked, length, random_choices(rng))
 
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
         """Return the one or two lists ``show`` can return, with their exact probability."""
         checked = check_rankings(rankings, length, pair=True)
-        return enumerate_choices(lambda choose: merge(self.name, checked, length, choose))
+        return enumerate_choices(lambda choose: _merge(self.name, checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the clicked documents in each ranking's top ``k``, (2,); raise ValueError for wrong input."""
@@ -86,7 +86,7 @@ class Balanced:
         return signs(self.credit(shown, clicks))
 
 
-def merge(name: str, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+def _merge(name: str, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
     """Return the balanced list, with the rank of every document in both rankings as evidence."""
     first = choose([0.5, 0.5])
     ranks = [ranks_of(ranking) for ranking in rankings]

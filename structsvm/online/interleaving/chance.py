@@ -30,7 +30,6 @@ def random_choices(rng: Any) -> Choose:
 
 def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float]]:
     """Return every record that ``run`` can return, with its exact probability.
-
     It calls ``run`` once for every path of choices.
     """
     probabilities: dict[Shown, float] = {}

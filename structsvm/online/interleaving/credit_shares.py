@@ -11,11 +11,9 @@ __all__ = ["share_of_largest"]
 
 
 def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float) -> NDArray[np.float64]:
-    """Return the difference in credit per click of each pair of rankers, as a share of the largest possible.
-
-    Dividing by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
-    sign of the difference need not: a ranker may often gain a little and rarely lose much.
-    """
+    """Return the difference in credit per click of each pair of rankers, as a share of the largest possible."""
+    # Dividing by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at
+    # zero. The sign of the difference need not: a ranker may often gain a little and rarely lose much.
     if n_clicks == 0 or largest == 0:
         return np.zeros((len(credit), len(credit)))
     outcome: NDArray[np.float64] = (credit[:, None] - credit[None, :]) / (n_clicks * largest)

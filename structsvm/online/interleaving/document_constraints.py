@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving.balanced import merge
-from structsvm.online.interleaving.chance import enumerate_choices, random_choices
-from structsvm.online.interleaving.record import Shown, check_rankings, check_record, evidence_ranks, signs
+from structsvm.online.interleaving.balanced import Balanced
+from structsvm.online.interleaving.record import Shown, check_record, evidence_ranks
 from structsvm.online.users.probability_tables import check_clicks
 
 __all__ = ["DocumentConstraints"]
 
 
 @dataclass(frozen=True)
-class DocumentConstraints:
+class DocumentConstraints(Balanced):
     """The document-constraint method for two rankings, on a balanced list.
 
     A clicked document is better than every document above it without a click, and than the one just below
@@ -42,20 +40,6 @@ class DocumentConstraints:
     """
 
     name: ClassVar[str] = "document_constraints"
-    rankings: ClassVar[str] = "2"
-    fairness: ClassVar[str] = "biased"
-
-    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge two rankings into at most ``length`` documents; ``rng`` flips the one coin."""
-        checked = check_rankings(rankings, length, pair=True)
-        return merge(self.name, checked, length, random_choices(rng))
-
-    def distribution(
-        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
-    ) -> list[tuple[Shown, float]]:
-        """Return the one or two lists ``show`` can return, with their exact probability."""
-        checked = check_rankings(rankings, length, pair=True)
-        return enumerate_choices(lambda choose: merge(self.name, checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the constraints each ranking satisfies, (2,); raise ValueError for a wrong record or clicks."""
@@ -70,7 +54,3 @@ class DocumentConstraints:
             rank = [np.inf if value is None else value for value in row]
             credit[ranker] = sum(rank[better] <= rank[worse] for better, worse in constraints)
         return credit
-
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the sign of the difference in credit for each pair, (2, 2)."""
-        return signs(self.credit(shown, clicks))

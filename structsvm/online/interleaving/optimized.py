@@ -102,13 +102,7 @@ class Optimized:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Return every list ``show`` can return with its probability: the solution of the programme.
-
-        Raises
-        ------
-        ValueError
-            As ``show``, and if there are more than ``max_lists`` allowed lists.
-        """
+        """Return every list ``show`` can return with its probability: the solution of the programme."""
         ordered, order = _in_one_order(check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
@@ -171,7 +165,6 @@ def allowed_lists(
 
 def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how well each list distinguishes rankers; ``credit`` (lists, rankers, places) is centred.
-
     It is Radlinski & Craswell's entropy for two rankers, and minus Schuth et al.'s variance for more.
     """
     weight = 1 / np.arange(1, credit.shape[2] + 1)
@@ -222,7 +215,6 @@ def _in_one_order(
     rankings: list[tuple[Hashable, ...]],
 ) -> tuple[list[tuple[Hashable, ...]], list[int]]:
     """Return the rankings sorted, and the index of each among them.
-
     A programme may have several solutions. Which one HiGHS returns must not depend on the order of the rankers.
     """
     order = sorted(range(len(rankings)), key=lambda i: repr(rankings[i]))

@@ -128,7 +128,6 @@ class Probabilistic:
 
 def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the matrix of probabilities that ranker i is assigned more of the clicked documents than ranker j.
-
     ``posterior`` is (n_rankers, n_clicked). Given the list, the assignments of different documents are independent.
     """
     n, n_clicked = posterior.shape

@@ -159,9 +159,10 @@ class Shown:
     def from_json(cls, text: str) -> Shown:
         """Restore a record from the text of :meth:`to_json`; raise ValueError with what is wrong."""
         try:
-            return restore(decode(text, type=RecordFields))
-        except ValidationError as error:
-            raise ValueError(explain(error, decode(text), "shown record: ")) from None
+            try:
+                return restore(decode(text, type=RecordFields))
+            except ValidationError as error:  # behind the value that did not fit the text may be no JSON
+                raise ValueError(explain(error, decode(text), "shown record: ")) from None
         except (DecodeError, RecursionError) as error:
             raise ValueError(f"shown record: expected one line of JSON, got {text!r:.80} ({error})") from None
 

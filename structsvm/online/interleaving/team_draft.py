@@ -126,11 +126,9 @@ def teams_of(shown: Shown) -> list[int | None]:
 
 
 def check_draft(shown: Shown) -> None:
-    """Raise ValueError for a record in which all places, two or more, are of one team.
-
-    A draft cannot end like this, as every ranker picks once per round: such a record was made or changed by something
-    else, and every click on it would count for the same ranker.
-    """
+    """Raise ValueError for a record in which all places, two or more, are of one team."""
+    # A draft cannot end like this, as every ranker picks once per round: such a record was made or changed by
+    # something else, and every click on it would count for the same ranker.
     teams = [team for row in shown.evidence for team in row if team is not None]
     if len(teams) > 1 and len(set(teams)) == 1:
         raise ValueError(
@@ -140,12 +138,10 @@ def check_draft(shown: Shown) -> None:
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
-    """Return the number of places that full rounds fill whatever the order of picks (the last round may be cut).
-
-    Before round ``t`` ranker i has picked ``t`` of its documents itself; the others can have taken at most
-    ``(n - 1) t``, and at most as many as it shares with them. The number depends on the rankings only and not on the
-    order of picks, so the teams are a fair draw.
-    """
+    """Return the number of places that full rounds fill whatever the order of picks (the last round may be cut)."""
+    # Before round `t` ranker i has picked `t` of its documents itself; the others can have taken at most `(n
+    # - 1) t`, and at most as many as it shares with them. The number depends on the rankings only and not on
+    # the order of picks, so the teams are a fair draw.
     n = len(rankings)
     shared = [
         len(set(ranking) & set().union(*rankings[:i], *rankings[i + 1 :]))

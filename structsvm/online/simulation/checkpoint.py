@@ -159,7 +159,6 @@ class RunState:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Continue from what :meth:`to_dict` returned.
-
         Raise ValueError, KeyError, TypeError or IndexError for anything else.
         """
         self.bandit = type(self.bandit).from_json(saved["bandit"])

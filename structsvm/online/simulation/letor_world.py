@@ -22,7 +22,7 @@ from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, compare_pairs
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
-from structsvm.online.users import CascadeModel
+from structsvm.online.users import CascadeUser
 from structsvm.protocols import ClickModel, Float, Int
 from structsvm.queries import QueryData
 
@@ -243,6 +243,6 @@ def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:
     grades = int(ranked.grades.max(initial=0)) + 1
     # published tables have 2, 3 and 5 grades; for 4 take the first four of 5
     try:
-        return CascadeModel.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
+        return CascadeUser.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
     except BadInput as error:
         raise error.renamed("clicks") from None

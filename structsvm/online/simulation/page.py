@@ -72,7 +72,6 @@ def duel_map(
 
 def leaders(results: Mapping[str, Simulation]) -> list[str]:
     """Return the bandits that the runs do not distinguish from the one with the least mean regret, that one first.
-
     Their 95% intervals at the horizon overlap its interval. With one run there is no interval, and all are returned.
     """
     ends = {name: [float(edge[-1]) for edge in run.interval()] for name, run in results.items()}
@@ -107,7 +106,6 @@ def results_table(
     results: Mapping[str, Simulation],
 ) -> tuple[list[report.Column], list[list[str]], int | None]:
     """Return columns, formatted rows and the row of the bandit of least regret (None if several tie).
-
     Pages and the terminal show the same table.
     """
     columns = [report.Column("bandit")] + [

@@ -72,7 +72,6 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
 
 def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
     """Return the generator that plays, and another that breaks ties in recorded answers.
-
     With a generator of its own, recording does not change the play.
     """
     moves, ties = np.random.SeedSequence(stream.entropy, spawn_key=stream.spawn_key).spawn(2)
@@ -128,7 +127,6 @@ def play_literally(
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
     """Play one run of the uncompiled form and return (regret, winners, duels).
-
     ``tick`` is called with each of ``times`` but the last.
     """
     n_times, n_arms = len(times), world.n_arms
@@ -189,7 +187,6 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
 
 def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
     """Yield outcomes of compiled runs as they finish, each in a thread.
-
     Compiled code does not notice Ctrl-C, but the waiting main thread does.
     """
     from multiprocessing import TimeoutError as Waiting

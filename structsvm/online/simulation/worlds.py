@@ -100,11 +100,6 @@ class PreferenceMatrix:
     gaps : ndarray of float64, shape (K,)
     winners : ndarray of int64
 
-    Raises
-    ------
-    ValueError
-        For a matrix that is not a preference matrix; :class:`NoWinner` without a Condorcet winner and ``utilities``.
-
     Examples
     --------
     >>> PreferenceMatrix([[0.5, 0.6], [0.4, 0.5]]).gaps

@@ -103,11 +103,6 @@ def confidence_sequence(
     -------
     ConfidenceSequence
 
-    Raises
-    ------
-    ValueError
-        For an outcome outside [-1, 1], or looks that are not increasing from 1 to the number of outcomes.
-
     Notes
     -----
     The intervals are valid for outcomes whose mean given the past is constant; they need not be independent or
@@ -154,29 +149,16 @@ def check_outcomes(outcomes: ArrayLike) -> Float:
 
 
 def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
-    """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``.
-
-    The given outcomes are taken as typical, and the capital as growing at its mean rate: somewhat more than half of the
-    experiments are faster. The answer is infinity if no bet grows.
-
-    Examples
-    --------
-    >>> round(outcomes_needed(np.tile([1, 1, 0, 0, -1], 100)))
-    181
-    """
+    """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``."""
+    # The given outcomes are taken as typical, and the capital as growing at its mean rate: somewhat more than
+    # half of the experiments are faster. The answer is infinity if no bet grows.
     values = check_outcomes(outcomes)
     return _crossing(np.array([log1p(sign * c * values).mean() for c in _SHARES for sign in (1, -1)]), alpha)
 
 
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
     """Lower and upper bound and p-value of outcomes in [-1, 1] of which each occurs so often.
-
     What :func:`confidence_sequence` says of the same outcomes in any order.
-
-    Examples
-    --------
-    >>> counted_sequence(np.array([-1.0, 0.0, 1.0]), np.array([100, 200, 200]), 0.05)
-    (0.083..., 0.314..., 4.2...e-06)
     """
     unit = (1 + values) / 2
     p = float(exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
@@ -184,13 +166,7 @@ def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> 
 
 
 def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
-    """What :func:`outcomes_needed` says of outcomes of which each occurs so often.
-
-    Examples
-    --------
-    >>> round(counted_needed(np.array([-1.0, 0.0, 1.0]), np.array([100, 200, 200]), 0.05))
-    181
-    """
+    """What :func:`outcomes_needed` says of outcomes of which each occurs so often."""
     n = counts.sum()
     bets = np.stack([_SHARES, -_SHARES], axis=1).reshape(-1, 1)
     growth = products(log1p(bets * values), counts) / n
@@ -198,22 +174,7 @@ def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> fl
 
 
 def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> Float:
-    """Logarithm of the capital against mean 0 after each outcome of ``following``, with ``values`` before them.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_values,)
-        Different outcomes in [-1, 1].
-    counts : ndarray of int64, shape (n_values,)
-        How often each occurred.
-    following : ndarray of float64, shape (n,)
-        Outcomes in their order.
-
-    Examples
-    --------
-    >>> log_capitals(np.array([1.0]), np.array([20]), np.array([1.0, -1.0])).round(2)
-    array([10.3 ,  8.02])
-    """
+    """Logarithm of the capital against mean 0 after each outcome of ``following``, with ``values`` before them."""
     bets = np.concatenate([_SHARES, -_SHARES])[:, None]
     before = products(log1p(bets * values), counts)
     return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)

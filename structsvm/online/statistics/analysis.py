@@ -277,13 +277,6 @@ def analyse(
     -------
     Analysis
 
-    Raises
-    ------
-    ValueError
-        For an unknown test, correction or method, a test that does not keep its level for the method, a log without the
-        cluster ids, and weights for a method without teams. For an impression whose record its method cannot credit,
-        with the file and line it was read from.
-
     Examples
     --------
     >>> from structsvm.online.interleaving import Shown
@@ -498,11 +491,10 @@ def sign_generator(random_state: int, k: int) -> np.random.Generator:
 
 
 class PairFigures(NamedTuple):
-    """What is computed of one pair of rankers alone.
+    """What is computed of one pair of rankers alone."""
 
-    ``needed`` are queries for the chosen power, ``sequence`` the always-valid lower and upper bound, p-value and
-    needed queries, or None.
-    """
+    # `needed` are queries for the chosen power, `sequence` the always-valid lower and upper bound, p-value
+    # and needed queries, or None.
 
     wins: int
     losses: int

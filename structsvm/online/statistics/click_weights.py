@@ -136,12 +136,6 @@ def learn_weights(
     -------
     ClickWeights
 
-    Raises
-    ------
-    ValueError
-        For no log, a log of another method than team draft, a ranker that is not in its log, an unknown method, a
-        ridge for ``max_mean_difference``, or logs from which nothing can be learned.
-
     Examples
     --------
     >>> from structsvm.online.interleaving import Shown
@@ -186,7 +180,6 @@ def _needed(delta: Float) -> float:
 
 def _held_out(rows: Float, learner: Callable[[Float], Float]) -> float:
     """Return the queries needed if every query is weighted as learned from the other half.
-
     Scores are divided by their deviation, as weights of two halves differ in size.
     """
     delta = np.empty(len(rows))

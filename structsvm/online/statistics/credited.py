@@ -119,13 +119,7 @@ class CreditedLog:
         return self.pairs[i * n - i * (i + 1) // 2 + j - i - 1]
 
     def clusters(self, by: str) -> Int:
-        """The ``user`` or ``session`` of every impression as a number from 0, by first appearance.
-
-        Raises
-        ------
-        ValueError
-            If the log was credited without ``cluster=by``.
-        """
+        """The ``user`` or ``session`` of every impression as a number from 0, by first appearance."""
         if self.codes is None or by != self.cluster:
             raise BadInput("cluster", f"expected a log credited with cluster={by!r}, got {self.cluster!r}")
         return self.codes

@@ -96,13 +96,7 @@ class Credits(NamedTuple):
 def credit_rows(
     method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, source: str
 ) -> Credits:
-    """Credit impressions of one method, for every pair of its rankers.
-
-    Raises
-    ------
-    ValueError
-        With ``source`` and number, for an impression that its method cannot credit.
-    """
+    """Credit impressions of one method, for every pair of its rankers."""
     n = len(rows.numbers)
     made = Credits(np.empty((n, n_rankers)), np.empty((n, len(pairs))), np.zeros(n))
     groups: dict[tuple[int, int, int], list[int]] = {}
@@ -141,13 +135,7 @@ class CreditRow(NamedTuple):
 def credit_impressions(
     method: str, n_rankers: int, rows: Sequence[CreditRow], source: str = "impression "
 ) -> Credits:
-    """Credit impressions of one method that come one by one, for every two rankers in the order of ``combinations``.
-
-    Raises
-    ------
-    ValueError
-        With ``source`` and number, for an impression that its method cannot credit.
-    """
+    """Credit impressions of one method that come one by one, for every two rankers in the order of ``combinations``."""
     columns = Rows(
         [row.number for row in rows],
         [
@@ -194,11 +182,9 @@ def _credit_alike(
     records: list[Record],
     clicks: list[tuple[int, ...]],
 ) -> Credits | None:
-    """Credit, outcome of each pair and spread of credits of impressions with as many documents and clicks.
-
-    The formulas of the methods, on whole columns; None where one of the impressions has to go to its method: all are
-    of a method without such formulas, or one is to be refused.
-    """
+    """Credit, outcome of each pair and spread of credits of impressions with as many documents and clicks."""
+    # The formulas of the methods, on whole columns; None where one of the impressions has to go to its
+    # method: all are of a method without such formulas, or one is to be refused.
     n_rows = 1 if method == _TEAM_DRAFT else n_rankers
     if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(records[0].evidence) != n_rows:
         return None

@@ -60,13 +60,7 @@ class ClickedDocument(NamedTuple):
 
 def clicked_documents(impression: Impression) -> list[ClickedDocument]:
     """Return the clicked documents in the order of their first clicks.
-
     A document clicked again counts once, as in ``TeamDraft.credit``: the teams are sets of clicks.
-
-    Raises
-    ------
-    ValueError
-        If the list was not made by team draft: other methods have no teams.
     """
     shown = impression.shown
     if shown.method != "team_draft":
@@ -106,11 +100,6 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     -------
     ndarray of float64, shape (14,)
         In the order of ``FEATURES``.
-
-    Raises
-    ------
-    ValueError
-        If the list was not made by team draft.
 
     Notes
     -----
@@ -185,12 +174,6 @@ def psi(
     -------
     ndarray of float64, shape (n_impressions, n_features)
         ``psi(log) @ w`` is the test statistic ``delta_w`` of every query (thesis eq. 7.2).
-
-    Raises
-    ------
-    ValueError
-        For no impressions; and for one that ``features`` refuses (the fourteen: a list that team draft did not make),
-        with the file and line it was read from, or its number from 0.
 
     Examples
     --------

@@ -24,27 +24,7 @@ _WIDEST = 8.0
 
 
 def summary(answer: Analysis) -> list[str]:
-    """Return the analysis as lines for a terminal: the log, the winner, further queries, and the figures of each pair.
-
-    Parameters
-    ----------
-    answer : Analysis
-
-    Returns
-    -------
-    list of str
-        Lines without line ends.
-
-    Examples
-    --------
-    >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
-    >>> from structsvm.online.statistics import analyse
-    >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
-    >>> log = ClickLog.of(Impression(shown, (Click(1),), rankers=("old", "new")) for _ in range(40))
-    >>> summary(analyse(log))[0]
-    'log        40 impressions of team_draft, 40 with clicks, 0 without feedback'
-    """
+    """Return the analysis as lines for a terminal: the log, the winner, further queries, and figures of each pair."""
     clusters = "" if answer.n_clusters is None else f" by {answer.n_clusters:,} {answer.cluster}s"
     out = [
         f"log        {answer.n_impressions:,} impressions of {answer.method}{clusters}, "
@@ -65,33 +45,7 @@ def summary(answer: Analysis) -> list[str]:
 def page(
     name: str, log: ClickLog | CreditedLog, answer: Analysis, *, weights: ArrayLike | None = None
 ) -> str:
-    """Return the analysis as an HTML page, with the always-valid interval of each pair as the log grew.
-
-    Parameters
-    ----------
-    name : str
-        Name of the log on the page.
-    log : ClickLog or CreditedLog
-    answer : Analysis
-        The analysis of ``log``.
-    weights : array-like, optional
-        The click weights of the answer; a CreditedLog has them already.
-
-    Returns
-    -------
-    str
-        A page that loads no other files.
-
-    Examples
-    --------
-    >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
-    >>> from structsvm.online.statistics import analyse
-    >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
-    >>> log = ClickLog.of(Impression(shown, (Click(1),), rankers=("old", "new")) for _ in range(40))
-    >>> "old against new" in page("clicks", log, analyse(log))
-    True
-    """
+    """Return the analysis as an HTML page, with the always-valid interval of each pair as the log grew."""
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=answer.cluster, weights=weights)
     measured = measure(log)

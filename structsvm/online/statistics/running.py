@@ -171,11 +171,6 @@ class RunningStatistics:
         -------
         ndarray, shape (n_rows, n_pairs)
             The outcome of each for every two rankers, from -1 to 1.
-
-        Raises
-        ------
-        ValueError
-            For an impression that the method cannot have made; nothing is added then.
         """
         if not rows:
             return np.empty((0, len(self._pairs)))

@@ -106,11 +106,6 @@ def sample_size_curve(
     -------
     SampleSizeCurve
 
-    Raises
-    ------
-    ValueError
-        For an unknown test, sizes that are not increasing, or fewer than 25 queries and no ``sizes``.
-
     Notes
     -----
     A resample of size m is the first m queries of one long resample (with replacement), so the curve is smooth;
@@ -192,12 +187,6 @@ def queries_needed(
     float
         ``(z_(1-alpha/2) + z_power)^2 variance / mean^2``; infinity if the mean is zero or there are fewer than two
         queries (clusters).
-
-    Raises
-    ------
-    ValueError
-        For an ``alpha`` or ``power`` that is not between 0 and 1, a ``delta`` that is empty or not finite, and
-        clusters of another length.
 
     Notes
     -----

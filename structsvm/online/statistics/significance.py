@@ -29,7 +29,6 @@ __all__ = [
     "check_delta",
     "cluster_means",
     "cluster_numbers",
-    "cluster_sizes",
     "drawn_signs",
     "sign_test",
     "standard_error",
@@ -203,13 +202,7 @@ def check_delta(delta: ArrayLike) -> Float:
 
 
 def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Return the clusters numbered from 0, (n,), in no particular order.
-
-    Raises
-    ------
-    ValueError
-        Unless there is one id per query.
-    """
+    """Return the clusters numbered from 0, (n,), in no particular order."""
     if len(clusters) != n:
         raise BadInput("clusters", f"expected one id for each of {n} queries, got {len(clusters)}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":
@@ -218,25 +211,8 @@ def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[n
     return np.array([numbers.setdefault(c, len(numbers)) for c in clusters], dtype=np.int64)
 
 
-def cluster_sizes(clusters: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return the number of queries of each cluster.
-
-    Examples
-    --------
-    >>> cluster_sizes(["b", "a", "b"])
-    array([2, 1])
-    """
-    return np.bincount(cluster_numbers(clusters, len(clusters)))
-
-
 def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None) -> Float:
-    """Return the independent values that a test uses: the clusters' means, or ``delta`` without clusters.
-
-    Examples
-    --------
-    >>> cluster_means([1, 2, 3], ["b", "a", "b"])
-    array([2., 2.])
-    """
+    """Return the independent values that a test uses: the clusters' means, or ``delta`` without clusters."""
     values = check_delta(delta)
     if clusters is None:
         return values
@@ -245,33 +221,10 @@ def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
 
 
 def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> Float:
-    """Draw wins (1), losses (-1) and ties (0) whose mean is the outcome: a win or loss with probability ``|x|``.
-
-    The sign of an outcome may favour a ranker although the outcome itself has mean zero: many small wins against few
-    large losses. A drawn sign does not: wins and losses are equally likely if and only if the mean outcome is zero.
-    Outcomes of -1, 0 or 1 are not changed.
-
-    Parameters
-    ----------
-    outcomes : array-like of float
-        Each in [-1, 1].
-    rng : Generator, int or None
-
-    Returns
-    -------
-    ndarray of float64
-        Of the shape of ``outcomes``.
-
-    Raises
-    ------
-    ValueError
-        For an outcome outside [-1, 1].
-
-    Examples
-    --------
-    >>> drawn_signs([1.0, -1.0, 0.0, 0.5, 0.5], 0)
-    array([ 1., -1.,  0.,  1.,  0.])
-    """
+    """Draw wins (1), losses (-1) and ties (0) whose mean is the outcome: a win or loss with probability ``|x|``."""
+    # The sign of an outcome may favour a ranker although the outcome itself has mean zero: many small wins
+    # against few large losses. A drawn sign does not: wins and losses are equally likely if and only if the
+    # mean outcome is zero. Outcomes of -1, 0 or 1 are not changed.
     values = np.round(np.asarray(outcomes, dtype=np.float64), DECIMALS)
     if not (np.abs(values) <= 1).all():
         raise BadInput("outcomes", f"expected numbers in [-1, 1], got {values[~(np.abs(values) <= 1)][0]:g}")

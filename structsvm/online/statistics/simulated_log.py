@@ -54,18 +54,13 @@ def simulate_log(
     Impression
         Clicks from the top, with made-up times (some seconds per place) and dwell times (longer on higher grades).
 
-    Raises
-    ------
-    ValueError
-        If the scores do not fit the data, or the grades do not fit the click model.
-
     Examples
     --------
-    >>> from structsvm.online.users import CascadeModel
+    >>> from structsvm.online.users import CascadeUser
     >>> from structsvm.online.interleaving import TeamDraft
     >>> from structsvm.readers import make_ranking
     >>> data = make_ranking(5, 8, 2, grades=3)
-    >>> impressions = simulate_log(data, data.X, TeamDraft(), CascadeModel.named("perfect", 3), 2, length=3, rng=0)
+    >>> impressions = simulate_log(data, data.X, TeamDraft(), CascadeUser.named("perfect", 3), 2, length=3, rng=0)
     >>> [len(impression.shown.documents) for impression in impressions]
     [3, 3]
     """

@@ -8,18 +8,18 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.online.users.cascade import CASCADE_TABLES as CASCADE_TABLES
-    from structsvm.online.users.cascade import CascadeModel as CascadeModel
-    from structsvm.online.users.dependent import DependentClickModel as DependentClickModel
-    from structsvm.online.users.position_based import PositionBasedModel as PositionBasedModel
+    from structsvm.online.users.cascade import CascadeUser as CascadeUser
+    from structsvm.online.users.dependent import DependentClickUser as DependentClickUser
+    from structsvm.online.users.position_based import PositionBasedUser as PositionBasedUser
     from structsvm.protocols import ClickModel as ClickModel
     from structsvm.protocols import ClickTables as ClickTables
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.online.users.cascade": "CASCADE_TABLES CascadeModel",
-        "structsvm.online.users.dependent": "DependentClickModel",
-        "structsvm.online.users.position_based": "PositionBasedModel",
+        "structsvm.online.users.cascade": "CASCADE_TABLES CascadeUser",
+        "structsvm.online.users.dependent": "DependentClickUser",
+        "structsvm.online.users.position_based": "PositionBasedUser",
         "structsvm.protocols": "ClickModel ClickTables",
     },
 )

@@ -11,7 +11,7 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.online.users.probability_tables import TableClicks, check_table
 from structsvm.protocols import ClickTables
 
-__all__ = ["CASCADE_TABLES", "CascadeModel"]
+__all__ = ["CASCADE_TABLES", "CascadeUser"]
 
 CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {
     ("perfect", 2): ((0.0, 1.0), (0.0, 0.0)),
@@ -34,7 +34,7 @@ CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class CascadeModel(TableClicks):
+class CascadeUser(TableClicks):
     """A user who reads from the top, clicks by grade, and leaves after a click by grade.
 
     Parameters
@@ -54,7 +54,7 @@ class CascadeModel(TableClicks):
 
     Examples
     --------
-    >>> user = CascadeModel.named("navigational", 3)
+    >>> user = CascadeUser.named("navigational", 3)
     >>> user.probability([2, 0, 1]).round(5)
     array([0.95   , 0.00725, 0.07178])
     >>> user.click([2, 0, 1], rng=0)
@@ -79,12 +79,12 @@ class CascadeModel(TableClicks):
         check_choice("stop", self.stop, ("click", "any"))
 
     @classmethod
-    def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> CascadeModel:
+    def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> CascadeUser:
         """Return a published user: perfect, navigational, informational, random or almost_random; 2, 3 or 5 grades.
 
         Examples
         --------
-        >>> CascadeModel.named("perfect", 2).click_probability
+        >>> CascadeUser.named("perfect", 2).click_probability
         (0.0, 1.0)
         """
         if (name, n_grades) not in CASCADE_TABLES:
@@ -92,7 +92,7 @@ class CascadeModel(TableClicks):
             raise BadInput(
                 "name",
                 f"no cascade model {name!r} with {n_grades} grades: expected one of {names} with 2, 3 or 5 grades",
-                "other tables: CascadeModel(click_probability, stop_probability)",
+                "other tables: CascadeUser(click_probability, stop_probability)",
             )
         click_probability, stop_probability = CASCADE_TABLES[name, n_grades]
         return cls(click_probability, stop_probability, stop)

@@ -9,11 +9,11 @@ import numpy as np
 from structsvm.online.users.probability_tables import TableClicks, check_places, check_table
 from structsvm.protocols import ClickTables
 
-__all__ = ["DependentClickModel"]
+__all__ = ["DependentClickUser"]
 
 
 @dataclass(frozen=True)
-class DependentClickModel(TableClicks):
+class DependentClickUser(TableClicks):
     """A cascade by grade in which a user who clicked at position ``k`` reads on with ``continuation[k]``.
 
     Parameters
@@ -30,7 +30,7 @@ class DependentClickModel(TableClicks):
 
     Examples
     --------
-    >>> DependentClickModel([0.1, 0.8], continuation=[0.5, 0.5, 0.5]).probability([1, 1, 0])
+    >>> DependentClickUser([0.1, 0.8], continuation=[0.5, 0.5, 0.5]).probability([1, 1, 0])
     array([0.8  , 0.48 , 0.036])
     """
 

@@ -9,11 +9,11 @@ import numpy as np
 from structsvm.online.users.probability_tables import TableClicks, check_places, check_table
 from structsvm.protocols import ClickTables
 
-__all__ = ["PositionBasedModel"]
+__all__ = ["PositionBasedUser"]
 
 
 @dataclass(frozen=True)
-class PositionBasedModel(TableClicks):
+class PositionBasedUser(TableClicks):
     """A user whose clicks are independent: ``P(click at k) = attraction[grade] * examination[k]``.
 
     Parameters
@@ -29,7 +29,7 @@ class PositionBasedModel(TableClicks):
 
     Examples
     --------
-    >>> PositionBasedModel([0.1, 0.8], examination=[1, 0.5, 0.25]).probability([1, 1, 0])
+    >>> PositionBasedUser([0.1, 0.8], examination=[1, 0.5, 0.25]).probability([1, 1, 0])
     array([0.8  , 0.4  , 0.025])
     """
 

@@ -100,10 +100,11 @@ def methods() -> dict[str, str]:
 
 def full_name(name: str) -> str:
     """Return a name of a method as it stands in the table: in lower case, ``map`` and ``roc`` in full."""
-    if name == "svm-LOSS":
+    if name.endswith("-LOSS"):
         return name
     lower = _SHORT.get(name.lower(), name.lower())
-    return f"svm-{plain_name(lower.removeprefix('svm-'))}" if lower.startswith("svm-") else lower
+    family, _, loss = lower.partition("-")
+    return f"{family}-{plain_name(loss)}" if family in ("svm", "tree") and loss else lower
 
 
 def check_method(name: str, *, relevance: float = 1.0) -> str:

@@ -11,33 +11,47 @@ import numpy as np
 from structsvm import report
 from structsvm.metrics.leaders import Leaders, leaders
 from structsvm.report import figures
+from structsvm.studies.folds.paired_tests import paired_tests, remarks
 from structsvm.studies.folds.results import MethodResult, Results
 
-__all__ = ["as_records", "best_in_search", "headline", "page", "table"]
+__all__ = ["as_records", "best_in_search", "headline", "page", "table", "tests_table"]
 
 _SHOWN_WEIGHTS = 15
 _PER_CHART = 4  # most lines per chart, so that they can be distinguished
 
 
 def table(results: Results) -> tuple[list[report.Column], list[list[str]]]:
-    """Return columns and formatted rows: means, differences from the baseline, and the cost of training."""
+    """Return columns and formatted rows: means, C chosen, and the cost of training."""
     names = results.measures.report
     columns = [
         report.Column("method"),
-        *(
-            report.Column(name, numeric=True)
-            for name in (*names, "difference", "better/worse", "p", "C", "gap", "seconds")
-        ),
+        *(report.Column(name, numeric=True) for name in (*names, "C", "gap", "seconds")),
     ]
     rows = []
     for row in results.rows():
-        difference = ["", "", ""]
-        if row.method != results.baseline:
-            difference = [f"{row.difference:+.4f}", f"{row.wins}/{row.losses}", report.p_value(row.p_value)]
         rows.append(
-            [row.method, *(f"{row.means[name]:.4f}" for name in names), *difference, _range(row.Cs), _gap(row.gap),
+            [row.method, *(f"{row.means[name]:.4f}" for name in names), _range(row.Cs), _gap(row.gap),
              f"{row.seconds:.2f}"]
         )  # fmt: skip
+    return columns, rows
+
+
+def tests_table(results: Results) -> tuple[list[report.Column], list[list[str]]]:
+    """Return columns and formatted rows of the tests against the baselines, measure by measure."""
+    figures_ = ("difference", "95% interval", "better/worse", "p", "p (t)", "Holm")
+    columns = [
+        *(report.Column(name) for name in ("measure", "method", "against")),
+        *(report.Column(name, numeric=True) for name in figures_),
+    ]
+    rows = [
+        [
+            t.measure, t.method, t.baseline, f"{t.difference:+.4f}",
+            "–" if t.lower is None else f"{t.lower:+.4f} to {t.upper:+.4f}", f"{t.wins}/{t.losses}",
+            report.p_value(t.p_value), report.p_value(t.t_p_value),
+            report.p_value(t.holm),
+        ]
+        for t in paired_tests(results)
+    ]  # fmt: skip
     return columns, rows
 
 
@@ -49,7 +63,8 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
     measures = results.measures
     record: dict[str, Any] = {
         "select": measures.select, "convention": measures.convention, "relevance": measures.relevance,
-        "baseline": results.baseline, "folds": list(results.folds), "methods": [], "seconds": {},
+        "baseline": results.baseline, "baselines": list(results.baselines), "folds": list(results.folds),
+        "methods": [], "seconds": {},
     }  # fmt: skip
     for method, row in zip(results.methods, results.rows(), strict=True):
         entry: dict[str, Any] = {
@@ -65,6 +80,8 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
             entry["per_query"] = {name: method.per_query(name).tolist() for name in measures.report}
         record["methods"].append(entry)
         record["seconds"][row.method] = row.seconds
+    record["tests"] = [test._asdict() for test in paired_tests(results)]
+    record["remarks"] = remarks(results)
     if per_query:
         record["query_ids"] = results.methods[0].query_ids
     return record
@@ -121,10 +138,13 @@ def page(results: Results, title: str) -> str:
         lead=headline(results),
         columns=columns,
         rows=rows,
+        tests=tests_table(results),
+        remarks=remarks(results),
         best=[i for i, m in enumerate(results.methods) if m.name in best],
         measure=first,
         measures=results.measures,
         baseline=results.baseline,
+        baselines=report.listed(results.baselines),
         folds=results.folds,
         of_folds=of_folds,
         means=means,

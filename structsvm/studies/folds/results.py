@@ -152,9 +152,14 @@ class Results:
     methods: tuple[MethodResult, ...]
     measures: Measures
     folds: tuple[str, ...]
-    baseline: str
+    baselines: tuple[str, ...]
     reused: int
     computed: int
+
+    @property
+    def baseline(self) -> str:
+        """The first baseline."""
+        return self.baselines[0]
 
     def rows(self) -> list[Row]:
         """Return the final table, in the order the methods were given."""
@@ -178,7 +183,7 @@ def run(
     *,
     measures: Measures | None = None,
     training: Training | None = None,
-    baseline: str | None = None,
+    baseline: str | Sequence[str] | None = None,
     fill: float | None = None,
     columns: Mapping[str, Any] | None = None,
     work: Path | None = None,
@@ -189,9 +194,10 @@ def run(
     measures, training = measures or Measures(), training or Training()
     names = list(dict.fromkeys(methods))
     grid = _checked(names, Cs, measures, training)
-    baseline = names[0] if baseline is None else baseline
-    if baseline not in names:
-        raise BadInput("baseline", f"expected one of the methods {', '.join(names)}", value=baseline)
+    baselines = tuple(dict.fromkeys([baseline] if isinstance(baseline, str) else baseline or names[:1]))
+    for name in baselines:
+        if name not in names:
+            raise BadInput("baseline", f"expected one of the methods {', '.join(names)}", value=name)
     if work is not None:
         Path(work).mkdir(parents=True, exist_ok=True)
     wanted = {
@@ -227,7 +233,7 @@ def run(
         ),
         measures,
         tuple(fold.name for fold in folds),
-        baseline,
+        baselines,
         reused,
         len(missing),
     )

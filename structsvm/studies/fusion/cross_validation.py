@@ -136,6 +136,20 @@ class FusionResult:
     precision: dict[str, Float]
 
     @property
+    def on_training(self) -> tuple[tuple[str, ...], Float]:
+        """The run that is best on the training topics of each fold, and its measure of each topic of the fold.
+
+        This is the single run that somebody could have chosen; :attr:`best_run` is known only afterwards.
+        """
+        held_out = np.empty(self.pool.n_topics)
+        names = []
+        for k in range(int(self.fold.max()) + 1):
+            test = self.fold == k
+            names.append(_best_run({name: self.values[name][~test] for name in self.runs}, self.runs))
+            held_out[test] = self.values[names[-1]][test]
+        return tuple(names), held_out
+
+    @property
     def best_run(self) -> str:
         """The single run with the best mean.
 

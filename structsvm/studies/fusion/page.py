@@ -8,6 +8,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.features.binning import StepFunction
+from structsvm.metrics import compare
 from structsvm.report import figures
 from structsvm.studies.fusion.cross_validation import LEARNED, FusionResult
 
@@ -52,10 +53,16 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
             }  # fmt: skip
         systems.append(entry)
     fit = result.model.certificate
+    names, held_out = result.on_training
+    test = compare(result.values[LEARNED], held_out)
     record: dict[str, Any] = {
         "measure": result.measure, "loss": result.model.loss, "relevance": result.model.relevance,
         "depth": result.model.depth, "n_topics": result.pool.n_topics, "n_documents": result.pool.n_rows,
         "runs": list(result.runs), "best_run": result.best_run, "systems": systems,
+        "best_on_training": {
+            "folds": list(names), "mean": float(held_out.mean()), "gain": test.mean_difference, "wins": test.wins,
+            "losses": test.losses, "ties": test.ties, "p_value": test.p_value,
+        },
         "C": {
             "grid": list(result.Cs), "held_out": result.curve.mean(axis=0).tolist(), "folds": list(result.chosen),
             "final": fit.C,
@@ -69,7 +76,7 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
 
 
 def headline(result: FusionResult) -> str:
-    """Return the result in two sentences."""
+    """Return the result in words."""
     best, test = result.best_run, result.against(result.best_run)
     equal = report.listed(_equal(result, best, list(result.runs)))
     mean = result.values[LEARNED].mean()
@@ -78,13 +85,19 @@ def headline(result: FusionResult) -> str:
         f"of {mean:.4f}: {_verdict(test)} the best of {len(result.runs)} single runs, {equal}, with "
         f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
     )
+    names, held_out = result.on_training
+    chosen, test = list(dict.fromkeys(names)), compare(result.values[LEARNED], held_out)
+    text += (
+        f" The run that was best on the training topics, {report.listed(chosen)}, is the one that somebody could have "
+        f"chosen: it has {held_out.mean():.4f}, and learned fusion is {_verdict(test)} it "
+        f"({report.p_said(test.p_value)})."
+    )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
     test = result.against(rival)
     return (
-        f"{text} It is {_verdict(test)} {report.listed(_equal(result, rival, others))}, the best fusion without "
-        "learning, with "
-        f"{result.values[rival].mean():.4f} ({report.p_said(test.p_value)})."
+        f"{text} Learned fusion is {_verdict(test)} {report.listed(_equal(result, rival, others))}, the best fusion "
+        f"without learning, with {result.values[rival].mean():.4f} ({report.p_said(test.p_value)})."
     )
 
 

@@ -19,14 +19,14 @@ from structsvm.online.interleaving import (
 )
 from structsvm.online.interleaving.compiled import comparisons
 from structsvm.online.interleaving.compiled.probabilistic import probabilistic
-from structsvm.online.users import CascadeModel, DependentClickModel, PositionBasedModel
+from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
 
 USERS = {
-    "navigational": CascadeModel.named("navigational", 3),
-    "perfect": CascadeModel.named("perfect", 3),
-    "any": CascadeModel.named("informational", 3, stop="any"),
-    "position": PositionBasedModel([0.2, 0.5, 0.9], [1.0, 0.7, 0.4]),
-    "dependent": DependentClickModel([0.2, 0.5, 0.9], [0.8, 0.5, 0.2]),
+    "navigational": CascadeUser.named("navigational", 3),
+    "perfect": CascadeUser.named("perfect", 3),
+    "any": CascadeUser.named("informational", 3, stop="any"),
+    "position": PositionBasedUser([0.2, 0.5, 0.9], [1.0, 0.7, 0.4]),
+    "dependent": DependentClickUser([0.2, 0.5, 0.9], [0.8, 0.5, 0.2]),
 }
 
 
@@ -222,7 +222,7 @@ def test_distortion_of_a_ranker_that_only_wins_in_a_crowd():
         ),
         (lambda w: compare_pairs(w, [(0, 1)], USERS["any"], 0), "n_samples=0: expected a whole number >= 1"),
         (
-            lambda w: compare_pairs(w, [(0, 1)], CascadeModel.named("perfect", 2), 5),
+            lambda w: compare_pairs(w, [(0, 1)], CascadeUser.named("perfect", 2), 5),
             "expected an integer from 0 to 1",
         ),
         (lambda w: compare_pairs(w, [(0, 1)], USERS["position"], 5), "examination: the table covers 3 place"),
@@ -284,7 +284,7 @@ def test_real_feature_rankers_with_better_ndcg_win(shared_data):
         gain = (2.0 ** grades[np.array(rankings)] - 1)[:, :10] / np.log2(np.arange(2, 12))[: len(grades)]
         best = (np.sort(2.0**grades - 1)[::-1][:10] / np.log2(np.arange(2, 12))[: len(grades)]).sum()
         ndcg += gain.sum(axis=1) / best if best else 0
-    user = CascadeModel.named("perfect", 3)
+    user = CascadeUser.named("perfect", 3)
     for method in ("team_draft", "probabilistic"):
         wins = preference_matrix(ranked, user, 300, method=method).mean(axis=1)
         assert spearmanr(ndcg, wins).statistic > 0.9

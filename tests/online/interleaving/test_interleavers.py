@@ -18,7 +18,7 @@ from structsvm.online.interleaving import (
 )
 from structsvm.online.interleaving.optimized import allowed_lists, fair_distribution, sensitivity
 from structsvm.online.interleaving.probabilistic import duel_probabilities
-from structsvm.online.users import CascadeModel, PositionBasedModel
+from structsvm.online.users import CascadeUser, PositionBasedUser
 
 PAIRS = {
     "shifted": ["abcd", "bcda"],
@@ -40,9 +40,9 @@ MULTI = {
 }
 USERS = {
     # users who do not look at documents: one grade only
-    "even": PositionBasedModel([0.5], [1.0] * 6),
-    "cascade": CascadeModel([0.3], [0.6]),
-    "top heavy": PositionBasedModel([0.7], [1.0, 0.5, 0.25, 0.1, 0.05, 0.01]),
+    "even": PositionBasedUser([0.5], [1.0] * 6),
+    "cascade": CascadeUser([0.3], [0.6]),
+    "top heavy": PositionBasedUser([0.7], [1.0, 0.5, 0.25, 0.1, 0.05, 0.01]),
 }
 
 
@@ -412,7 +412,7 @@ def test_better_rankings_win():
     """A ranking with the relevant documents on top beats its reverse, whatever the method."""
     good, bad = [0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0]
     grades = np.array([2, 2, 1, 0, 0, 0])
-    user = CascadeModel.named("informational", 3)
+    user = CascadeUser.named("informational", 3)
     for method in (TeamDraft(), Balanced(), DocumentConstraints(), Probabilistic(), Optimized(), SOSM()):
         value = 0.0
         for shown, p in method.distribution([good, bad], 4):

@@ -20,7 +20,7 @@ from structsvm.online.simulation.letor_world import (
     value_preferences,
 )
 from structsvm.online.statistics.significance import drawn_signs
-from structsvm.online.users import CascadeModel
+from structsvm.online.users import CascadeUser
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, read_letor
 
@@ -113,7 +113,7 @@ def test_multileaving_has_the_frequencies_of_the_literal_method() -> None:
     arms, n = (4, 0, 2), 3000
     live = np.mean([place.compare(arms, rng) for _ in range(n)], axis=0)
     assert live.shape == (3,)
-    user, method = CascadeModel.named("navigational", 3), SOSM()
+    user, method = CascadeUser.named("navigational", 3), SOSM()
     literal = np.zeros(3)
     first, second = pair_indices(3)
     for _ in range(n):

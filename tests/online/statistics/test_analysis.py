@@ -19,7 +19,7 @@ from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, inverse_z_test, psi, simulate_log, t_test
 from structsvm.online.statistics.analysis import measure
 from structsvm.online.statistics.credited import credit_log
-from structsvm.online.users import CascadeModel
+from structsvm.online.users import CascadeUser
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 
@@ -41,7 +41,7 @@ def ideal_and_worse(data, *noise):
 
 
 def simulated(data, scores, method, n, *, user="informational", **options):
-    clicks = CascadeModel.named(user, 3)
+    clicks = CascadeUser.named(user, 3)
     options = {"length": 5, "rng": 0, **options}
     return ClickLog.of(simulate_log(data, scores, method, clicks, n, **options))
 
@@ -275,7 +275,7 @@ def test_simulated_logs_are_seeded_and_follow_the_click_model(data):
     first, again, other = (
         list(
             simulate_log(
-                data, scores, METHODS[0], CascadeModel.named("perfect", 3), 80, length=12, n_users=3, rng=seed
+                data, scores, METHODS[0], CascadeUser.named("perfect", 3), 80, length=12, n_users=3, rng=seed
             )
         )
         for seed in (5, 5, 6)
@@ -294,7 +294,7 @@ def test_simulated_logs_are_seeded_and_follow_the_click_model(data):
 def test_simulated_times_are_three_seconds_per_place_and_twenty_per_grade_of_dwell(data):
     """Time to a click over the places since the last, and dwell over 1 + grade, are exponential with these means."""
     walks, dwells = [], []
-    user = CascadeModel.named("informational", 3)
+    user = CascadeUser.named("informational", 3)
     for impression in simulate_log(data, ideal_and_worse(data, 1.0, 1.0), METHODS[0], user, 600, rng=1):
         q = int(np.flatnonzero(data.query_ids == impression.query)[0])
         now, before = 0.0, 0
@@ -311,7 +311,7 @@ def test_simulated_times_are_three_seconds_per_place_and_twenty_per_grade_of_dwe
 
 def test_simulated_logs_show_the_ids_of_the_data(data):
     named = replace(data, docid=np.array([f"d{row}" for row in range(data.n_rows)]))
-    user, scores = CascadeModel.named("perfect", 3), ideal_and_worse(data, 1.0, 1.0)
+    user, scores = CascadeUser.named("perfect", 3), ideal_and_worse(data, 1.0, 1.0)
     logs = [simulate_log(each, scores, METHODS[0], user, 30, rng=2) for each in (data, named)]
     for number, name in zip(*logs, strict=True):
         q = int(np.flatnonzero(data.query_ids == number.query)[0])
@@ -320,7 +320,7 @@ def test_simulated_logs_show_the_ids_of_the_data(data):
 
 
 def test_simulated_logs_refuse_what_does_not_fit(data):
-    user = CascadeModel.named("perfect", 3)
+    user = CascadeUser.named("perfect", 3)
     for scores, n, message in [
         (np.ones((3, 2)), 1, r"scores: expected a row for each of 240 documents"),
         (np.ones((240, 1)), 1, "two or more rankers"),

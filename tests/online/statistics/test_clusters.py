@@ -33,7 +33,7 @@ from structsvm.online.statistics.analysis import measure
 from structsvm.online.statistics.credited import credit_log, read_credits
 from structsvm.online.statistics.page import summary
 from structsvm.online.statistics.significance import cluster_means, drawn_signs
-from structsvm.online.users import PositionBasedModel
+from structsvm.online.users import PositionBasedUser
 
 SIZES = {
     "one of 500": np.array([5] * 100 + [500]),
@@ -253,7 +253,7 @@ def test_analysis_draws_signs_and_has_no_wilcoxon_test_for_fractions(method):
 def test_live_duels_of_equal_rankers_are_fair():
     """A user who clicks whatever is on a place: the sign of the outcome would give P = .48 or less."""
     ranked = RankedQueries.from_rankings([[0, 1, 2, 3], [1, 2, 3, 0]], [0] * 4, [0, 4])
-    user, n = PositionBasedModel([0.5], [0.8, 0.5, 0.3, 0.2]), 60_000
+    user, n = PositionBasedUser([0.5], [0.8, 0.5, 0.3, 0.2]), 60_000
     outcomes = []
     for shown, p in Probabilistic().distribution([list(range(4)), [1, 2, 3, 0]], 4):
         for clicks in np.ndindex(2, 2, 2, 2):

@@ -10,16 +10,15 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import typer
 
-from structsvm.cli import interleave
+from structsvm.cli import main
 from structsvm.common import files
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_log, crediting, psi, read_credits, simulate_log
-from structsvm.online.users import CascadeModel
+from structsvm.online.users import CascadeUser
 from structsvm.readers import make_ranking
 
 METHODS = [
@@ -45,7 +44,7 @@ def literal(log):
 
 def simulated(method, n, n_rankers=2, *, length=4, **options):
     data = make_ranking(12, 9, 4, grades=3, random_state=2)
-    user = CascadeModel.named("informational", 3)
+    user = CascadeUser.named("informational", 3)
     return list(simulate_log(data, data.X[:, :n_rankers], method, user, n, length=length, rng=3, **options))
 
 
@@ -281,8 +280,7 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
 
     write_log(tmp_path / "log.jsonl", simulated(METHODS[0], 5))
     monkeypatch.setattr("structsvm.online.statistics.credited._Reader.credit", interrupt)
-    with pytest.raises(typer.Exit):
-        interleave.analyse(log=tmp_path / "log.jsonl")
+    assert main(["interleave", "analyse", str(tmp_path / "log.jsonl")]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
 
 

@@ -7,13 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structsvm.online.users import CASCADE_TABLES, CascadeModel, DependentClickModel, PositionBasedModel
+from structsvm.online.users import CASCADE_TABLES, CascadeUser, DependentClickUser, PositionBasedUser
 
 MODELS = {
-    **{f"{name}-{n}": CascadeModel.named(name, n) for name, n in CASCADE_TABLES},
-    "informational-any": CascadeModel.named("informational", 3, stop="any"),
-    "position": PositionBasedModel([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3, 0.1]),
-    "dependent": DependentClickModel([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2, 0.1]),
+    **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},
+    "informational-any": CascadeUser.named("informational", 3, stop="any"),
+    "position": PositionBasedUser([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3, 0.1]),
+    "dependent": DependentClickUser([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2, 0.1]),
 }
 
 
@@ -33,12 +33,12 @@ def _literal(model, grades: list[int]) -> dict[tuple[int, ...], float]:
             paths[clicks] = paths.get(clicks, 0.0) + p
             return
         g = grades[k]
-        if isinstance(model, PositionBasedModel):
+        if isinstance(model, PositionBasedUser):
             look = model.examination[k] * model.attraction[g]
             go(k + 1, (*clicks, 1), p * look)
             go(k + 1, (*clicks, 0), p * (1 - look))
             return
-        if isinstance(model, CascadeModel):
+        if isinstance(model, CascadeUser):
             click, stop = model.click_probability[g], model.stop_probability[g]
             skip_stop = stop if model.stop == "any" else 0.0
         else:
@@ -89,23 +89,23 @@ def test_sampled_frequencies_match_the_exact_probabilities(name):
 
 
 def test_published_tables():
-    user = CascadeModel.named("perfect", 5)
+    user = CascadeUser.named("perfect", 5)
     assert user.click_probability == (0, 0.2, 0.4, 0.8, 1)
     assert user.stop_probability == (0,) * 5
     # the first document always ends the session of a user who surely clicks and surely leaves
-    np.testing.assert_array_equal(CascadeModel([0, 1], [0, 1]).probability([1, 1, 1]), [1, 0, 0])
+    np.testing.assert_array_equal(CascadeUser([0, 1], [0, 1]).probability([1, 1, 1]), [1, 0, 0])
 
 
 def test_stop_any_only_shortens_sessions():
     grades = [0, 1, 2, 1, 0]
-    after_click = CascadeModel.named("navigational", 3).probability(grades)
-    after_any = CascadeModel.named("navigational", 3, stop="any").probability(grades)
+    after_click = CascadeUser.named("navigational", 3).probability(grades)
+    after_any = CascadeUser.named("navigational", 3, stop="any").probability(grades)
     assert after_any[0] == after_click[0]
     assert (after_any[1:] < after_click[1:]).all()
 
 
 def test_same_seed_same_clicks_and_empty_list():
-    user = CascadeModel.named("informational", 2)
+    user = CascadeUser.named("informational", 2)
     np.testing.assert_array_equal(user.click([0, 1] * 5, 3), user.click([0, 1] * 5, 3))
     assert user.click([], 0).shape == (0,)
     assert user.probability([]).shape == (0,)
@@ -116,18 +116,18 @@ def test_same_seed_same_clicks_and_empty_list():
     ("call", "message"),
     [
         (
-            lambda: CascadeModel([0.1, 1.2], [0, 0]),
+            lambda: CascadeUser([0.1, 1.2], [0, 0]),
             r"click_probability\[1\]: expected a probability.*got 1.2",
         ),
-        (lambda: CascadeModel([0.1, float("nan")], [0, 0]), r"click_probability\[1\]"),
+        (lambda: CascadeUser([0.1, float("nan")], [0, 0]), r"click_probability\[1\]"),
         (
-            lambda: CascadeModel([0.1, 0.2], [0]),
+            lambda: CascadeUser([0.1, 0.2], [0]),
             "stop_probability: expected one entry for each of the 2 grades",
         ),
-        (lambda: CascadeModel([0.1], [0], "never"), "stop='never': expected 'click' or 'any'"),
-        (lambda: CascadeModel([], []), "click_probability: expected a row"),
-        (lambda: CascadeModel.named("perfekt", 2), "no cascade model 'perfekt'.*perfect, navigational"),
-        (lambda: CascadeModel.named("perfect", 4), "2, 3 or 5 grades"),
+        (lambda: CascadeUser([0.1], [0], "never"), "stop='never': expected 'click' or 'any'"),
+        (lambda: CascadeUser([], []), "click_probability: expected a row"),
+        (lambda: CascadeUser.named("perfekt", 2), "no cascade model 'perfekt'.*perfect, navigational"),
+        (lambda: CascadeUser.named("perfect", 4), "2, 3 or 5 grades"),
         (lambda: MODELS["perfect-2"].click([0, 2]), r"grades\[1\]: expected an integer from 0 to 1.*got 2"),
         (lambda: MODELS["perfect-2"].probability([0.5]), r"grades\[0\]: .* got 0.5"),
         (lambda: MODELS["perfect-2"].probability([-1]), r"grades\[0\]: .* got -1"),

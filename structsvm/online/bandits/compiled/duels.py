@@ -40,7 +40,6 @@ def duel(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
 
 def merge_set(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
     """Merge the rankings of more than two arms; ``won[a, b]`` is -1, 0 or 1 for the arms at these places.
-
     A matrix has no outcomes of sets: nothing is done.
     """
     return (_merge if is_live(outcomes) else _nothing)(outcomes, arms, rng, won)

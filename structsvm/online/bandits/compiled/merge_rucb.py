@@ -20,7 +20,6 @@ def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
     """Play one run of ``policy``, an unused MergeRUCB read for its parameters; fill regret, winners and duels.
-
     The kernel returns at the end of each stage: merging is rare and done by the policy's own function.
     """
     k = world.n_arms

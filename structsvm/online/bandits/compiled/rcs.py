@@ -85,7 +85,6 @@ def _all(beats: Any, arm: Any) -> Any:
 @kernel
 def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
     """Return the arm that beats everyone, or -1, when ``u`` says that ``lead`` does not.
-
     ``u`` is uniform and at least the probability that ``lead`` beats everyone.
     """
     k = len(beats)

@@ -44,9 +44,9 @@ class PairCounts(NamedTuple):
     Examples
     --------
     >>> from structsvm.online.interleaving import RankedQueries, compare_pairs
-    >>> from structsvm.online.users import CascadeModel
+    >>> from structsvm.online.users import CascadeUser
     >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [2, 1, 0]], grades=[1, 0, 0], offsets=[0, 3])
-    >>> counts = compare_pairs(ranked, [(0, 1)], CascadeModel.named("perfect", 2), 1000, length=2)
+    >>> counts = compare_pairs(ranked, [(0, 1)], CascadeUser.named("perfect", 2), 1000, length=2)
     >>> counts.wins, counts.losses, counts.preference.round(2)
     (array([609]), array([0]), array([0.8]))
     """
@@ -109,9 +109,9 @@ def compare_pairs(
 
     Examples
     --------
-    >>> from structsvm.online.users import CascadeModel
+    >>> from structsvm.online.users import CascadeUser
     >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
-    >>> user = CascadeModel.named("perfect", 2)
+    >>> user = CascadeUser.named("perfect", 2)
     >>> compare_pairs(ranked, [(0, 1)], user, 1000, length=1, method="team_draft").wins
     array([482])
     """
@@ -177,9 +177,9 @@ def preference_matrix(
 
     Examples
     --------
-    >>> from structsvm.online.users import CascadeModel
+    >>> from structsvm.online.users import CascadeUser
     >>> ranked = RankedQueries.from_rankings([[0, 1], [0, 1]], grades=[1, 0], offsets=[0, 2])
-    >>> preference_matrix(ranked, CascadeModel.named("perfect", 2), 100)
+    >>> preference_matrix(ranked, CascadeUser.named("perfect", 2), 100)
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
@@ -233,9 +233,9 @@ def multileave_outcomes(
 
     Examples
     --------
-    >>> from structsvm.online.users import CascadeModel
+    >>> from structsvm.online.users import CascadeUser
     >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [1, 0, 2], [2, 1, 0]], [1, 0, 0], [0, 3])
-    >>> multileave_outcomes(ranked, [0, 1, 2], CascadeModel.named("perfect", 2), 10)
+    >>> multileave_outcomes(ranked, [0, 1, 2], CascadeUser.named("perfect", 2), 10)
     array([[  0.,  10.,  10.],
            [-10.,   0.,   1.],
            [-10.,  -1.,   0.]])

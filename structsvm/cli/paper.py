@@ -1,0 +1,81 @@
+"""Tables for papers: LaTeX and Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from structsvm.report import Column
+
+__all__ = ["latex", "markdown", "means_table"]
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "−": "$-$",
+    "–": "--",
+}
+
+
+def means_table(
+    results: Any, tests: Sequence[Any], level: float
+) -> tuple[list[Column], list[list[str]], str]:
+    """Return columns, rows and a note: means, the best in bold, with letters of the baselines that differ.
+
+    ``\\0b`` begins what is bold, ``\\0r`` what is raised, and ``\\0`` ends both.
+    """
+    from structsvm.report import Column
+
+    letters = {name: chr(ord("a") + k) for k, name in enumerate(results.baselines)}
+    measures = results.measures.report
+    columns = [Column("method"), *(Column(name, numeric=True) for name in measures)]
+    rows = []
+    means = {row.method: row.means for row in results.rows()}
+    best = {name: max(own[name] for own in means.values()) for name in measures}
+    for method, own in means.items():
+        letter = f" ({letters[method]})" if method in letters else ""
+        cells = [f"{method}{letter}"]
+        for name in measures:
+            raised = "".join(
+                letters[t.baseline]
+                for t in tests
+                if (t.method, t.measure) == (method, name) and t.holm <= level
+            )
+            text = f"{own[name]:.4f}"
+            text = f"\0b{text}\0" if own[name] == best[name] else text
+            cells.append(f"{text}\0r{raised}\0" if raised else text)
+        rows.append(cells)
+    note = (
+        f"Bold: the best mean. Letters: different from that method at {level:g} (two-tailed Wilcoxon test, Holm's "
+        f"correction for {len(tests)} tests)."
+    )
+    return columns, rows, note
+
+
+def markdown(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+
+    def cell(text: str) -> str:
+        text = re.sub(r"([\\|*_<>`])", r"\\\1", text)
+        return re.sub("\0b(.*?)\0", r"**\1**", re.sub("\0r(.*?)\0", r"<sup>\1</sup>", text))
+
+    lines = [[cell(column.name) for column in columns], ["---:" if c.numeric else "---" for c in columns]]
+    lines += [[cell(text) for text in row] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def latex(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    """Return a tabular of LaTeX, with the rules of booktabs."""
+
+    def cell(text: str) -> str:
+        text = re.sub(r"[\\~^−–&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
+        text = re.sub("\0r(.*?)\0", r"$^{\\mathrm{\1}}$", text)
+        return re.sub("\0b(.*?)\0", r"\\textbf{\1}", text)
+
+    lines = [r"\begin{tabular}{" + "".join("r" if c.numeric else "l" for c in columns) + "}", r"\toprule"]
+    lines += [" & ".join(cell(c.name) for c in columns) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(cell, row)) + r" \\" for row in rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
