@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,7 +51,7 @@ def export(
     ranker = structsvm.load(model)
     content = export_model(ranker, to, feature_names=names, name=model.stem if name is None else name)
     if (medians := kept_medians(ranker)) is not None:
-        known = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
+        known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
         said = ", ".join(f"{k}={v:g}" for k, v in zip(known, medians.tolist(), strict=True))
         note(f"training had medians in place of missing features, which no format holds; send them: {said}")
     if output is None:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from structsvm.clicks.quality import model_quality as model_quality
     from structsvm.clicks.reading import read_clicks as read_clicks
     from structsvm.clicks.session_text import read_sessions as read_sessions
-    from structsvm.clicks.sessions import ClickSessions as ClickSessions
     from structsvm.clicks.svm import ClickSVM as ClickSVM
     from structsvm.clicks.svm import ClickSVMCV as ClickSVMCV
     from structsvm.clicks.tables import read_table as read_table
@@ -65,7 +64,6 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.clicks.quality": "ModelQuality held_out_quality model_quality",
         "structsvm.clicks.reading": "read_clicks",
         "structsvm.clicks.session_text": "read_sessions",
-        "structsvm.clicks.sessions": "ClickSessions",
         "structsvm.clicks.svm": "ClickSVM ClickSVMCV",
         "structsvm.clicks.tables": "read_table",
         "structsvm.clicks.team_draft_tables": "read_team_draft_table",

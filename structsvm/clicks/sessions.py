@@ -17,39 +17,15 @@ __all__ = ["ClickSessions", "distinct_sessions", "joined_sessions"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickSessions:
-    """Shown lists with their clicks; lists that agree in all of the following are one entry with a count.
+    """Shown lists with their clicks; lists that agree in all of the following are one entry with a count."""
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_distinct + 1,)
-        Entries ``offsets[i]:offsets[i + 1]`` are list ``i``, in the order of positions.
-    row : ndarray of int64, shape (offsets[-1],)
-        Row (query-document) of :class:`~structsvm.clicks.cells.ClickCells` at each place.
-    clicked : ndarray of bool, shape (offsets[-1],)
-    count : ndarray of int64, shape (n_distinct,)
-        How many sessions showed this list and made these clicks.
-    places : ndarray of int64, shape (offsets[-1],), or None
-        Position of each entry; None for lists from position 1 on without a gap.
-    cluster : ndarray of int64, shape (n_distinct,), or None
-        Number of the user of each list, -1 where it is not known; None for a log without users.
-    probability : ndarray of float64, shape (offsets[-1],), or None
-        Logged probability with which the ranker showed this document at this position.
-
-    Examples
-    --------
-    >>> from structsvm.clicks import ClickCells
-    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 5, 6], [1, 2, 1, 2], [1, 0, 1, 0], session=[1, 1, 2, 2])
-    >>> cells.sessions.count, cells.sessions.clicked  # two sessions that agree
-    (array([2]), array([ True, False]))
-    """
-
-    offsets: Int
-    row: Int
-    clicked: NDArray[np.bool_]
-    count: Int
-    places: Int | None = None
-    cluster: Int | None = None
-    probability: Float | None = None
+    offsets: Int  # entries offsets[i]:offsets[i + 1] are list i, in the order of positions
+    row: Int  # of ClickCells, at each entry
+    clicked: NDArray[np.bool_]  # at each entry
+    count: Int  # sessions that showed this list and made these clicks
+    places: Int | None = None  # position of each entry; None: from 1 on without a gap
+    cluster: Int | None = None  # user of each list, -1 where it is not known; None: no users
+    probability: Float | None = None  # logged, of this document at this position
 
     @property
     def n_sessions(self) -> int:

@@ -80,7 +80,7 @@ def read_table(
         )
     begin, end = (None if limit is None else _seconds([limit])[0] for limit in (since, until))
     found = column_names(table)
-    asked = dict(zip(_USUAL, (query, document, position, clicked), strict=True))
+    asked = dict(zip(USUAL, (query, document, position, clicked), strict=True))
     usual = {role: name if name is not None else guess(role, found, table) for role, name in asked.items()}
     more = {"session": session, "cluster": cluster, "probability": probability}
     given = {name: column for name, column in more.items() if column is not None}
@@ -141,7 +141,7 @@ def read_table(
     )
 
 
-_USUAL = {
+USUAL = {
     "query": "q qid query_id user_query search_query search_term query_text keywords",
     "document": "doc docid doc_id document_id item item_id product product_id object_id",
     "position": "rank pos place ordinal",
@@ -161,7 +161,7 @@ def column_names(table: Any) -> list[str]:
         return list(map(str, columns))
     path = Path(table)
     if is_stream(path):  # which can be read once
-        return list(_USUAL)
+        return list(USUAL)
     if path.suffix == ".parquet":
         with _parquet(path) as file:
             return list(file.schema_arrow.names)
@@ -172,7 +172,7 @@ def guess(role: str, names: list[str], table: Any, usual: str | None = None) -> 
     """Return the column that holds ``role`` by its name; raise where none or several could."""
     if role in names:
         return role
-    words = (_USUAL[role] if usual is None else usual).split()
+    words = (USUAL[role] if usual is None else usual).split()
     found = [name for name in names if name.strip().lower() in (role, *words)]
     if len(found) == 1:
         return found[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import _count, _is_known, said
-from structsvm.clicks.tables import _parts, column_names, guess
+from structsvm.clicks.tables import USUAL, _parts, column_names, guess
 from structsvm.clicks.team_draft_ubi import TeamDraftLog
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
@@ -18,9 +18,9 @@ __all__ = ["read_team_draft_table"]
 
 _USUAL = {
     "impression": "impression_id list list_id search_id request_id",
-    "document": "doc docid doc_id document_id item item_id product product_id object_id",
+    "document": USUAL["document"],
     "rank": "position pos place ordinal",
-    "clicked": "click clicks is_click is_clicked has_click",
+    "clicked": USUAL["clicked"],
     "team": "ranker source system config configuration search_config variant",
     "query": "q query_text user_query search_term keywords",
     "user": "user_id userid client client_id customer customer_id",

@@ -301,7 +301,8 @@ class Proxy:
                 else:
                     self._tell(engines[ranker], reason, said)
                     why = why or reason
-                    if reason != "unfilled":
+                    # a request that production refuses as well says nothing of the challenger
+                    if reason != "unfilled" and not (reason == "status" and main.why == "production_status"):
                         self._breaker(key, ranker).failed()
             return main, others, why
         finally:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from structsvm.common.portable.sums import combine, dot, products
-from structsvm.protocols import Cut, Float, QPSolver
+from structsvm.protocols import Cut, Float, Int, QPSolver
 from structsvm.qp.cone import solve_cone
 from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
 from structsvm.trainers.passes import RowCut
 
-__all__ = ["CutPool"]
+__all__ = ["CutPool", "GrowingPlanes"]
 
 _IDLE = 25
 """Solves after which a cut without mass is dropped: cuts dropped sooner come back, dropped later they slow the QP."""
 
 
-class CutPool:
-    """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C."""
+class GrowingPlanes:
+    """Planes with their Gram matrix, in arrays that grow by doubling; ``further`` ones have a number per plane."""
 
-    def __init__(self, n_features: int) -> None:
-        self._joint = np.empty((16, n_features))
-        self._loss = np.empty(16)
-        self._gram = np.empty((16, 16))
-        self._alpha = np.zeros(16)
-        self._idle = np.zeros(16, dtype=np.int64)
-        self._rows: list[Float | None] = []
+    def __init__(self, n_features: int, **further: type) -> None:
+        self._joint, self._loss, self._gram = np.zeros((16, n_features)), np.zeros(16), np.zeros((16, 16))
+        self._arrays = ("_joint", "_loss", *further)
+        for name, kind in further.items():
+            setattr(self, name, np.zeros(16, dtype=kind))
         self._n = 0
 
     def __len__(self) -> int:
@@ -34,28 +32,51 @@ class CutPool:
 
     @property
     def loss(self) -> Float:
-        """Loss of each cut, shape (n_cuts,)."""
+        """Loss of each plane, shape (n,)."""
         return self._loss[: self._n]
 
     @property
     def joint(self) -> Float:
-        """Joint feature difference of each cut, shape (n_cuts, n_features)."""
+        """Joint feature difference of each plane, shape (n, n_features)."""
         return self._joint[: self._n]
+
+    @property
+    def gram(self) -> Float:
+        """Products of all planes, shape (n, n)."""
+        return self._gram[: self._n, : self._n]
+
+    def append(self, loss: float, joint: Float) -> int:
+        """Append a plane, with zeros in the further arrays, and return its number."""
+        n = self._n
+        if n == self._loss.shape[0]:
+            for name in self._arrays:
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
+            gram = np.zeros((2 * n, 2 * n))
+            gram[:n, :n] = self._gram
+            self._gram = gram
+        for name in self._arrays:
+            getattr(self, name)[n] = 0
+        self._joint[n], self._loss[n] = joint, loss
+        self._n = n + 1
+        self._gram[n, : n + 1] = self._gram[: n + 1, n] = products(self.joint, joint)
+        return n
+
+
+class CutPool(GrowingPlanes):
+    """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C."""
+
+    _alpha: Float
+    _idle: Int
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features, _alpha=float, _idle=int)
+        self._rows: list[Float | None] = []
 
     def add(self, cut: Cut) -> None:
         """Append a cut; one row of the Gram matrix is computed."""
-        n = self._n
-        if n == self._loss.shape[0]:
-            self._grow()
-        self._joint[n] = cut.joint
-        self._loss[n] = cut.loss
-        self._alpha[n] = 0.0
-        self._idle[n] = 0
+        self.append(cut.loss, cut.joint)
         self._rows.append(cut.rows if isinstance(cut, RowCut) else None)
-        row = products(self._joint[: n + 1], cut.joint)
-        self._gram[n, : n + 1] = row
-        self._gram[: n + 1, n] = row
-        self._n = n + 1
 
     @property
     def rows(self) -> Float | None:
@@ -96,7 +117,7 @@ class CutPool:
             self._drop(result.alpha > 0)
             return w, value
         group, cap = np.zeros(n, dtype=np.int64), np.array([C])
-        alpha = feasible(qp(self._gram[:n, :n], self.loss, group, cap, start, tol=tol).alpha, group, cap)
+        alpha = feasible(qp(self.gram, self.loss, group, cap, start, tol=tol).alpha, group, cap)
         self._alpha[:n] = alpha
         w = combine(alpha, self.joint)
         # the value of the very w returned, not the solver's: the bound must hold for what the caller holds
@@ -117,14 +138,3 @@ class CutPool:
             a[:k] = a[keep]
         self._rows = [self._rows[i] for i in keep]
         self._n = k
-
-    def _grow(self) -> None:
-        size = 2 * self._loss.shape[0]
-        for name in ("_joint", "_loss", "_alpha", "_idle"):
-            old = getattr(self, name)
-            new = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
-            new[: old.shape[0]] = old
-            setattr(self, name, new)
-        gram = np.empty((size, size))
-        gram[: self._n, : self._n] = self._gram[: self._n, : self._n]
-        self._gram = gram

@@ -19,6 +19,7 @@ from structsvm.qp import get_solver
 from structsvm.qp.cone import check_cone, project
 from structsvm.qp.dual import feasible
 from structsvm.trainers.certificate import Fit, Recorder
+from structsvm.trainers.cuts import GrowingPlanes
 
 __all__ = ["n_slack"]
 
@@ -58,7 +59,7 @@ def n_slack(
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
         epsilon = 0.25 * (primal - record.dual) / C
-        before = working.size
+        before = len(working)
         for query in range(problem.n_queries):
             if cap[query] == 0.0:
                 continue
@@ -88,52 +89,29 @@ def n_slack(
         record.upper(primal, w)
         record.passed()
         # no violation above epsilon, and epsilon cannot shrink further: the limit of rounding
-        if working.size == before and 0.25 * (primal - record.dual) / C >= epsilon:
+        if len(working) == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
     return record.finish(
-        "n_slack", n_iterations=working.size - k, n_cuts=working.size - k, exact=problem.exact
+        "n_slack", n_iterations=len(working) - k, n_cuts=len(working) - k, exact=problem.exact
     )
 
 
-class _WorkingSet:
-    """The constraints so far and their Gram matrix, in arrays that grow by doubling."""
+class _WorkingSet(GrowingPlanes):
+    """The constraints so far, each with its query."""
+
+    _query: Int
 
     def __init__(self, n_features: int) -> None:
-        self.size = 0
-        self._joint = np.zeros((64, n_features))
-        self._loss = np.zeros(64)
-        self._query = np.zeros(64, dtype=np.int64)
-        self._gram = np.zeros((64, 64))
-
-    @property
-    def joint(self) -> Float:
-        return self._joint[: self.size]
-
-    @property
-    def loss(self) -> Float:
-        return self._loss[: self.size]
+        super().__init__(n_features, _query=np.int64)
 
     @property
     def query(self) -> Int:
-        return self._query[: self.size]
-
-    @property
-    def gram(self) -> Float:
-        return self._gram[: self.size, : self.size]
+        return self._query[: len(self)]
 
     def add(self, loss: float, joint: Float, query: int) -> int:
         """Append a constraint, and return its number."""
-        k = self.size
-        if k == len(self._loss):
-            self._joint = np.concatenate([self._joint, np.zeros_like(self._joint)])
-            self._loss = np.concatenate([self._loss, np.zeros_like(self._loss)])
-            self._query = np.concatenate([self._query, np.zeros_like(self._query)])
-            gram = np.zeros((2 * k, 2 * k))
-            gram[:k, :k] = self._gram
-            self._gram = gram
-        self._loss[k], self._joint[k], self._query[k] = loss, joint, query
-        self.size = k + 1
-        self._gram[k, : k + 1] = self._gram[: k + 1, k] = products(self.joint, joint)
+        k = self.append(loss, joint)
+        self._query[k] = query
         return k
 
     def slack(self, rows: list[int], w: Float) -> float:

@@ -43,7 +43,7 @@ def fitted(*steps, data=X, **options):
         [make_column_transformer((StandardScaler(), ["age"]), remainder="passthrough"), MinMaxScaler()],
         [FunctionTransformer(lambda rows: 3 * rows + 1)],
     ],
-    ids=str,
+    ids=["zscore", "ranges", "projection", "columns", "function"],
 )
 @pytest.mark.parametrize("of", ["frame", "array"])
 def test_affine_steps_are_part_of_the_form(steps, of):

@@ -393,6 +393,15 @@ def test_the_breaker_opens_rests_and_tries_again():
     assert sum(name == "new" for name, *_ in engines.asked) == 8
 
 
+def test_requests_that_production_refuses_too_do_not_open_the_breaker():
+    """A client's mistake is none of the challenger's; its other failures count all the same."""
+    _, desk, engines = run({}, Engines(prod=400, new=400), times=9)
+    assert desk.uncompared == []
+    assert [name for name, *_ in engines.asked].count("new") == 9
+    _, _, engines = run({}, Engines(prod=400, new="refusing"), times=9)
+    assert [name for name, *_ in engines.asked].count("new") == 5
+
+
 def test_a_request_without_the_text_does_not_open_the_breaker():
     desk = Desk()
     desk.settings.engines["new"]["body"] = {"query": {"match": {"t": "{q}"}}}

@@ -131,7 +131,7 @@ def many_queries() -> Any:
     problem = RankingProblem(X, offsets, separator, weights=separator.query_weights, n_jobs=THREADS)
     problem.chunk = 8  # as of large rows: Newton's method starts on a part of the queries
     assert problem.part(8) is not None
-    (fit,) = newton_path(problem, [10.0])
+    fit = next(newton_path(problem, [10.0]))
     return [
         *(fitted(model, X, y, qid) for model in (structsvm.SVMRoc(C=1, n_jobs=THREADS), hard)),
         [fit.w, fit.primal, fit.dual, fit.n_passes],

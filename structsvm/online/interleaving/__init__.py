@@ -14,7 +14,6 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.online.interleaving.balanced import Balanced as Balanced
-    from structsvm.online.interleaving.compiled.comparisons import PairCounts as PairCounts
     from structsvm.online.interleaving.compiled.comparisons import compare_pairs as compare_pairs
     from structsvm.online.interleaving.compiled.comparisons import multileave_outcomes as multileave_outcomes
     from structsvm.online.interleaving.compiled.comparisons import preference_matrix as preference_matrix
@@ -33,7 +32,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "structsvm.online.interleaving.balanced": "Balanced",
         "structsvm.online.interleaving.compiled.comparisons": (
-            "PairCounts compare_pairs multileave_outcomes preference_matrix"
+            "compare_pairs multileave_outcomes preference_matrix"
         ),
         "structsvm.online.interleaving.compiled.ranked_queries": "RankedQueries",
         "structsvm.online.interleaving.distortions": "distortion",

@@ -116,32 +116,17 @@ class Checkpoint:
 
 @dataclass(slots=True)
 class RunState:
-    """State of a run between two of its steps.
-
-    Attributes
-    ----------
-    bandit : Bandit
-    rng, ties : numpy.random.Generator
-        Random numbers of the play, and of ties in the recorded answers.
-    regret : ndarray of float64, shape (n_times,)
-    winners : ndarray of int64, shape (n_times,)
-        Only the first ``k`` entries are recorded, as in ``regret``.
-    duels : ndarray of int64, shape (K, K)
-    total : float
-        Regret so far.
-    step, k : int
-        Numbers of comparisons made and of times recorded.
-    """
+    """State of a run between two of its steps."""
 
     bandit: Any
-    rng: np.random.Generator
-    ties: np.random.Generator
-    regret: Float
-    winners: Int
-    duels: Int
-    total: float = 0.0
-    step: int = 0
-    k: int = 0
+    rng: np.random.Generator  # of the play
+    ties: np.random.Generator  # of ties in the recorded answers
+    regret: Float  # (n_times,), recorded up to k
+    winners: Int  # likewise
+    duels: Int  # (K, K)
+    total: float = 0.0  # regret so far
+    step: int = 0  # comparisons made
+    k: int = 0  # times recorded
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as values that JSON can hold, the bandit as the text of its ``to_json``."""

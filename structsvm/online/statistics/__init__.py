@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights
     from structsvm.online.statistics.click_weights import learn_weights as learn_weights
     from structsvm.online.statistics.corrections import benjamini_hochberg as benjamini_hochberg
-    from structsvm.online.statistics.credited import CreditedLog as CreditedLog
     from structsvm.online.statistics.credited import credit_log as credit_log
     from structsvm.online.statistics.credited import read_credits as read_credits
     from structsvm.online.statistics.features import FEATURES as FEATURES
@@ -62,7 +61,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.online.statistics.analysis": "Analysis PairComparison analyse",
         "structsvm.online.statistics.click_weights": "LEARNERS ClickWeights learn_weights",
         "structsvm.online.statistics.corrections": "benjamini_hochberg",
-        "structsvm.online.statistics.credited": "CreditedLog credit_log read_credits",
+        "structsvm.online.statistics.credited": "credit_log read_credits",
         "structsvm.online.statistics.features": "FEATURES click_features psi",
         "structsvm.online.statistics.learning": "inverse_rank_test inverse_z_test max_mean_difference",
         "structsvm.online.statistics.running": "RunningStatistics",

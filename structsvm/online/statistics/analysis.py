@@ -427,32 +427,16 @@ def _contradictions(
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A log as arrays.
+    """A log as arrays."""
 
-    Attributes
-    ----------
-    values : tuple of ndarray of float64, shape (n_impressions,)
-        The statistic of each pair of rankers, in the order of ``itertools.combinations``.
-    signs : tuple of ndarray of float64, shape (n_impressions,)
-        1 won, -1 lost, 0 tied; drawn if the outcome is a fraction.
-    clusters : ndarray of int64, shape (n_impressions,), or None
-        Number of each impression's cluster, from 0.
-    met : tuple of ndarray of int64, or None
-        Of each pair, the impressions that its values are of; None: all.
-    bound : float or None
-        Upper bound of ``abs(values)`` known before the clicks; None if there is none.
-    symmetric : bool
-        Whether the values are symmetric about 0 if users are indifferent.
-    statistic, estimand : str
-    """
-
-    values: tuple[Float, ...]
-    signs: tuple[Float, ...]
-    clusters: NDArray[np.int64] | None
-    bound: float | None
-    symmetric: bool
+    values: tuple[Float, ...]  # the statistic of each pair of rankers, in the order of combinations
+    signs: tuple[Float, ...]  # 1 won, -1 lost, 0 tied; drawn if the outcome is a fraction
+    clusters: NDArray[np.int64] | None  # of each impression, from 0
+    bound: float | None  # of abs(values), known before the clicks
+    symmetric: bool  # about 0, if users are indifferent
     statistic: str
     estimand: str
+    # of each pair, the impressions that its values are of; None: all
     met: tuple[NDArray[np.int64], ...] | None
 
     def clusters_of(self, k: int) -> NDArray[np.int64] | None:

@@ -54,63 +54,33 @@ Int = NDArray[np.int64]
 
 
 class PairColumns(NamedTuple):
-    """What is known of two rankers, an entry per impression on which they met, in the order of the log.
+    """What is known of two rankers, an entry per impression on which they met, in the order of the log."""
 
-    Attributes
-    ----------
-    delta : ndarray of float64
-        The test statistic: weighted clicks, the outcome where it is a fraction, otherwise the difference in credit.
-    outcome : ndarray of float64
-        What the method says: 1 if the first beats the second, -1 if it loses; a fraction for the methods of ``DRAWN``.
-    """
-
-    delta: Float
-    outcome: Float
+    delta: Float  # weighted clicks, the outcome where it is a fraction, otherwise the difference in credit
+    outcome: Float  # 1 if the first beats the second, -1 if it loses; a fraction for the methods of DRAWN
 
 
 @dataclass(frozen=True, eq=False)
 class CreditedLog:
-    """A log whose clicks are credited; :func:`read_credits` makes it from a file, :func:`credit_log` from a ClickLog.
-
-    Attributes
-    ----------
-    method : str
-    rankers : tuple of str
-    pairs : tuple of PairColumns
-        Of every two rankers ``i < j``, in the order of ``itertools.combinations``.
-    n_impressions, n_clicked : int
-        Impressions that count, and those of them with a click.
-    n_missing_feedback, n_missing_record, n_repeated, n_identical : int
-        As of :class:`ClickLog`.
-    weighted : bool
-        Whether ``delta`` is of click weights.
-    bound : float or None
-        What ``abs(delta)`` cannot exceed, known before the clicks; None: no bound.
-    again : (str, int, int) or None
-        Without ``cluster``, where users (or, without users, sessions) have several impressions: "user" or "session",
-        the number of impressions of one seen before, and of how many first impressions of the log.
-    met : tuple of ndarray of int64, or None
-        For the log of a bandit, the numbers of the impressions that each of ``pairs`` is of; None: all.
-
-    Examples
-    --------
-    See :func:`structsvm.online.statistics.credit_log` and :func:`structsvm.online.statistics.read_credits`.
-    """
+    """A log whose clicks are credited, of :func:`read_credits` or :func:`credit_log`."""
 
     method: str
     rankers: tuple[str, ...]
+    # of every two rankers i < j, in the order of combinations
     pairs: tuple[PairColumns, ...] = field(repr=False)
-    n_impressions: int
-    n_clicked: int
+    n_impressions: int  # that count
+    n_clicked: int  # with a click
     n_missing_feedback: int = 0
     n_missing_record: int = 0
     n_repeated: int = 0
     n_identical: int = 0
-    weighted: bool = False
+    weighted: bool = False  # whether delta is of click weights
     cluster: str | None = None
     codes: Int | None = field(default=None, repr=False)
-    bound: float | None = 1.0
+    bound: float | None = 1.0  # of abs(delta), known before the clicks
+    # without clusters, if users (sessions) come again: which, how often, of how many impressions
     again: tuple[str, int, int] | None = None
+    # of a bandit's log, the impressions that each of pairs is of; None: all
     met: tuple[Int, ...] | None = field(default=None, repr=False)
 
     def pair(self, i: int, j: int) -> PairColumns:

@@ -77,20 +77,11 @@ class Rows(NamedTuple):
 
 
 class Credits(NamedTuple):
-    """Of some impressions, an entry of each array per impression.
+    """Of some impressions, an entry of each array per impression."""
 
-    Attributes
-    ----------
-    credit : ndarray, shape (n, n_rankers)
-    outcome : ndarray, shape (n, n_pairs)
-    spread : ndarray, shape (n,)
-        Most by which the credits of two rankers differ for one click (optimised), or largest credit of a ranker (all
-        others).
-    """
-
-    credit: Float
-    outcome: Float
-    spread: Float
+    credit: Float  # (n, n_rankers)
+    outcome: Float  # (n, n_pairs)
+    spread: Float  # most by which credits differ for a click (optimised); else the largest credit of a ranker
 
 
 def credit_rows(

@@ -34,28 +34,14 @@ FEATURES = (
 
 
 class ClickedDocument(NamedTuple):
-    """A document of an impression that was clicked at least once.
+    """A document of an impression that was clicked at least once."""
 
-    Attributes
-    ----------
-    rank : int
-        Place in the list, from 1.
-    team : int or None
-        The ranker that contributed the document; None if nobody did.
-    first, last : bool
-        Whether the first and the last click of the impression were on it.
-    regression : bool
-        Whether the click after one of its clicks was on a higher place.
-    download : bool
-        Whether one of its clicks led to a download.
-    """
-
-    rank: int
-    team: int | None
-    first: bool
-    last: bool
-    regression: bool
-    download: bool
+    rank: int  # from 1
+    team: int | None  # None: nobody's
+    first: bool  # whether the first click was on it
+    last: bool  # whether the last click was on it
+    regression: bool  # whether the click after one of its clicks was on a higher place
+    download: bool  # whether one of its clicks led to one
 
 
 def clicked_documents(impression: Impression) -> list[ClickedDocument]:
