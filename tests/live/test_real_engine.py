@@ -414,7 +414,7 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
     ]
     places = {
         "/etc/structsvm": f"{tmp_path}/etc", "/var/lib/structsvm": f"{tmp_path}/var", "9200/products/_search": "ENGINE",
-        "http://127.0.0.1:ENGINE": engine, '"popularity"': '"pop"', "share = 0.2": "share = 1.0\nwindow_s = 0.5",
+        "http://127.0.0.1:ENGINE": engine, '"popularity"': '"pop"', "share = 0.2": "share = 1.0\nwindow_s = 15",
     }  # fmt: skip
     (tmp_path / "etc").mkdir()
     keys, started, found = {}, [], {}
