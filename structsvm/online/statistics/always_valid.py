@@ -186,8 +186,8 @@ def _crossing(growth: Float, alpha: float) -> float:
         return float("inf")
     from scipy.optimize import brentq
 
-    # upper end: where the best share alone crosses
-    upper = (-log(alpha) - _LOG_WEIGHT) / growth.max()
+    # upper end: just beyond where the best share alone crosses, as rounding may leave it below
+    upper = (1 + 1e-9) * (-log(alpha) - _LOG_WEIGHT) / growth.max()
     excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + log(alpha)  # noqa: E731
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
