@@ -99,8 +99,9 @@ class Client:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.let_windows_pass()
-            self.service._flush()  # as once a second
+            self.service._flush()
             self.service.closer.run()
+            self.run(self.service.registry.refresh())  # what the service does once a second
             if not self.report(key)["pending"]:
                 return self.report(key)
             self.run(asyncio.sleep(0.05))
