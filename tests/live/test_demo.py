@@ -171,15 +171,14 @@ def test_the_whole_story(tmp_path):
             (training,) = session.trainings
             assert training.n_impressions == found["n_impressions"]
             assert "clicks-1" in (await client.get("/demo/train")).text
-            await asyncio.gather(*(session.visit(rng) for _ in range(40)))
 
-            async def dueled():
-                return (await session.service.report("contenders"))["pending"] == 0
+            async def dueled():  # lists that are not on disk in time, on a busy machine, are no duels
+                await asyncio.gather(*(session.visit(rng) for _ in range(10)))
+                return (await session.service.report("contenders"))["bandit"]["n_duels"] > 20
 
             await until(dueled)
             contenders = await session.service.report("contenders")
             assert contenders["experiment"]["rankers"] == [EUCLIDEAN, LEARNED, "clicks-1"]
-            assert contenders["bandit"]["n_duels"] > 20
             assert "Still in play" in (await client.get("/demo/verdict")).text
             await client.post("/demo/train")
             assert (await session.service.report("contenders"))["experiment"]["revision"] == 2
