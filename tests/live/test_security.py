@@ -303,8 +303,8 @@ def test_the_rate_in_the_long_run():
         limit = RateLimit(2.0, clock=lambda now=now: float(next(now)))
         taken = [limit.allows("a") for _ in times]
         tokens, before = 20.0, times[0]
-        for time, was in zip(times, taken, strict=True):
-            tokens, before = min(20.0, tokens + 2.0 * (time - before)), time
+        for now, was in zip(times, taken, strict=True):
+            tokens, before = min(20.0, tokens + 2.0 * (now - before)), now
             assert was == (tokens >= 1)
             tokens -= was
     assert all(RateLimit(0.0, clock=lambda: 0.0).allows("a") for _ in range(1000))
