@@ -16,7 +16,7 @@ are tested over test queries (Wilcoxon, two-tailed, uncorrected).
 queries gain nothing; it is run on the made data only.
 
 The methods of each data set are kept in pieces: a command that was interrupted goes on from there, and Ctrl-C writes
-the page of what is finished.
+the page of what is finished. ``--only`` computes some data sets anew; the page keeps its rows of the others.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ from structsvm.readers import make_taught, read_letor
 from structsvm.studies.folds.peers import PEERS, Point, boosted_path, catboost_model
 from structsvm.trainers.certificate import ConvergenceWarning
 
+SETS = ("forest-300", "product-300", "MQ2008", "lightgbm_rank", "step-300", "forest-1500", "product-1500")
 MEASURES = ("map", "ndcg@10")
+TITLE = "Means over test queries, and differences to the tree rankers for MAP"
 CS = np.logspace(-2, 1, 7)
 N_TEST, N_VALIDATION = 1000, 150
 SMALL_ONLY = ("tree-ndcg", "tree-batch")
@@ -328,8 +330,21 @@ def piece(method: str, fold: Fold, run: Experiment, smaller: dict[str, Any] | No
     return found | {"cpu": round(time.process_time() - started, 1)}
 
 
+def kept_rows(run: Experiment) -> list[list[Any]]:
+    """Rows of the page that is there, of data sets that are not computed now."""
+    others = set(SETS) - set(run.options.only)
+    if not others:
+        return []
+    page = json.loads((run.options.out / "trees.json").read_text())
+    kept = [list(row.values()) for row in page[TITLE] if row["data"] in others]
+    run.kept_cpu += sum(float(row["CPU s"]) for row in page[TITLE] if row["data"] in others)
+    run.say(f"Computed anew: {', '.join(run.options.only)}.")
+    run.options.only = list(SETS)
+    return kept
+
+
 def table(run: Experiment, found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
-    rows = []
+    rows = kept_rows(run)
     for name, by_method in found.items():
         for method, parts in by_method.items():
             row = [name, method]
@@ -352,7 +367,7 @@ def table(run: Experiment, found: dict[str, dict[str, list[dict[str, Any]]]]) ->
         f"{head}{also}" for head in ("MAP", "NDCG@10") for also in ("", *(f", to {base}" for base in BASES))
     ]
     run.table(
-        "Means over test queries, and differences to the tree rankers for MAP",
+        TITLE,
         ["data", "method", *columns, "tests", "CPU s", "chosen for MAP"],
         rows,
     )
@@ -360,15 +375,17 @@ def table(run: Experiment, found: dict[str, dict[str, list[dict[str, Any]]]]) ->
 
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    run = Experiment("trees", __doc__)
+    run = Experiment("trees", __doc__, SETS)
     run.say(" ".join(__doc__.split("\n\n", 1)[1].rsplit("\n\n", 1)[0].split()))
     pieces = run.options.out / f"pieces-{run.seed}"
     pieces.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     complete = True
     for number, fold, method in in_order(run):
-        if (method == "tree-batch" and fold.again) or (
-            method == "tree-ndcg" and fold.name != "lightgbm_rank"
+        if (
+            fold.name not in run.options.only
+            or (method == "tree-batch" and fold.again)
+            or (method == "tree-ndcg" and fold.name != "lightgbm_rank")
         ):
             continue
         path = pieces / f"{number}.{fold.name}.{method}.json"

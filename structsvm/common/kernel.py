@@ -13,6 +13,7 @@ the other. Here each signature has a file of its own, named by what it is compil
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import pickle
 import sys
@@ -26,7 +27,7 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from numba import __version__ as numba_version
-from numba import config, njit
+from numba import config, njit, types
 from numba.core import caching, event
 from numba.core.serialize import dumps
 
@@ -40,6 +41,12 @@ SHARED = "structsvm.common.portable"
 CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
 """Folders whose kernels call those of other folders, which call no further."""
 
+_MAKERS = {
+    "arange", "argsort", "astype", "copy", "cumsum", "empty", "empty_like", "eye", "flatnonzero", "full", "max", "mean",
+    "min", "ones", "sort", "sum", "zeros", "zeros_like",
+}  # fmt: skip
+"""Functions and methods that make arrays, or for which Numba makes some."""
+
 
 @overload
 def kernel(function: Callable[..., Any]) -> Any: ...
@@ -50,11 +57,14 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     ``options`` are those of :func:`numba.njit`. The stamp uses names of Numba that are not part of its public
     interface: where they are missing the code is compiled in each process anew, which is slow but never wrong.
+
+    Only kernels that make arrays count the references to them (``_nrt``): each call of a kernel with two arrays, and
+    each slice, would cost some 25 ns, ten times a product of 20 numbers.
     """
     if function is None:
         return lambda function: kernel(function, **options)
     # what is not given here would be taken over from the kernel that first calls this one, and stay in the cache
-    options = {"fastmath": False, "error_model": "numpy", **options}
+    options = {"fastmath": False, "error_model": "numpy", "_nrt": _makes_arrays(function), **options}
     compiled = njit(nogil=True, **options)(function)
     # compiled files that are imported without their sources name a source that is gone, or that is not theirs
     source = getattr(sys.modules.get(function.__module__), "__file__", None)
@@ -63,6 +73,21 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
             compiled._cache = _FolderCache(function)
     _kernels.add(compiled)
     return compiled
+
+
+def _makes_arrays(function: Callable[..., Any]) -> bool:
+    """Return whether ``function`` makes an array, or calls a kernel that does and may return it.
+
+    What is missing in ``_MAKERS`` is refused by Numba when it is compiled, as no references are counted.
+    """
+    for step in dis.get_instructions(function):
+        if step.opname == "LOAD_GLOBAL":
+            found = function.__globals__.get(step.argval)
+            if getattr(found, "targetoptions", {}).get("_nrt"):
+                return True
+        elif step.argval in _MAKERS:
+            return True
+    return False
 
 
 def _folder(package: str) -> Path:
@@ -75,9 +100,9 @@ def _digest(path: str, modified: int, size: int) -> bytes:
 
 
 def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
-    """Return names and digests of all Python files in the folder of the kernel, and in those that it calls."""
+    """Return names and digests of this file, of all in the folder of the kernel, and in those that it calls."""
     folder = Path(locator._py_file).parent
-    files = sorted(folder.glob("*.py"))
+    files = [Path(__file__), *sorted(folder.glob("*.py"))]
     if folder != _folder(SHARED):
         files += sorted(_folder(SHARED).glob("*.py"))
     for caller, called in CALLS.items():
@@ -192,6 +217,10 @@ def _make_cache() -> Any:
         return None
 
 
+def _holds_array(kind: Any) -> bool:
+    return isinstance(kind, types.Array) or any(map(_holds_array, getattr(kind, "types", ())))
+
+
 class _Listener(event.Listener):
     """Tells :mod:`structsvm.common.compiling` of kernels, and of all that is compiled on behalf of one."""
 
@@ -204,6 +233,15 @@ class _Listener(event.Listener):
     def on_end(self, event: Any) -> None:
         if compiling.underway():
             compiling.ended()
+        compiled = event.data["dispatcher"]
+        if compiled in _kernels and not compiled.targetoptions["_nrt"]:
+            for signature in compiled.nopython_signatures:
+                if _holds_array(
+                    signature.return_type
+                ):  # the caller would drop a reference that was never counted
+                    raise TypeError(
+                        f"kernel {compiled.__name__}: returns an array without making one; return a copy"
+                    )
 
 
 def kept_in() -> Path | None:

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from structsvm.common.kernel import _Entries
+from structsvm.common.kernel import _Entries, kernel
 
 CALLEE = """
 from structsvm.common.kernel import kernel
@@ -177,3 +178,22 @@ def test_a_kernel_does_not_take_over_the_options_of_its_caller(tmp_path):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert ran.stdout.split()[:2] == ["nan", "False"]
+
+
+@kernel
+def _doubled(x):
+    x[0] *= 2.0
+    return x
+
+
+@kernel
+def _copy(x):
+    return _doubled(x.copy())
+
+
+def test_only_kernels_that_make_arrays_count_references():
+    assert not _doubled.targetoptions["_nrt"]
+    assert _copy.targetoptions["_nrt"]
+    # the caller would drop a reference that was never counted
+    with pytest.raises(TypeError, match="_doubled: returns an array without making one"):
+        _doubled(np.arange(3.0))

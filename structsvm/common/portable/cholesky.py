@@ -23,12 +23,16 @@ def solve(A: Float, b: Float) -> Float:
 
     Of a singular matrix, ``x`` is zero at each row that depends on those before it.
     """
-    return np.asarray(_solve(_factor(np.array(A)), np.array(b)))
+    L, x = np.array(A), np.array(b)
+    _factor(L)
+    _solve(L, x)
+    return x
 
 
 def inverse(A: Float) -> Float:
     """Return the inverse of the rows that do not depend on those before them, and zeros at those that do."""
-    L = _factor(np.array(A))
+    L = np.array(A)
+    _factor(L)
     out = np.eye(L.shape[0])[np.diagonal(L) > 0.0]
     for row in out:
         _solve(L, row)
@@ -39,6 +43,7 @@ def inverse(A: Float) -> Float:
 
 @kernel
 def _factor(A):
+    """Overwrite ``A`` by the factor, in its lower triangle."""
     n, flat = A.shape[0], A.reshape(-1)
     for i in range(n):
         for j in range(i):
@@ -46,7 +51,6 @@ def _factor(A):
             A[i, j] = (A[i, j] - dot_at(flat, i * n, flat, j * n, j)) / pivot if pivot > 0.0 else 0.0
         left = A[i, i] - dot_at(flat, i * n, flat, i * n, i)
         A[i, i] = math.sqrt(left) if left > _ROUNDING * A[i, i] else 0.0
-    return A
 
 
 @kernel
@@ -60,4 +64,3 @@ def _solve(L, b):
             b[i] /= L[i, i]
             for j in range(i):
                 b[j] -= L[i, j] * b[i]
-    return b
