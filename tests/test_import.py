@@ -96,6 +96,7 @@ assert all(make(name, 3, 100) for name in NAMES)
 """
 
 
+@pytest.mark.slow
 def test_a_zip_and_files_without_sources_import_and_compile(elsewhere):
     """``tests/test_architecture.py`` sees to the modules that are not imported here: none looks for its file."""
     environment = os.environ | {"PYTHONPATH": str(elsewhere)}

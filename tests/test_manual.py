@@ -82,6 +82,7 @@ def test_what_a_block_prints_stands_under_it(tmp_path, capsys):
     assert not (before / "made.txt").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_examples_of_the_gallery_draw(script):
     drawn = []

@@ -16,6 +16,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = [path for path in sorted(DOCS.glob("*.md")) if "structsvm.dask" in path.read_text()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_examples(page, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")

@@ -85,6 +85,7 @@ def test_table_and_page(matrix: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "data:image/png" in text
 
 
+@pytest.mark.slow
 def test_letor_data_by_proxy_and_live(letor: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--world", letor, "--algorithms", "rucb", "--samples", "300", "--json", "--gap", "ndcg"]
     for extra in ([], ["--live"], ["--interleaving", "team_draft", "--clicks", "perfect"]):

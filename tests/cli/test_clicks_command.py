@@ -52,6 +52,7 @@ def run(capsys, *arguments):
     return code, out.out, out.err
 
 
+@pytest.mark.slow
 def test_from_a_log_to_a_ranker(files, capsys):
     log = ("--session", "session")
     code, out, _ = run(capsys, "describe", files / "log.csv", *log, "--json", "--report", files / "d.html")

@@ -120,6 +120,7 @@ def test_a_damaged_entry_is_compiled_anew(tmp_path, kept):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", [True, False])
 @pytest.mark.parametrize("at_home", [True, False])
 def test_where_code_is_kept_is_said_once_and_only_if_it_is_not_beside_the_package(

@@ -406,6 +406,7 @@ def test_nginx_as_the_manual_configures_it(serve, nginx, tmp_path, capsys):
             assert http.get(path, headers={**public, **key}).status_code == 404
 
 
+@pytest.mark.slow
 def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
     """The steps of the page in their order, in a folder: from nothing to a click that is counted after a restore."""
     page = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
