@@ -204,7 +204,7 @@ class _Frame:
         host = length = origin = asked = None
         for name, value in scope["headers"]:
             if name == b"host":
-                host = value if host is None else b"?"  # two of them: nobody is meant
+                host = value if host is None else b","
             elif name == b"content-length":
                 length = value
             elif name == b"origin":
@@ -246,6 +246,8 @@ class _Frame:
         self.service.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - began)
 
     def _refused(self, host: bytes | None, length: bytes | None, largest: int) -> Refused | None:
+        if host == b",":
+            return Refused(400, "bad_host", "expected one Host header, got several")
         if not self._any_host:
             name = (host or b"").decode("latin-1").lower()
             if name.rpartition(":")[0] and not name.endswith("]"):
