@@ -150,8 +150,7 @@ def _own_routes(service: Service) -> list[Route]:
     async def export(request: Request) -> Any:
         form = request.query_params.get("format", "structsvm")
         if form == "ubi":
-            service.known(key(request))
-            lines = ubi.lines(service, key(request), tokens=is_allowed(request, "admin"))
+            lines = ubi.lines(service.rows(key(request), tokens=is_allowed(request, "admin")), key(request))
         else:
             lines = service.export(key(request), form)
         return StreamingResponse(lines, media_type="application/x-ndjson")

@@ -12,7 +12,7 @@ from structsvm.common.escaping import printable
 from structsvm.live.assign import Experiment
 from structsvm.live.clock import Clock
 from structsvm.live.closing import winner_of
-from structsvm.live.config import check_config, check_key, continued, is_text, same_meaning
+from structsvm.live.config import check_config, check_key, continued, same_meaning
 from structsvm.live.guardrails import Watches
 from structsvm.live.refused import Refused
 from structsvm.live.store.queries import Store
@@ -67,8 +67,6 @@ class Registry:
         experiment = self.known(key)
         if to not in ("running", "paused", "stopped", "killed"):
             raise Refused(422, "bad_state", f"expected running, paused, stopped or killed, got {to!r:.80}")
-        if type(reason) is not str or len(reason) > 1000 or not is_text(reason):
-            raise Refused(422, "bad_reason", "expected up to 1,000 characters of text")
         if experiment.row.state == "stopped" and to != "stopped":
             raise Refused(
                 409, "stopped", f"{key!r} was stopped, which is for good; PUT it again to begin anew"

@@ -145,7 +145,7 @@ def _given_up(client):
     other.execute("ROLLBACK")
     other.close()
     assert_recovers(client, "r3")
-    row = client.service.known("e").row
+    row = client.service.registry.known("e").row
     assert len(client.service.store.impressions(row.id, 0, None)) <= 2
 
 
@@ -212,7 +212,7 @@ def test_impressions_after_the_clock_was_set_back_are_closed_in_order(client):
     client.service.clock = Clock()  # another worker, whose clock is right
     client.show("r3")
     assert client.wait_closed()["n_impressions"] == 3
-    stored = client.service.store.impressions(client.service.known("e").row.id, 0, None)
+    stored = client.service.store.impressions(client.service.registry.known("e").row.id, 0, None)
     assert [one.shown_at for one in stored] != sorted(one.shown_at for one in stored)
     assert main(["live", "check", "--store", client.service.settings.store]) == 0
 

@@ -428,7 +428,7 @@ def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
     with open_client(settings) as client:
         client.create("a", share=0.5)
         client.create("b")
-        keys = {name: client.service.known(name).row.unit_key for name in "ab"}
+        keys = {name: client.service.registry.known(name).row.unit_key for name in "ab"}
         client.show("r", "a", unit="anna")
         (made,) = [Backups(settings.sqlite_path, folder, 0.0, 9).make()]
         assert (made.stat().st_mode & 0o077, folder.stat().st_mode & 0o077) == (0, 0)
@@ -436,7 +436,7 @@ def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
         at = made.stat().st_mtime_ns
         client.wait_closed("a")
         stored = client.service.store
-        row = client.service.known("a").row
+        row = client.service.registry.known("a").row
         assert stored.counted(row.id, [hashed_unit(row.unit_key, "anna")])  # shares are counted by it
         assert main(["live", "forget", "a", "anna", "--store", store_url]) == 0
         assert not stored.counted(row.id, [hashed_unit(row.unit_key, "anna")])
@@ -473,7 +473,7 @@ def test_a_killed_experiment_ends(client, monkeypatch):
     client.call("POST", "/v1/kill")
     assert main(["live", "clean", "--days", "0", "--store", client.service.settings.store]) == 0
     assert state()["b"] == ("stopped", True)
-    assert store.impressions(client.service.known("b").row.id, 0, None) == []
+    assert store.impressions(client.service.registry.known("b").row.id, 0, None) == []
 
 
 def test_nothing_personal_is_in_the_file(client):
