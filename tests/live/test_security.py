@@ -135,6 +135,7 @@ def test_headers_of_every_answer(client):
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert "script-src" not in headers["content-security-policy"]  # and so only own files
         assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in headers
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, select, text, update
 
+from structsvm.live.config import continued, same_meaning
 from structsvm.live.guardrails import ACKNOWLEDGED, Watches
 from structsvm.live.store import schema
 from structsvm.live.store.postgres import LOCK
@@ -104,26 +105,36 @@ class Store:
             return _experiments(connection, newest=newest)
 
     def put(
-        self, key: str, config: Mapping[str, Any], *, fresh: bool, state: str, now: int, who: str, what: str
-    ) -> ExperimentRow:
-        """Store the configuration of an experiment: in place, or as a new revision that starts in ``state``."""
+        self, key: str, config: Mapping[str, Any], *, now: int, who: str, what: str = "",
+        fresh: bool | None = None, state: str | None = None,
+    ) -> ExperimentRow:  # fmt: skip
+        """Store the configuration of an experiment: in place, or as a new revision where its meaning is another.
+
+        ``fresh`` says which; a new revision starts in ``state``, by default as a draft unless the one before goes on.
+        """
         with self.writing.begin() as connection:
             found = [row for row in _experiments(connection, newest=True) if row.key == key]
-            body = json.dumps(config)
-            if found and not fresh:
-                connection.execute(update(schema.experiments).where(_e.id == found[0].id).values(config=body))
+            old = found[0] if found else None
+            config = {name: value for name, value in config.items() if name != "epoch"}
+            if fresh is None:
+                fresh = old is None or old.state == "stopped" or not same_meaning(old.config, config)
+            if old is not None and not fresh:
+                own = update(schema.experiments).where(_e.id == old.id)
+                connection.execute(own.values(config=json.dumps(continued(old.config, config))))
             else:
-                revision = found[0].revision + 1 if found else 1
-                if found:
+                if old is not None:
                     connection.execute(
                         update(schema.experiments)
-                        .where(_e.id == found[0].id)
+                        .where(_e.id == old.id)
                         .values(state="stopped", unit_key=None)
                     )
+                going = old is not None and old.state in ("running", "paused")
                 made = connection.execute(
                     schema.experiments.insert().values(
-                        key=key, revision=revision, state=state, config=body, salt=secrets.token_bytes(16),
-                        unit_key=secrets.token_bytes(16), created_at=now, settled=0,
+                        key=key, revision=1 if old is None else old.revision + 1,
+                        state=state or (old.state if old is not None and going else "draft"),
+                        config=json.dumps(config), salt=secrets.token_bytes(16), unit_key=secrets.token_bytes(16),
+                        created_at=now, settled=0,
                     )
                 )  # fmt: skip
                 identity = made.inserted_primary_key
@@ -137,6 +148,7 @@ class Store:
                     connection.execute(
                         schema.bandits.insert().values(experiment=identity[0], version=0, state="")
                     )
+            what = what or ("created" if old is None else "new revision" if fresh else "changed")
             self._log(connection, now, who, key, what, "")
             return next(row for row in _experiments(connection, newest=True) if row.key == key)
 
