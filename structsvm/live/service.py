@@ -52,6 +52,9 @@ _BEHIND_S = 60.0
 _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
 
+_END_S = 10.0
+"""How long the end of the service waits for what reads or copies the store."""
+
 _BACKUP_LOOK_S = 5.0
 """How often a worker looks whether a backup is due."""
 
@@ -102,6 +105,7 @@ class Service:
         self.keys = Keys([])
         self.click_limit = RateLimit(settings.click_rate)
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
         self._counts: dict[tuple[int, str], int] = {}
         self._days: dict[str, int] = {}
@@ -125,12 +129,16 @@ class Service:
         await self._refresh()
         self.closer = Closer(self.store, self.clock, self.settings.grace_ms, self.settings.close_every_s)
         self.closer.start()
+        self._stopping = asyncio.Event()
         self._tasks = [asyncio.create_task(self._keep_up())]
         if self.settings.backup_folder is not None:
             self._tasks.append(asyncio.create_task(self._back_up(Path(self.settings.backup_folder))))
 
     async def stop(self) -> None:
         """Write what waits and close the store."""
+        self._stopping.set()
+        if self._tasks:  # threads of theirs use the store
+            await asyncio.wait(self._tasks, timeout=_END_S)
         for task in self._tasks:
             task.cancel()
         for close in self.closing:
@@ -560,8 +568,7 @@ class Service:
     async def _keep_up(self) -> None:
         """Follow what other workers and the closer change, and write what is counted."""
         failed = 0
-        while True:
-            await asyncio.sleep(_FOLLOW_S)
+        while not await self._stops_within(_FOLLOW_S):
             self.metrics.waiting.set(self.writer.n_waiting)
             self.metrics.failing.set(int(self.writer.failing is not None))
             self._revive()
@@ -594,8 +601,8 @@ class Service:
         assert path is not None
         backups = Backups(path, folder, 3600 * self.settings.backup_every_h, self.settings.backups_kept)
         owner = secrets.token_hex(8)
-        failing = False
-        while True:
+        failing = stopping = False
+        while not stopping:
             try:
                 if backups.is_due():
                     now = self.clock.now()
@@ -609,7 +616,13 @@ class Service:
                 if not failing:
                     log.error("structsvm live: cannot back up to %s: %s", folder, error)
                 failing = True
-            await asyncio.sleep(_BACKUP_LOOK_S)
+            stopping = await self._stops_within(_BACKUP_LOOK_S)
+
+    async def _stops_within(self, seconds: float) -> bool:
+        """Wait, and return whether the service stops."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        return self._stopping.is_set()
 
     async def _refresh(self) -> None:
         """Load what has changed."""

@@ -230,6 +230,27 @@ def test_a_backup_is_whole(client, tmp_path):
     found.close()
 
 
+def test_the_end_waits_for_what_still_reads(open_client, store_url, monkeypatch):
+    """A store that is closed under a thread leaves its connection open."""
+    order, reading = [], threading.Event()
+    with open_client(Settings(store_url, keyless=True, close_every_s=3600)) as client:
+        store = client.service.store
+        callers, close = store.callers, store.close
+
+        def slow():
+            reading.set()
+            time.sleep(0.3)
+            found = callers()
+            order.append("read")
+            return found
+
+        monkeypatch.setattr(store, "callers", slow)
+        monkeypatch.setattr(store, "close", lambda: (order.append("closed"), close()))
+        while not reading.is_set():
+            client.run(asyncio.sleep(0.01))
+    assert order[-2:] == ["read", "closed"]
+
+
 def test_a_port_in_use(tmp_path, capsys):
     """Nothing is made for a service that cannot listen."""
     with socket.socket() as taken:
