@@ -149,7 +149,7 @@ def create(
     """Create or change the experiment that FILE describes."""
     import time
 
-    from structsvm.live.config import check_config, check_key, continued, same_meaning
+    from structsvm.live.config import check_config, check_key
     from structsvm.live.store.opening import open_store, prepare
 
     read = _read_toml(file)
@@ -162,16 +162,8 @@ def create(
         raise error.within(file) from None
     prepare(store)
     with closing(open_store(store)) as opened:
-        found = next((row for row in opened.experiments() if row.key == key), None)
-        fresh = found is None or not same_meaning(found.config, config) or found.state == "stopped"
         now = time.time_ns() // 1_000_000
-        keep = found is not None and found.state in ("running", "paused")
-        state = found.state if found is not None and (keep or not fresh) else "draft"
-        if found is not None and not fresh:
-            config = continued(found.config, config)
-        row = opened.put(
-            key, config, fresh=fresh, state=state, now=now, who="command line", what=f"from {file.name}"
-        )
+        row = opened.put(key, config, now=now, who="command line", what=f"from {file.name}")
         if start:
             opened.set_state(row.id, "running", now=now, who="command line", reason="live create --start")
     typer.echo(f"{key} revision {row.revision}, {'running' if start else row.state}")
@@ -236,23 +228,16 @@ def backup(
     """Copy a SQLite store while it is in use (for PostgreSQL use pg_dump). Keep a copy of FILE.secret, too."""
     from rich.console import Console
 
-    from structsvm.common.files import beside
-    from structsvm.live.settings import Settings
+    from structsvm.live.settings import sqlite_file
     from structsvm.live.store.sqlite import backup as copy
 
-    path = Settings(store, secret_file="-").sqlite_path
+    path = sqlite_file(store)
     if path is None:
         raise ValueError("--store: expected sqlite:///FILE, got PostgreSQL; use pg_dump")
     check_file(path)
     check_output(output, [path])
-    unfinished = beside(output, ".unfinished")
-    console = Console(stderr=True)
-    try:
-        with console.status("copying") as status:
-            copy(path, unfinished, lambda left, pages: status.update(f"{1 - left / max(pages, 1):.0%}"))
-        unfinished.replace(output)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with Console(stderr=True).status("copying") as status:
+        copy(path, output, lambda left, pages: status.update(f"{1 - left / max(pages, 1):.0%}"))
     typer.echo(f"{output}: {output.stat().st_size:,} bytes")
 
 
@@ -344,10 +329,10 @@ key_app.command("remove")(stoppable(key_remove))
 
 def _open(url: str) -> Store:
     """The store, which must be there and have the present schema."""
-    from structsvm.live.settings import Settings
+    from structsvm.live.settings import sqlite_file
     from structsvm.live.store.opening import open_store, prepare
 
-    path = Settings(url, secret_file="-").sqlite_path
+    path = sqlite_file(url)
     if path is not None:
         check_file(path)
     prepare(url)
@@ -383,6 +368,6 @@ def _telling(status: Any, title: str) -> Callable[[int], None]:
 
 
 def _shown(url: str) -> str:
-    from sqlalchemy import make_url
+    from structsvm.live.store.opening import without_password
 
-    return make_url(url).render_as_string(hide_password=True)
+    return without_password(url)

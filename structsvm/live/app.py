@@ -150,8 +150,7 @@ def _own_routes(service: Service) -> list[Route]:
     async def export(request: Request) -> Any:
         form = request.query_params.get("format", "structsvm")
         if form == "ubi":
-            service.known(key(request))
-            lines = ubi.lines(service, key(request), tokens=is_allowed(request, "admin"))
+            lines = ubi.lines(service.rows(key(request), tokens=is_allowed(request, "admin")), key(request))
         else:
             lines = service.export(key(request), form)
         return StreamingResponse(lines, media_type="application/x-ndjson")
@@ -204,7 +203,7 @@ class _Frame:
         host = length = origin = asked = None
         for name, value in scope["headers"]:
             if name == b"host":
-                host = value if host is None else b"?"  # two of them: nobody is meant
+                host = value if host is None else b","
             elif name == b"content-length":
                 length = value
             elif name == b"origin":
@@ -246,6 +245,8 @@ class _Frame:
         self.service.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - began)
 
     def _refused(self, host: bytes | None, length: bytes | None, largest: int) -> Refused | None:
+        if host == b",":
+            return Refused(400, "bad_host", "expected one Host header, got several")
         if not self._any_host:
             name = (host or b"").decode("latin-1").lower()
             if name.rpartition(":")[0] and not name.endswith("]"):

@@ -148,8 +148,7 @@ async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
 
 def fields_of(body: Any) -> dict[str, Any]:
     """Return the fields that a body has."""
-    given = {name: getattr(body, name) for name in body.__struct_fields__}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

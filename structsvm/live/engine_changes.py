@@ -32,9 +32,8 @@ def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[st
             continue
         # revisions of earlier releases have no hashes: nothing is known to have changed
         fresh = before is not None
-        config = {name: value for name, value in row.config.items() if name != "epoch" or not fresh}
         store.put(
-            row.key, {**config, "engine_hashes": hashes}, fresh=fresh, state=row.state, now=now,
+            row.key, {**row.config, "engine_hashes": hashes}, fresh=fresh, state=row.state, now=now,
             who="configuration file", what="new revision: engines changed" if fresh else "engines noted",
         )  # fmt: skip
         if fresh:

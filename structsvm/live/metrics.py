@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -24,39 +25,24 @@ class Metrics:
         self.requests = Histogram(
             "structsvm_live_request_seconds", "Time to answer.", ("route",), registry=own, buckets=_SECONDS
         )
-        self.answers = Counter("structsvm_live_answers", "Answers by status.", ("status",), registry=own)
-        self.shown = Counter(
-            "structsvm_live_shown", "Lists by what was served and why.", ("serve", "why"), registry=own
-        )
-        self.clicks = Counter(
-            "structsvm_live_clicks", "Clicks by what became of them.", ("fate",), registry=own
-        )
-        self.not_compared = Counter(
-            "structsvm_live_not_compared", "Requests whose challenger failed.", ("why",), registry=own
-        )
-        self.waiting = Gauge(
-            "structsvm_live_waiting",
-            "Requests that wait for the store.",
-            registry=own,
-            multiprocess_mode="livesum",
-        )
-        self.failing = Gauge(
-            "structsvm_live_store_failing", "1 while the store takes nothing.", registry=own,
-            multiprocess_mode="livemax",
-        )  # fmt: skip
-        self.lag = Gauge(
-            "structsvm_live_closer_lag_seconds", "How long the oldest impression that is due waits.", registry=own,
-            multiprocess_mode="livemax",
-        )  # fmt: skip
-        self.folded = Gauge(
-            "structsvm_live_folded", "Impressions closed by living workers.", registry=own,
-            multiprocess_mode="livesum",
-        )  # fmt: skip
 
-        self.backup = Gauge(
-            "structsvm_live_backup_timestamp_seconds", "When the newest regular backup was made, since 1970.",
-            registry=own, multiprocess_mode="livemax",
-        )  # fmt: skip
+        def counter(name: str, said: str, *labels: str) -> Counter:
+            return Counter(f"structsvm_live_{name}", said, labels, registry=own)
+
+        def gauge(name: str, said: str, mode: Literal["livesum", "livemax"]) -> Gauge:
+            return Gauge(f"structsvm_live_{name}", said, registry=own, multiprocess_mode=mode)
+
+        self.answers = counter("answers", "Answers by status.", "status")
+        self.shown = counter("shown", "Lists by what was served and why.", "serve", "why")
+        self.clicks = counter("clicks", "Clicks by what became of them.", "fate")
+        self.not_compared = counter("not_compared", "Requests whose challenger failed.", "why")
+        self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")
+        self.failing = gauge("store_failing", "1 while the store takes nothing.", "livemax")
+        self.lag = gauge("closer_lag_seconds", "How long the oldest impression that is due waits.", "livemax")
+        self.folded = gauge("folded", "Impressions closed by living workers.", "livesum")
+        self.backup = gauge(
+            "backup_timestamp_seconds", "When the newest regular backup was made, since 1970.", "livemax"
+        )
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count an answer."""

@@ -186,13 +186,13 @@ class Proxy:
         engine = engines[production]
         query, why = _query_of(engine, asked)
         if query is None or why is not None:
-            return await self._alone(engine, asked, query, why or "body")
+            return await self._page(engine, asked, query, why or "body")
         context = {"page": 1 + query.first // max(query.size, 1), "sort": None}
         request_id = uuid.uuid4().hex if asked.search is None else asked.search
         assigned = await self.service.assign(key, request_id, unit=asked.unit, context=context)
         control = assigned.get("why") == "control"
         if assigned["serve"] == "production" and not control:
-            return await self._alone(engine, asked, query, assigned["why"])
+            return await self._page(engine, asked, query, assigned["why"])
 
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
         main, others, why = await self._ask_all(key, engines, production, wanted, asked, query, start)
@@ -202,7 +202,7 @@ class Proxy:
         why = main.why or why or _lost_page(engine, asked, query, main)
         draft = _Draft.of(experiment["length"], query, len(main.ranking))
         if why is not None or draft.length <= 0:
-            return await self._page(engine, asked, main, query, why or "page")
+            return await self._page(engine, asked, query, why or "page", main)
         rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}
         shown = await self._show(
             key, request_id, rankings, length=draft.length, offset=draft.offset, unit=asked.unit,
@@ -211,14 +211,14 @@ class Proxy:
         )  # fmt: skip
         why = shown.get("why", "")
         if shown["serve"] == "production" and shown["token"] is None:
-            return await self._page(engine, asked, main, query, why, counted=why != "refused")
+            return await self._page(engine, asked, query, why, main, counted=why != "refused")
         ids = draft.page(shown["documents"], main.ranking, query)
         found: dict[str, Mapping[str, Any]] = {}
         for answer in (*(others[ranker] for ranker in wanted), main):  # production's own where both have one
             found.update(answer.ranking)
         of_another = shown.get("replayed", False) and len(shown["documents"]) != draft.length
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
-            return await self._page(engine, asked, main, query, "replayed")
+            return await self._page(engine, asked, query, "replayed", main)
         if control or why == "control":  # also of a search whose list was stored for another unit
             return await self._control(engine, asked, main, query, ids, shown["token"])
         parsed = [other.parsed for other in others.values()]
@@ -410,21 +410,16 @@ class Proxy:
             said = said.removeprefix(f"{reason.removeprefix('production_')}: ")
             _log.warning("structsvm live: engine %s: %s: %s", engine.name, reason, said[:500])
 
-    async def _alone(self, engine: Engine, asked: Asked, query: Query | None, why: str) -> Response:
-        """Return production's own answer, which nobody else is asked for."""
-        raw = await self._production(engine, asked, query)
-        self.service.metrics.count_shown("production", why)
-        return _as_it_came(raw, why)
-
     async def _page(
-        self, engine: Engine, asked: Asked, main: _Answer, query: Query, why: str, *, counted: bool = False
-    ) -> Response:
-        """Return production's own answer after others were asked; a later page is asked for by itself."""
-        if query.first:
-            main = _Answer(await self._production(engine, asked, query))
+        self, engine: Engine, asked: Asked, query: Query | None, why: str, main: _Answer | None = None, *,
+        counted: bool = False,
+    ) -> Response:  # fmt: skip
+        """Return production's own answer: ``main``, unless nobody was asked yet, or for a later page."""
+        known = main is not None and query is not None and not query.first
+        raw = main.raw if main is not None and known else await self._production(engine, asked, query)
         if not counted:
             self.service.metrics.count_shown("production", why)
-        return _as_it_came(main.raw, why)
+        return _as_it_came(raw, why)
 
     def _response(self, answer: Any, production: Raw, serve: str, why: str) -> Response:
         try:  # ASCII, as halves of surrogate pairs, which engines keep, cannot be written otherwise

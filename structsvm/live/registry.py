@@ -12,7 +12,7 @@ from structsvm.common.escaping import printable
 from structsvm.live.assign import Experiment
 from structsvm.live.clock import Clock
 from structsvm.live.closing import winner_of
-from structsvm.live.config import check_config, check_key, continued, is_text, same_meaning
+from structsvm.live.config import check_config, check_key
 from structsvm.live.guardrails import Watches
 from structsvm.live.refused import Refused
 from structsvm.live.store.queries import Store
@@ -49,15 +49,7 @@ class Registry:
         if if_match is not None and (0 if found is None else found.row.revision) != if_match:
             now = "none" if found is None else f"revision {found.row.revision}"
             raise Refused(409, "conflict", f"expected revision {if_match} of {key!r}, there is {now}")
-        fresh = found is None or not same_meaning(found.config, checked) or found.row.state == "stopped"
-        running = found is not None and found.row.state in ("running", "paused")
-        state = found.row.state if found is not None and (running or not fresh) else "draft"
-        if found is not None and not fresh:
-            checked = continued(found.config, checked)
-        row = await asyncio.to_thread(
-            self._store.put, key, checked, fresh=fresh, state=state, now=self._clock.now(), who=who,
-            what="created" if found is None else "new revision" if fresh else "changed",
-        )  # fmt: skip
+        row = await asyncio.to_thread(self._store.put, key, checked, now=self._clock.now(), who=who)
         await self.refresh()
         return {"key": key, "revision": row.revision, "state": row.state}
 
@@ -67,8 +59,6 @@ class Registry:
         experiment = self.known(key)
         if to not in ("running", "paused", "stopped", "killed"):
             raise Refused(422, "bad_state", f"expected running, paused, stopped or killed, got {to!r:.80}")
-        if type(reason) is not str or len(reason) > 1000 or not is_text(reason):
-            raise Refused(422, "bad_reason", "expected up to 1,000 characters of text")
         if experiment.row.state == "stopped" and to != "stopped":
             raise Refused(
                 409, "stopped", f"{key!r} was stopped, which is for good; PUT it again to begin anew"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from structsvm.live.guardrails import by_counters
 from structsvm.live.store.queries import Impression, Store
 from structsvm.online.statistics import Analysis
 
-__all__ = ["check_experiment", "export", "lines_of", "report", "rows"]
+__all__ = ["check_experiment", "lines_of", "report", "rows"]
 
 _PAGE = 2000
 _LOOKS = 200
@@ -165,44 +165,24 @@ def _bandit(folded: Folded) -> dict[str, Any]:
     }
 
 
-def export(store: Store, experiment: Experiment) -> AsyncIterator[bytes]:
-    """Return the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        after = 0
-        while True:
-            text, after = await asyncio.to_thread(_piece, store, experiment, after)
-            if not text:
-                break
-            yield text
-
-    return pieces()
-
-
 def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
-    """Yield what :func:`export` does, outside of the event loop."""
-    after = 0
-    while True:
-        text, after = _piece(store, experiment, after)
-        if not text:
-            return
-        yield text
-
-
-def _piece(store: Store, experiment: Experiment, after: int) -> tuple[bytes, int]:
-    watermark = store.progress(experiment.row.id).watermark
-    lines: list[str] = []
-    while not lines:
-        page = store.impressions(experiment.row.id, after, watermark, _PAGE)
-        if not page:
-            break
-        after = page[-1].seq
-        lines = [
-            json.dumps(_log_line(experiment, one), ensure_ascii=False, separators=(",", ":"))
+    """Yield the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report."""
+    for page in _closed(store, experiment):
+        text = "".join(
+            json.dumps(_log_line(experiment, one), ensure_ascii=False, separators=(",", ":")) + "\n"
             for one in page
             if one.serve == "interleaved"
-        ]
-    return "".join(f"{line}\n" for line in lines).encode(), after
+        )
+        if text:
+            yield text.encode()
+
+
+def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[list[Impression]]:
+    """Yield the closed impressions in their order, many at a time."""
+    after, closed = 0, store.progress(experiment.row.id).watermark
+    while page := store.impressions(experiment.row.id, after, closed, _PAGE, late=late):
+        yield page
+        after = page[-1].seq
 
 
 def _log_line(experiment: Experiment, one: Impression) -> dict[str, Any]:
@@ -227,37 +207,23 @@ def _log_line(experiment: Experiment, one: Impression) -> dict[str, Any]:
     return line
 
 
-def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> AsyncIterator[dict[str, Any]]:
-    """Return the closed impressions; ``Service.rows`` describes them."""
-
-    def named(one: Impression) -> str:
-        if secrets is None:
-            return one.id.hex()
-        return secrets.token(Token(experiment.row.id, len(one.record["documents"]), one.shown_at, one.id))
-
-    async def each() -> AsyncIterator[dict[str, Any]]:
-        after = 0
-        closed = (await asyncio.to_thread(store.progress, experiment.row.id)).watermark
-        while page := await asyncio.to_thread(
-            store.impressions, experiment.row.id, after, closed, _PAGE, late=True
-        ):
-            after = page[-1].seq
-            for one in page:
-                documents = one.record["documents"]
-                yield {
-                    "seq": one.seq,
-                    "token": named(one),
-                    "shown_at": one.shown_at,
-                    "serve": one.serve,
-                    "documents": documents,
-                    "query": one.query,
-                    "clicks": [
-                        {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}
-                        for place, action, at, dwell, late in one.clicks
-                    ],
-                }
-
-    return each()
+def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> Iterator[dict[str, Any]]:
+    """Yield the closed impressions; ``Service.rows`` describes them."""
+    for one in chain.from_iterable(_closed(store, experiment, late=True)):
+        documents = one.record["documents"]
+        token = Token(experiment.row.id, len(documents), one.shown_at, one.id)
+        yield {
+            "seq": one.seq,
+            "token": one.id.hex() if secrets is None else secrets.token(token),
+            "shown_at": one.shown_at,
+            "serve": one.serve,
+            "documents": documents,
+            "query": one.query,
+            "clicks": [
+                {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}
+                for place, action, at, dwell, late in one.clicks
+            ],
+        }
 
 
 def check_experiment(

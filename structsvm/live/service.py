@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,9 @@ _BEHIND_S = 60.0
 
 _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
+
+_END_S = 10.0
+"""How long the end of the service waits for what reads or copies the store."""
 
 _BACKUP_LOOK_S = 5.0
 """How often a worker looks whether a backup is due."""
@@ -102,6 +105,7 @@ class Service:
         self.keys = Keys([])
         self.click_limit = RateLimit(settings.click_rate)
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
         self._counts: dict[tuple[int, str], int] = {}
         self._days: dict[str, int] = {}
@@ -125,12 +129,16 @@ class Service:
         await self._refresh()
         self.closer = Closer(self.store, self.clock, self.settings.grace_ms, self.settings.close_every_s)
         self.closer.start()
+        self._stopping = asyncio.Event()
         self._tasks = [asyncio.create_task(self._keep_up())]
         if self.settings.backup_folder is not None:
             self._tasks.append(asyncio.create_task(self._back_up(Path(self.settings.backup_folder))))
 
     async def stop(self) -> None:
         """Write what waits and close the store."""
+        self._stopping.set()
+        if self._tasks:  # threads of theirs use the store
+            await asyncio.wait(self._tasks, timeout=_END_S)
         for task in self._tasks:
             task.cancel()
         for close in self.closing:
@@ -303,36 +311,31 @@ class Service:
         rejected: list[dict[str, Any]] = []
         rows: list[ClickRow] = []
         index: list[int] = []
-        unknown: dict[int, tuple[Token, Mapping[str, Any]]] = {}
         tokens = [
             self.secrets.read(event.get("token")) if isinstance(event, dict) else None for event in events
         ]
         await self.registry.know({token.experiment for token in tokens if token is not None})
-        for k, (event, token) in enumerate(zip(events, tokens, strict=True)):
-            if token is None:
-                rejected.append({"index": k, "code": "bad_token"})
-                continue
-            code, place = self._place(event, token)
-            if code == "look":
-                unknown[k] = token, event
-            elif code:
-                rejected.append({"index": k, "code": code})
-                continue
-            rows.append(self._click_row(event, token, place, now))
-            index.append(k)
-        if unknown:
-            lists = await asyncio.to_thread(
-                self.store.documents, [token.impression for token, _ in unknown.values()]
-            )
-            for k, (token, event) in unknown.items():
-                at = index.index(k)
+        placed = [
+            ("bad_token", 0) if token is None else self._place(event, token)
+            for event, token in zip(events, tokens, strict=True)
+        ]
+        unknown = [
+            t.impression
+            for t, (code, _) in zip(tokens, placed, strict=True)
+            if t is not None and code == "look"
+        ]
+        lists = await asyncio.to_thread(self.store.documents, unknown) if unknown else {}
+        for k, (event, token, (code, place)) in enumerate(zip(events, tokens, placed, strict=True)):
+            if token is not None and code == "look":
                 documents = lists.get(token.impression)
-                if documents is None or event["document"] not in documents:
-                    del rows[at], index[at]
-                    code = "unknown_impression" if documents is None else "bad_document"
-                    rejected.append({"index": k, "code": code})
-                else:
-                    rows[at] = rows[at]._replace(place=documents.index(event["document"]) + 1)
+                code, place = "unknown_impression", 0
+                if documents is not None:
+                    code, place = _place_in(documents, event["document"])
+            if token is None or code:
+                rejected.append({"index": k, "code": code})
+            else:
+                rows.append(self._click_row(event, token, place, now))
+                index.append(k)
         fates: list[int] = []
         if rows:
             try:
@@ -365,11 +368,6 @@ class Service:
                 )  # fmt: skip
         return answer
 
-    def documents_of(self, token: str) -> list[str] | None:
-        """Return the list behind a token if this process showed it lately, else None."""
-        known = self.secrets.read(token)
-        return None if known is None else self._lists.get(known.impression)
-
     def not_compared(self, key: str, why: str) -> None:
         """Count a request that got production because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
         experiment = self.registry.known(key)
@@ -383,38 +381,23 @@ class Service:
         Returns
         -------
         dict
-            ``experiment`` (as :meth:`experiment`); the fields of ``Analysis.to_dict()`` (before the first closed
-            impression ``n_impressions`` 0, ``pairs`` [], ``leader`` None); and
-
-            * ``winner``: the ranker that has won, however often one looks; None while nothing is decided.
-              ``fixed_sample_winner`` is right only for one look at a number of lists that was fixed beforehand;
-            * ``verdict``: ``{"winner", "sentence", "p", "decided_at"}``: the same in words, and after how many
-              impressions it was decided;
-            * ``pending``: impressions whose window is open; ``late``: clicks after their window; ``same``: lists
-              on which the rankers agreed, not compared; ``control``: lists of production alone;
-              ``not_compared``: ``{"n", "why": {"timeout": 3}}``;
-            * ``as_of_seq``, ``as_of`` (ms): the last closed impression; ``lag_s``: how far the closer is behind;
-            * ``series``: ``[{"n", "at", "pairs": [{"mean", "lower", "upper", "p"}]}]``, pairs as in ``pairs``;
-            * ``caution``: one sentence that lists count one by one, and what to do where users search often; or None;
-            * ``guardrails``: ``[{"name", "alarm", "value", "limit", "n", "text"}]``;
-            * ``bandit``: None or ``{"policy", "n_duels", "best", "rankers": [{"name", "duels", "wins", "losses",
-              "ties", "share", "in_play"}], "wins": [[number]]}``; ``wins[i][j]``: duels that i won of j, ties half;
-              ``share``: of the next duels.
+            The fields of ``structsvm.live.bodies.Report``, which OpenAPI describes, and all others of
+            ``Analysis.to_dict()``.
         """
         return await asyncio.to_thread(
             reporting.report, self.store, await self.registry.found(key), self.clock.now(), self._reports
         )
 
-    def export(self, key: str, format: str = "structsvm") -> AsyncIterator[bytes]:
+    def export(self, key: str, format: str = "structsvm") -> Iterator[bytes]:
         """Return the closed impressions as lines of JSON, a chunk of lines at a time.
 
         ``"structsvm"`` is the click log from which ``structsvm interleave analyse`` computes the figures of the report.
         """
         if format != "structsvm":
             raise Refused(422, "bad_format", f"expected structsvm or ubi, got {format!r:.80}")
-        return reporting.export(self.store, self.registry.known(key))
+        return reporting.lines_of(self.store, self.registry.known(key))
 
-    def rows(self, key: str, *, tokens: bool = True) -> AsyncIterator[dict[str, Any]]:
+    def rows(self, key: str, *, tokens: bool = True) -> Iterator[dict[str, Any]]:
         """Return the closed impressions of an experiment's newest revision, in the order shown.
 
         Without ``tokens`` the hash of each impression stands for its token: who only reads must not send clicks.
@@ -473,10 +456,6 @@ class Service:
             if e.row.state in ("running", "paused")
         }
         return any(not name or name in going for name in self.closer.failing)
-
-    def known(self, key: str) -> Experiment:
-        """Return the newest revision of an experiment; raise Refused where there is none."""
-        return self.registry.known(key)
 
     def _assigned(
         self, experiment: Experiment, request_id: str, unit: str | None, context: Mapping[str, Any] | None,
@@ -572,11 +551,7 @@ class Service:
         if type(document) is not str or len(document) > MAX_ID:
             return "bad_document", 0
         documents = self._lists.get(token.impression)
-        if documents is None:
-            return "look", 0
-        if document not in documents:
-            return "bad_document", 0
-        return "", documents.index(document) + 1
+        return ("look", 0) if documents is None else _place_in(documents, document)
 
     def _click_row(self, event: Mapping[str, Any], token: Token, place: int, now: int) -> ClickRow:
         closes = token.shown_at + self.registry.by_id[token.experiment].window_ms
@@ -593,8 +568,7 @@ class Service:
     async def _keep_up(self) -> None:
         """Follow what other workers and the closer change, and write what is counted."""
         failed = 0
-        while True:
-            await asyncio.sleep(_FOLLOW_S)
+        while not await self._stops_within(_FOLLOW_S):
             self.metrics.waiting.set(self.writer.n_waiting)
             self.metrics.failing.set(int(self.writer.failing is not None))
             self._revive()
@@ -610,7 +584,9 @@ class Service:
                     log.error("structsvm live: cannot read the store: %r", error)
                 failed += 1
             if failed or self.writer.failing is not None:
-                await asyncio.to_thread(self.store.reconnect)
+                await asyncio.to_thread(
+                    self.store.close
+                )  # connections may lead to a database that was replaced
 
     def _revive(self) -> None:
         """Start a thread again that has died, of whatever."""
@@ -625,8 +601,8 @@ class Service:
         assert path is not None
         backups = Backups(path, folder, 3600 * self.settings.backup_every_h, self.settings.backups_kept)
         owner = secrets.token_hex(8)
-        failing = False
-        while True:
+        failing = stopping = False
+        while not stopping:
             try:
                 if backups.is_due():
                     now = self.clock.now()
@@ -640,7 +616,13 @@ class Service:
                 if not failing:
                     log.error("structsvm live: cannot back up to %s: %s", folder, error)
                 failing = True
-            await asyncio.sleep(_BACKUP_LOOK_S)
+            stopping = await self._stops_within(_BACKUP_LOOK_S)
+
+    async def _stops_within(self, seconds: float) -> bool:
+        """Wait, and return whether the service stops."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        return self._stopping.is_set()
 
     async def _refresh(self) -> None:
         """Load what has changed."""
@@ -663,3 +645,8 @@ class Service:
     def used(self, key: str) -> None:
         """Note that a key was used today."""
         self._days[key] = self.clock.now() // 86_400_000
+
+
+def _place_in(documents: Sequence[str], document: str) -> tuple[str, int]:
+    """Return what is wrong with a document of a click, and its place from 1."""
+    return ("", documents.index(document) + 1) if document in documents else ("bad_document", 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from structsvm.checks import BadInput, check_flag, check_number, check_whole
 
-__all__ = ["Settings", "is_loopback"]
+__all__ = ["Settings", "is_loopback", "sqlite_file"]
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ class Settings:
     engines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.store.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://")):
-            raise BadInput("store", "expected sqlite:///FILE or postgresql://...", value=self.store)
+        sqlite_file(self.store)
         check_whole("port", self.port, 0, 65535)
         check_whole("workers", self.workers, 1, 256)
         check_flag("keyless", self.keyless)
@@ -116,7 +115,7 @@ class Settings:
     @property
     def sqlite_path(self) -> Path | None:
         """The file of a SQLite store; None for PostgreSQL."""
-        return Path(self.store.removeprefix("sqlite:///")) if self.store.startswith("sqlite:") else None
+        return sqlite_file(self.store)
 
     @property
     def secret_path(self) -> Path | None:
@@ -145,6 +144,13 @@ class Settings:
             if key in values
         }
         return cls(**{**values, **tuples})
+
+
+def sqlite_file(store: str) -> Path | None:
+    """Return the file of a SQLite store, None for PostgreSQL; raise BadInput for the URL of anything else."""
+    if not store.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://")):
+        raise BadInput("store", "expected sqlite:///FILE or postgresql://...", value=store)
+    return Path(store.removeprefix("sqlite:///")) if store.startswith("sqlite:") else None
 
 
 def is_loopback(host: str) -> bool:

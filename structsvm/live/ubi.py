@@ -6,7 +6,7 @@ The ``query_id`` of UBI is the token that came with a list, so that events need 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -68,14 +68,14 @@ def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any
         }
 
 
-async def lines(service: Service, key: str, *, tokens: bool) -> AsyncIterator[bytes]:
-    """Yield the closed impressions of an experiment as UBI, one JSON object per line, many lines at a time.
+def lines(rows: Iterable[Mapping[str, Any]], application: str) -> Iterator[bytes]:
+    """Yield impressions (``Service.rows``) as UBI, one JSON object per line, many lines at a time.
 
     ``structsvm.clicks.read_ubi`` reads it.
     """
     parts, size = [], 0
-    async for row in service.rows(key, tokens=tokens):
-        for entry in lines_of(row, key):
+    for row in rows:
+        for entry in lines_of(row, application):
             parts.append(json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
             size += len(parts[-1])
         if size > _CHUNK:

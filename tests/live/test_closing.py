@@ -246,7 +246,7 @@ def test_guardrails_give_alarm_where_there_is_harm():
 def test_the_kill_of_a_guardrail(client):
     client.create(window_s=0.1, length=2, guardrails={"on_alarm": "kill", "alpha": 0.5})
     # a draw that always puts production first
-    row = client.service.known("e").row
+    row = client.service.registry.known("e").row
     record = json.dumps({"documents": ["a", "b"], "evidence": [[0, 1]]})
     connection = connector(client.service.settings.store)()
     now = client.service.clock.now()

@@ -145,7 +145,7 @@ def _given_up(client):
     other.execute("ROLLBACK")
     other.close()
     assert_recovers(client, "r3")
-    row = client.service.known("e").row
+    row = client.service.registry.known("e").row
     assert len(client.service.store.impressions(row.id, 0, None)) <= 2
 
 
@@ -212,7 +212,7 @@ def test_impressions_after_the_clock_was_set_back_are_closed_in_order(client):
     client.service.clock = Clock()  # another worker, whose clock is right
     client.show("r3")
     assert client.wait_closed()["n_impressions"] == 3
-    stored = client.service.store.impressions(client.service.known("e").row.id, 0, None)
+    stored = client.service.store.impressions(client.service.registry.known("e").row.id, 0, None)
     assert [one.shown_at for one in stored] != sorted(one.shown_at for one in stored)
     assert main(["live", "check", "--store", client.service.settings.store]) == 0
 
@@ -228,6 +228,27 @@ def test_a_backup_is_whole(client, tmp_path):
     found = sqlite3.connect(copy)
     assert found.execute("SELECT count(*) FROM impressions").fetchone() == (20,)
     found.close()
+
+
+def test_the_end_waits_for_what_still_reads(open_client, store_url, monkeypatch):
+    """A store that is closed under a thread leaves its connection open."""
+    order, reading = [], threading.Event()
+    with open_client(Settings(store_url, keyless=True, close_every_s=3600)) as client:
+        store = client.service.store
+        callers, close = store.callers, store.close
+
+        def slow():
+            reading.set()
+            time.sleep(0.3)
+            found = callers()
+            order.append("read")
+            return found
+
+        monkeypatch.setattr(store, "callers", slow)
+        monkeypatch.setattr(store, "close", lambda: (order.append("closed"), close()))
+        while not reading.is_set():
+            client.run(asyncio.sleep(0.01))
+    assert order[-2:] == ["read", "closed"]
 
 
 def test_a_port_in_use(tmp_path, capsys):

@@ -142,7 +142,7 @@ def test_the_axis_has_round_numbers_or_its_ends(n):
     assert all(1 <= int(tick.replace(",", "")) <= 1.6 * n + 1 for tick in ticks)
 
 
-def get(path, **service):
+def get(path, failing=None):
     known = {"a": samples.report("a"), "b/c": samples.bandit()}
     known["b/c"]["experiment"]["key"] = "b/c"
 
@@ -150,6 +150,8 @@ def get(path, **service):
         return [one["experiment"] for one in known.values()]
 
     async def report(key):
+        if key == failing:
+            raise ValueError("a defect")
         return known[key]
 
     async def ask():
@@ -169,10 +171,18 @@ def test_routes():
     assert 'content="3"' in get("/e/a?refresh=3").text
     assert "http-equiv=\"refresh\"" not in get("/?refresh=0").text  # fmt: skip
     assert 'content="10"' in get("/?refresh=x").text
-    assert get("/").headers["cache-control"] == "no-store"
     assert get("/client.js").headers["content-type"].startswith("text/javascript")
     assert len(get("/client.js").text.splitlines()) <= 44
     assert get("/openapi.json").json()["openapi"].startswith("3.1")
+    assert get("/favicon.ico").headers["content-type"].startswith("image/")
+
+
+def test_a_report_that_fails_hides_no_other(caplog):
+    text = get("/", failing="a").text
+    assert "1 of 1 running" in text
+    assert "Its report failed; the log says why." in text
+    assert 'href="/e/b%2Fc"' in text
+    assert "no report of a" in caplog.text
 
 
 @pytest.mark.parametrize(

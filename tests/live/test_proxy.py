@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
@@ -23,6 +25,12 @@ from tests.live.stand_ins import Transport, caller_of
 PROD = [f"p{i}" for i in range(120)]
 NEW = [f"n{i}" for i in range(60)] + PROD[:60]
 BUDGET = 0.15
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
+_TROUBLES = _PAGE.partition("## When things go wrong")[2].partition("\n## ")[0]
+REASONS = {word for code in re.findall("`(.*?)`", _TROUBLES) for word in re.findall(r"\w+", code)}
+"""Why a list is production's, by the manual; and of what is no trouble:"""
+FINE = {"", "share", "control", "bot", "paused", "stopped", "killed"}
 
 
 def hits(ids, first, size, **more):
@@ -130,7 +138,10 @@ def run(body, engines=None, desk=None, *, request_id="r1", times=1, budget=20.0,
                 answer = await proxy.search("shop", asked)
             return answer
 
-    return asyncio.run(all_of_it()), desk, engines
+    answer = asyncio.run(all_of_it())
+    said = {served(answer).partition("why=")[2], *desk.counted, *desk.uncompared}
+    assert said <= REASONS | FINE
+    return answer, desk, engines
 
 
 def ids_of(answer):

@@ -305,13 +305,13 @@ def test_units_cannot_be_joined(client):
     rows = []
     for key in ("a", "b"):
         client.show("r", key=key, unit="user 17")
-        row = client.service.known(key).row
+        row = client.service.registry.known(key).row
         rows.append(client.service.store.impressions(row.id, 0, None)[0].unit)
         assert client.service.store.forget(row.id, rows[-1]) == 1
         assert client.service.store.impressions(row.id, 0, None)[0].unit is None
     assert rows[0] != rows[1]
     client.call("POST", "/v1/experiments/a/state", {"to": "stopped"})
-    assert client.service.known("a").row.unit_key is None
+    assert client.service.registry.known("a").row.unit_key is None
 
 
 def test_a_winner_is_served_where_the_experiment_says_so(client):
@@ -348,7 +348,7 @@ def test_no_query_unless_asked(client):
     client.create("b", log_query=True, log_rankings=True)
     for key, kept in (("a", None), ("b", "secret words")):
         client.show("r", key=key, query="secret words")
-        one = client.service.store.impressions(client.service.known(key).row.id, 0, None)[0]
+        one = client.service.store.impressions(client.service.registry.known(key).row.id, 0, None)[0]
         assert one.query == kept
         assert (one.rankings is None) == (kept is None)
 
@@ -385,7 +385,7 @@ def test_the_bandit_learns_in_order(client):
     assert ours["c"]["wins"] > ours["c"]["losses"]
     assert sum(one["share"] for one in bandit["rankers"]) == pytest.approx(1)
     # the policy has seen what the table shows
-    policy = client.service.known("e").bandit
+    policy = client.service.registry.known("e").bandit
     assert policy.t == 160
     np.testing.assert_allclose(policy.wins - np.diag(np.diag(policy.wins)), wins - np.diag(np.diag(wins)))
 

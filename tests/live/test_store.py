@@ -243,3 +243,23 @@ def test_a_store_of_a_later_release(store_url, capsys):
     store.close()
     assert main(["live", "migrate", "--store", store_url]) == 2
     assert "update structsvm-ranking" in capsys.readouterr().err
+
+
+def test_what_is_put_is_judged_by_what_is_stored(opened):
+    """In one transaction, so that two callers at once do not make two revisions of one configuration."""
+    store, *_ = opened
+    config = check_config({"rankers": ["a", "b"]})
+    meant = {**config, "length": 5}
+    rows = [
+        store.put("k", given, now=n, who="w")
+        for n, given in enumerate([config, config, meant, {**meant, "share": 0.5}])
+    ]
+    assert [(row.revision, row.state) for row in rows] == [
+        (1, "draft"),
+        (1, "draft"),
+        (2, "draft"),
+        (2, "draft"),
+    ]
+    assert [row.config.get("epoch") for row in rows] == [None, None, None, 1]
+    changes = [one["what"] for one in store.changes("k")]
+    assert changes == ["changed", "new revision", "changed", "created"]

@@ -30,12 +30,8 @@ ROWS = [
 
 
 class Desk:
-    def __init__(self, rows=()):
-        self.stored, self.events = rows, []
-
-    async def rows(self, key, tokens):
-        for row in self.stored:
-            yield row
+    def __init__(self):
+        self.events = []
 
     async def clicks(self, events):
         self.events += events
@@ -43,13 +39,13 @@ class Desk:
         return {"accepted": len(events) - len(rejected), "duplicate": 0, "late": 0, "rejected": rejected}
 
 
-async def written(desk):
-    return b"".join([chunk async for chunk in lines(desk, "shop", tokens=True)])
+def written(rows):
+    return b"".join(lines(rows, "shop"))
 
 
 def test_what_is_exported_is_read_back(tmp_path):
     path = tmp_path / "ubi.ndjson"
-    path.write_bytes(asyncio.run(written(Desk(ROWS))))
+    path.write_bytes(written(ROWS))
     cells = read_ubi(path)
     assert dict(cells.dropped) == {}
     rows = zip(cells.row_query, cells.docid, strict=True)
@@ -63,16 +59,13 @@ def test_what_is_exported_is_read_back(tmp_path):
 
 
 def test_a_long_export_comes_in_chunks():
-    async def count():
-        return [len(chunk) async for chunk in lines(Desk(ROWS * 500), "shop", tokens=True)]
-
-    sizes = asyncio.run(count())
+    sizes = [len(chunk) for chunk in lines(ROWS * 500, "shop")]
     assert len(sizes) > 5
     assert max(sizes) < 70_000
 
 
 def test_queries_that_were_not_kept_are_empty():
-    entries = asyncio.run(written(Desk([{**ROWS[0], "query": None}]))).splitlines()
+    entries = written([{**ROWS[0], "query": None}]).splitlines()
     assert json.loads(entries[0])["user_query"] == ""
 
 

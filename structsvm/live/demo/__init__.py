@@ -71,14 +71,14 @@ def _routes(session: Session) -> list[Route]:
 
     async def search(request: Request) -> Response:
         if not session.ready:
-            return _html(pages.waiting_page(session.problem))
-        return _html(pages.search_page(session, await session.page()))
+            return HTMLResponse(pages.waiting_page(session.problem))
+        return HTMLResponse(pages.search_page(session, await session.page()))
 
     async def verdict(request: Request) -> Response:
         if not session.ready:
-            return _html(pages.waiting_page(session.problem))
+            return HTMLResponse(pages.waiting_page(session.problem))
         found = await session.service.report(session.experiment)
-        return _html(pages.verdict_panel(session, found), {"Content-Security-Policy": _FRAMED})
+        return HTMLResponse(pages.verdict_panel(session, found), headers={"Content-Security-Policy": _FRAMED})
 
     async def clicks(request: Request) -> Response:
         form = await _form(request)
@@ -99,7 +99,7 @@ def _routes(session: Session) -> list[Route]:
 
     async def training(request: Request) -> Response:
         if not session.ready:
-            return _html(pages.waiting_page(session.problem))
+            return HTMLResponse(pages.waiting_page(session.problem))
         problem = ""
         if request.method == "POST":
             try:
@@ -108,7 +108,7 @@ def _routes(session: Session) -> list[Route]:
             except Refused as error:
                 problem = error.message
         found = await session.service.report(STAGES["pair"])
-        return _html(pages.train_page(session, waiting=found["n_impressions"], problem=problem))
+        return HTMLResponse(pages.train_page(session, waiting=found["n_impressions"], problem=problem))
 
     # the scope also keeps pages of other sites from sending forms
     return [
@@ -129,10 +129,6 @@ async def _form(request: Request) -> dict[str, list[str]]:
         return parse_qs((await request.body()).decode("ascii"), max_num_fields=50)
     except ValueError:
         raise Refused(422, "bad_form", "expected the fields of a form") from None
-
-
-def _html(text: str, headers: dict[str, str] | None = None) -> Response:
-    return HTMLResponse(text, headers={"Cache-Control": "no-store", **(headers or {})})
 
 
 def _back(target: str) -> Response:

@@ -151,7 +151,7 @@ class Session:
         if self.world is None:
             raise Refused(503, "not_ready", "the demo is being prepared", 1)
         async with self._training:
-            text = b"".join([chunk async for chunk in self.service.export("digits", "structsvm")])
+            text = await asyncio.to_thread(b"".join, self.service.export("digits"))
             records = [json.loads(line) for line in text.splitlines()]
             if not any(record.get("clicks") for record in records):
                 raise Refused(

@@ -9,7 +9,9 @@ from typing import Any
 
 from structsvm.checks import BadInput
 
-__all__ = ["NO_PARAMETERS", "Query", "UnusableAnswer", "at_path", "merged_mappings", "page_number", "text_in"]
+__all__ = [
+    "NO_PARAMETERS", "Query", "UnusableAnswer", "at_path", "count_of", "merged_mappings", "page_number", "text_in",
+]  # fmt: skip
 
 MAX_PAGE = 10_000
 """Largest number of documents before and on a page; OpenSearch and Elasticsearch refuse more by default."""
@@ -65,6 +67,11 @@ def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
         result[key] = merged_mappings(old, value) if both else value  # type: ignore[arg-type]
     return result
+
+
+def count_of(value: Any) -> int | None:
+    """Return a number of documents as an answer says it; None for anything else."""
+    return value if type(value) is int and value >= 0 else None
 
 
 def page_number(name: str, value: Any, default: int) -> int:

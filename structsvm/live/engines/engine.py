@@ -239,8 +239,16 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     structsvm.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
     """
-    known = engines_of(tables)
-    kinds = set()
+    _of_rankers(engines, tables)
+
+
+def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
+    """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as of :func:`check`."""
+    return {ranker: engine.hash() for ranker, engine in _of_rankers(engines, tables).items()}
+
+
+def _of_rankers(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Engine]:
+    known, found = engines_of(tables), {}
     for ranker, table in engines.items():
         if not isinstance(table, Mapping) or not isinstance(table.get("engine"), str):
             raise BadInput(f"engines.{ranker}", 'expected {"engine": name, ...}', value=table)
@@ -251,18 +259,13 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
                 f"no engine {name!r} in the configuration",
                 f"add [engines.{name}] there",
             )
-        kinds.add(known[name].for_ranker(table).dialect.label)
+        found[ranker] = known[name].for_ranker(table)
+    kinds = {engine.dialect.label for engine in found.values()}
     if len(kinds) > 1:
         raise BadInput(
             "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
         )
-
-
-def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
-    """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as of :func:`check`."""
-    check(engines, tables)
-    known = engines_of(tables)
-    return {ranker: known[table["engine"]].for_ranker(table).hash() for ranker, table in engines.items()}
+    return found
 
 
 def _strings(place: str, table: Any) -> dict[str, str]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from structsvm.live.engines.answers import NO_PARAMETERS, Query, UnusableAnswer, at_path, page_number, text_in
+from structsvm.live.engines.answers import (
+    NO_PARAMETERS,
+    Query,
+    UnusableAnswer,
+    at_path,
+    count_of,
+    page_number,
+    text_in,
+)
 
 __all__ = ["Elasticsearch", "OpenSearch"]
 
@@ -74,7 +82,7 @@ class OpenSearch:
         """Return how many documents there are, at least; None where the answer does not say it."""
         found = at_path(answer, "hits.total")
         found = found.get("value") if isinstance(found, Mapping) else found
-        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+        return count_of(found)
 
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
         """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
@@ -101,12 +109,6 @@ class OpenSearch:
             raise UnusableAnswer("junk", "expected hits.hits")
         return hits
 
-    def with_documents(
-        self, production: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], ids: Sequence[str]
-    ) -> dict[str, Any]:
-        """Return production's answer with other hits."""
-        return {**production, "hits": {**production["hits"], "hits": list(chosen)}}
-
     def merge(
         self,
         production: Mapping[str, Any],
@@ -119,9 +121,7 @@ class OpenSearch:
             {**{name: value for name, value in hit.items() if name not in _TELLING}, "_score": None}
             for hit in chosen
         ]
-        answer = self.with_documents(production, hits, ids)
-        answer["hits"]["max_score"] = None
-        return answer
+        return {**production, "hits": {**production["hits"], "hits": hits, "max_score": None}}
 
     def named(self, answer: Mapping[str, Any], query_id: str | None) -> dict[str, Any]:
         """Return an answer with the token that clicks refer to."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from structsvm.live.engines.answers import NO_PARAMETERS, Query, UnusableAnswer, page_number, text_in
+from structsvm.live.engines.answers import (
+    NO_PARAMETERS,
+    Query,
+    UnusableAnswer,
+    count_of,
+    page_number,
+    text_in,
+)
 
 __all__ = ["PlainHTTP"]
 
@@ -44,8 +51,7 @@ class PlainHTTP:
 
     def total(self, answer: Mapping[str, Any]) -> int | None:
         """Return how many documents there are; None where the answer does not say it in ``total``."""
-        found = answer.get("total")
-        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+        return count_of(answer.get("total"))
 
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
         """Return the body to send; the same for both kinds, as nothing is known of its other fields."""
@@ -62,13 +68,6 @@ class PlainHTTP:
             raise UnusableAnswer("junk", "expected documents")
         return [{"id": one} if isinstance(one, (str, int)) else one for one in found]
 
-    def with_documents(
-        self, production: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], ids: Sequence[str]
-    ) -> dict[str, Any]:
-        """Return production's answer with other documents, as ids where it has ids."""
-        bare = all(isinstance(one, (str, int)) for one in production["documents"])
-        return {**production, "documents": [one["id"] for one in chosen] if bare else list(chosen)}
-
     def merge(
         self,
         production: Mapping[str, Any],
@@ -76,8 +75,9 @@ class PlainHTTP:
         chosen: Sequence[Mapping[str, Any]],
         ids: Sequence[str],
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen documents."""
-        return self.with_documents(production, chosen, ids)
+        """Return production's answer with the chosen documents, as ids where it has ids."""
+        bare = all(isinstance(one, (str, int)) for one in production["documents"])
+        return {**production, "documents": [one["id"] for one in chosen] if bare else list(chosen)}
 
     def named(self, answer: Mapping[str, Any], query_id: str | None) -> dict[str, Any]:
         """Return an answer with the token that clicks refer to."""

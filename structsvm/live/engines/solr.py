@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from structsvm.checks import BadInput
-from structsvm.live.engines.answers import NO_PARAMETERS, Query, UnusableAnswer, at_path, page_number, text_in
+from structsvm.live.engines.answers import (
+    NO_PARAMETERS,
+    Query,
+    UnusableAnswer,
+    at_path,
+    count_of,
+    page_number,
+    text_in,
+)
 
 __all__ = ["Solr"]
 
@@ -64,8 +72,7 @@ class Solr:
 
     def total(self, answer: Mapping[str, Any]) -> int | None:
         """Return how many documents there are; None where the answer does not say it."""
-        found = at_path(answer, "response.numFound")
-        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+        return count_of(at_path(answer, "response.numFound"))
 
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
         """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
@@ -97,12 +104,6 @@ class Solr:
             raise UnusableAnswer("junk", "expected response.docs")
         return docs
 
-    def with_documents(
-        self, production: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], ids: Sequence[str]
-    ) -> dict[str, Any]:
-        """Return production's answer with other documents."""
-        return {**production, "response": {**production["response"], "docs": list(chosen)}}
-
     def merge(
         self,
         production: Mapping[str, Any],
@@ -112,7 +113,7 @@ class Solr:
     ) -> dict[str, Any]:
         """Return production's answer with the chosen documents, which do not tell who found them."""
         docs = [{name: value for name, value in doc.items() if name != "score"} for doc in chosen]
-        answer = self.with_documents(production, docs, ids)
+        answer = {**production, "response": {**production["response"], "docs": docs}}
         answer["response"].pop("maxScore", None)
         if isinstance(production.get("highlighting"), Mapping):
             known: dict[str, Any] = {}

@@ -43,11 +43,11 @@ def routes(service: Service) -> list[Route]:
             except Exception:  # one that fails does not hide the others
                 log.exception("structsvm live: no report of %s", one["key"])
                 reports.append({"experiment": one})
-        return _html(overview_page(reports, now_ms=1000 * time.time(), refresh=_refresh(request)))
+        return HTMLResponse(overview_page(reports, now_ms=1000 * time.time(), refresh=_refresh(request)))
 
     async def experiment(request: Request) -> Response:
         found = await service.report(request.path_params["key"])
-        return _html(experiment_page(found, now_ms=1000 * time.time(), refresh=_refresh(request)))
+        return HTMLResponse(experiment_page(found, now_ms=1000 * time.time(), refresh=_refresh(request)))
 
     def file(name: str) -> Route:
         kind, keep = _FILES[name]
@@ -74,10 +74,6 @@ def _script() -> bytes:
 
 def _description() -> bytes:
     return json.dumps(document()).encode()
-
-
-def _html(text: str) -> Response:
-    return HTMLResponse(text, headers={"Cache-Control": "no-store"})
 
 
 def _refresh(request: Request) -> int | None:

@@ -18,6 +18,11 @@ MOST_CHARTS = 6
 """Pairs with a chart of their own; the table has all."""
 
 
+_SET_UP = {
+    "key", "revision", "state", "rankers", "production", "kind", "method", "length", "share", "window_s"
+}  # fmt: skip
+
+
 def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | None = 10) -> str:
     """Return the page ``/e/{key}``."""
     experiment = one["experiment"]
@@ -206,19 +211,7 @@ def _health(one: Mapping[str, Any], now_ms: float) -> str:
 
 
 def _set_up(experiment: Mapping[str, Any]) -> str:
-    shown = {
-        "key",
-        "revision",
-        "state",
-        "rankers",
-        "production",
-        "kind",
-        "method",
-        "length",
-        "share",
-        "window_s",
-    }
-    rows = [(name, _plain(experiment[name])) for name in experiment if name in shown]
+    rows = [(name, _plain(experiment[name])) for name in experiment if name in _SET_UP]
     rows += [("created", moment(experiment.get("created_at")))]
     return report.details(
         "Configuration",

@@ -7,7 +7,6 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from structsvm.common.files import beside
 from structsvm.live.store.sqlite import backup, drop_unit_keys
 
 __all__ = ["Backups"]
@@ -45,16 +44,11 @@ class Backups:
         self._cleaned = {(file, ended) for file in self.files()}
 
     def make(self) -> Path:
-        """Make a copy, which appears whole or not at all, and delete those that are too many."""
+        """Make a copy, and delete those that are too many."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         target = self._folder / f"{self._path.stem}-{stamp}{self._path.suffix}"
-        unfinished = beside(target, ".unfinished")
-        try:
-            backup(self._path, unfinished)
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        backup(self._path, target)
         for old in self.files()[: -self._kept]:
             old.unlink(missing_ok=True)
         return target

@@ -7,16 +7,18 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.checks import BadInput
+from structsvm.live.settings import sqlite_file
 from structsvm.live.store import postgres, sqlite
 from structsvm.live.store.migrations import migrate, version_of
 from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import HotConnection
 from structsvm.live.store.schema import VERSION
 
-__all__ = ["connector", "open_store", "prepare"]
+__all__ = ["connector", "open_store", "prepare", "without_password"]
 
 
 def open_store(url: str) -> Store:
@@ -39,7 +41,7 @@ def open_store(url: str) -> Store:
     ...     store.close()
     [] 0
     """
-    path = _path(url)
+    path = sqlite_file(url)
     if path is not None:
         return Store(*sqlite.engines(path))
     try:
@@ -52,7 +54,7 @@ def open_store(url: str) -> Store:
 
 def connector(url: str) -> Callable[[], HotConnection]:
     """Return a function that opens a connection for the writer."""
-    path = _path(url)
+    path = sqlite_file(url)
     return (
         (lambda: postgres.PostgresConnection(url))
         if path is None
@@ -62,7 +64,7 @@ def connector(url: str) -> Callable[[], HotConnection]:
 
 def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
     """Make the tables of an empty store, or check (or ``upgrade``) the schema; return its versions before and after."""
-    path = _path(url)
+    path = sqlite_file(url)
     if path is not None:
         _make_file(path)
     store = open_store(url)
@@ -78,18 +80,15 @@ def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
             return migrate(connection)
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
-        raise ValueError(f"store: expected a database at {_named(url)}, got: {cause}".strip()) from None
+        raise ValueError(
+            f"store: expected a database at {without_password(url)}, got: {cause}".strip()
+        ) from None
     finally:
         store.close()
 
 
-def _path(url: str) -> Path | None:
-    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:") else None
-
-
-def _named(url: str) -> str:
-    from sqlalchemy import make_url
-
+def without_password(url: str) -> str:
+    """Return the URL of a store as it may be shown."""
     return make_url(url).render_as_string(hide_password=True)
 
 

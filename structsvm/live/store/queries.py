@@ -7,8 +7,9 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, bindparam, delete, func, select, text, update
+from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, select, text, update
 
+from structsvm.live.config import continued, same_meaning
 from structsvm.live.guardrails import ACKNOWLEDGED, Watches
 from structsvm.live.store import schema
 from structsvm.live.store.postgres import LOCK
@@ -87,45 +88,53 @@ class Store:
         self.reading.dispose()
         self.writing.dispose()
 
+    def _one(self, query: Select[Any]) -> Any:
+        """Return the one value that a query asks for; None where there is no row."""
+        with self.reading.connect() as connection:
+            return connection.execute(query).scalar()
+
     # ---- experiments -------------------------------------------------------------------------------------------
 
     def change_number(self) -> int:
         """Return a number that grows with every change of an experiment or its state."""
-        with self.reading.connect() as connection:
-            found = connection.execute(text("SELECT value FROM meta WHERE name = 'changes'")).scalar()
-        return int(found or 0)
+        return int(self._one(select(schema.meta.c.value).where(schema.meta.c.name == "changes")) or 0)
 
     def experiments(self, *, newest: bool = True) -> list[ExperimentRow]:
         """Return all experiments by key and revision; with ``newest`` the last revision of each."""
         with self.reading.connect() as connection:
             return _experiments(connection, newest=newest)
 
-    def reconnect(self) -> None:
-        """Drop connections, which may lead to a database that has been replaced."""
-        self.reading.dispose()
-        self.writing.dispose()
-
     def put(
-        self, key: str, config: Mapping[str, Any], *, fresh: bool, state: str, now: int, who: str, what: str
-    ) -> ExperimentRow:
-        """Store the configuration of an experiment: in place, or as a new revision that starts in ``state``."""
+        self, key: str, config: Mapping[str, Any], *, now: int, who: str, what: str = "",
+        fresh: bool | None = None, state: str | None = None,
+    ) -> ExperimentRow:  # fmt: skip
+        """Store the configuration of an experiment: in place, or as a new revision where its meaning is another.
+
+        ``fresh`` says which; a new revision starts in ``state``, by default as a draft unless the one before goes on.
+        """
         with self.writing.begin() as connection:
             found = [row for row in _experiments(connection, newest=True) if row.key == key]
-            body = json.dumps(config)
-            if found and not fresh:
-                connection.execute(update(schema.experiments).where(_e.id == found[0].id).values(config=body))
+            old = found[0] if found else None
+            config = {name: value for name, value in config.items() if name != "epoch"}
+            if fresh is None:
+                fresh = old is None or old.state == "stopped" or not same_meaning(old.config, config)
+            if old is not None and not fresh:
+                own = update(schema.experiments).where(_e.id == old.id)
+                connection.execute(own.values(config=json.dumps(continued(old.config, config))))
             else:
-                revision = found[0].revision + 1 if found else 1
-                if found:
+                if old is not None:
                     connection.execute(
                         update(schema.experiments)
-                        .where(_e.id == found[0].id)
+                        .where(_e.id == old.id)
                         .values(state="stopped", unit_key=None)
                     )
+                going = old is not None and old.state in ("running", "paused")
                 made = connection.execute(
                     schema.experiments.insert().values(
-                        key=key, revision=revision, state=state, config=body, salt=secrets.token_bytes(16),
-                        unit_key=secrets.token_bytes(16), created_at=now, settled=0,
+                        key=key, revision=1 if old is None else old.revision + 1,
+                        state=state or (old.state if old is not None and going else "draft"),
+                        config=json.dumps(config), salt=secrets.token_bytes(16), unit_key=secrets.token_bytes(16),
+                        created_at=now, settled=0,
                     )
                 )  # fmt: skip
                 identity = made.inserted_primary_key
@@ -139,6 +148,7 @@ class Store:
                     connection.execute(
                         schema.bandits.insert().values(experiment=identity[0], version=0, state="")
                     )
+            what = what or ("created" if old is None else "new revision" if fresh else "changed")
             self._log(connection, now, who, key, what, "")
             return next(row for row in _experiments(connection, newest=True) if row.key == key)
 
@@ -186,16 +196,13 @@ class Store:
     def changed_at(self, key: str) -> int:
         """Return when an experiment was last changed; 0 for never."""
         query = select(func.max(schema.changes.c.at)).where(schema.changes.c.key == key)
-        with self.reading.connect() as connection:
-            return int(connection.execute(query).scalar() or 0)
+        return int(self._one(query) or 0)
 
     # ---- impressions -------------------------------------------------------------------------------------------
 
     def last_shown_at(self) -> int:
         """Return when the last impression was shown; 0 for none."""
-        newest = select(_i.shown_at).order_by(_i.seq.desc()).limit(1)
-        with self.reading.connect() as connection:
-            return int(connection.execute(newest).scalar() or 0)
+        return int(self._one(select(_i.shown_at).order_by(_i.seq.desc()).limit(1)) or 0)
 
     def documents(self, ids: Sequence[bytes]) -> dict[bytes, list[str]]:
         """Return the documents of impressions by their ids."""
@@ -234,15 +241,13 @@ class Store:
     def n_after(self, experiment: int, seq: int) -> int:
         """Return the number of impressions behind ``seq``."""
         query = select(func.count()).select_from(schema.impressions)
-        with self.reading.connect() as connection:
-            found = connection.execute(query.where(_i.experiment == experiment, _i.seq > seq)).scalar()
-        return int(found or 0)
+        return int(self._one(query.where(_i.experiment == experiment, _i.seq > seq)))
 
     def first_after(self, experiment: int, seq: int) -> int | None:
         """Return when the first impression behind ``seq`` was shown; None for none."""
         query = select(_i.shown_at).where(_i.experiment == experiment, _i.seq > seq).order_by(_i.seq).limit(1)
-        with self.reading.connect() as connection:
-            return connection.execute(query).scalar()
+        found: int | None = self._one(query)
+        return found
 
     def oldest_open(self) -> dict[int, int]:
         """Return when the oldest impression that is not closed was shown, by experiment; the settled are left out."""
@@ -257,9 +262,7 @@ class Store:
         """Return the number of late clicks on an experiment's impressions."""
         query = select(func.count()).select_from(schema.clicks)
         query = query.join(schema.impressions, _i.seq == _c.impression)
-        with self.reading.connect() as connection:
-            found = connection.execute(query.where(_c.late == 1, _i.experiment == experiment)).scalar()
-        return int(found or 0)
+        return int(self._one(query.where(_c.late == 1, _i.experiment == experiment)))
 
     def forget(self, experiment: int, unit: bytes) -> int:
         """Cut the tie between a unit and its impressions, and delete its queries; return the number of impressions."""
@@ -405,8 +408,7 @@ class Store:
         """Take or keep a task for one process, and return whether it has it; a lease runs out by itself."""
         column = schema.meta.c
         mine = json.dumps({"owner": owner, "until": until})
-        with self.reading.connect() as connection:
-            found = connection.execute(select(column.value).where(column.name == name)).scalar()
+        found = self._one(select(column.value).where(column.name == name))
         if found is not None:
             held = json.loads(found)
             if now < held["until"] < now + 60_000:
@@ -445,10 +447,7 @@ class Store:
     def bandit_version(self, experiment: int) -> int:
         """Return the version of a bandit."""
         column = schema.bandits.c
-        with self.reading.connect() as connection:
-            return int(
-                connection.execute(select(column.version).where(column.experiment == experiment)).scalar_one()
-            )
+        return int(self._one(select(column.version).where(column.experiment == experiment)))
 
     # ---- counters, keys ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
+from structsvm.common.files import beside
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored, StoreDown
 
 __all__ = ["SqliteConnection", "backup", "drop_unit_keys", "engines"]
@@ -120,18 +121,23 @@ class SqliteConnection:
 
 
 def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-    """Copy a store while it is in use, for the eyes of its owner only; ``progress`` is told pages left, and pages."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    target.chmod(0o600)
-    source, copy = _connect(path), sqlite3.connect(target)
+    """Copy a store while it is in use, for the eyes of its owner only; ``progress`` is told pages left, and pages.
+
+    The copy appears whole or not at all.
+    """
+    unfinished = beside(target, ".unfinished")
+    os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT, 0o600))
+    source, copy = _connect(path), sqlite3.connect(unfinished)
     try:
         tell = None if progress is None else (lambda status, left, pages: progress(left, pages))
         source.backup(copy, pages=1000, progress=tell)
         copy.execute("PRAGMA journal_mode = DELETE")  # one file, to be carried elsewhere
+        copy.close()
+        unfinished.replace(target)
     finally:
         copy.close()
         source.close()
+        unfinished.unlink(missing_ok=True)
 
 
 def drop_unit_keys(path: Path, ended: Collection[int]) -> bool:

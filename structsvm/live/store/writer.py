@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from structsvm.live.store.rows import ClickRow, HotConnection, ShownRow, Stored, StoreDown
@@ -23,15 +24,14 @@ _MOST_A_BATCH = 1000
 _SWEEP_S = 0.02
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """One request: either an impression or clicks."""
 
-    __slots__ = ("clicks", "expires", "future", "shown")
-
-    def __init__(
-        self, shown: ShownRow | None, clicks: Sequence[ClickRow], future: asyncio.Future[Any], expires: float
-    ) -> None:
-        self.shown, self.clicks, self.future, self.expires = shown, clicks, future, expires
+    shown: ShownRow | None
+    clicks: Sequence[ClickRow]
+    future: asyncio.Future[Any]
+    expires: float
 
 
 class Writer:
