@@ -180,22 +180,28 @@ def as_they_come(run: Experiment, seeds) -> None:
         ]
         return np.mean(each, axis=0)
 
-    default, words = SVMDiv(), SVMDiv(levels=[Level.appears()])
-    fits, fits_of_words = trained(default), trained(words)
+    cosines = SVMDiv(levels=[Level.neighbours(c) for c in (0.04, 0.07, 0.1, 0.15, 0.2)])
+    kinds_of_models = {
+        name: (model, trained(model))
+        for name, model in (
+            ("SVMDiv()", SVMDiv()),
+            ("SVMDiv, five cosines alone", cosines),
+            ("SVMDiv, words alone", SVMDiv(levels=[Level.appears()])),
+        )
+    }
     for name in tests:
-        ours = there(default, fits, name)
-        found = {
-            "SVMDiv()": ours,
-            "MMR()": np.concatenate([losses_of(baselines.MMR(), *one) for one in tests[name]]),
-            "FacilityLocation()": np.concatenate(
-                [losses_of(baselines.FacilityLocation(), *one) for one in tests[name]]
-            ),
-            "SVMDiv(levels=[Level.appears()])": there(words, fits_of_words, name),
-        }
-        for other in fits:
-            if other != name:
-                each = [np.concatenate([losses_of(fit, *one) for one in tests[name]]) for fit in fits[other]]
-                found[f"SVMDiv(), trained on {other}"] = np.mean(each, axis=0)
+        found = {kind: there(*fitted, name) for kind, fitted in kinds_of_models.items()}
+        ours = found["SVMDiv()"]
+        for method in (baselines.MMR(), baselines.FacilityLocation()):
+            each = [losses_of(method, *one) for one in tests[name]]
+            found[f"{type(method).__name__}()"] = np.concatenate(each)
+        for kind, (_, fits) in kinds_of_models.items():
+            for other in fits:
+                if other != name:
+                    each = [
+                        np.concatenate([losses_of(fit, *one) for one in tests[name]]) for fit in fits[other]
+                    ]
+                    found[f"{kind}, trained on {other}"] = np.mean(each, axis=0)
         run.say(f"**{name[0].upper()}{name[1:]}**, {len(ours)} queries:")
         rows = []
         for method, values in found.items():
