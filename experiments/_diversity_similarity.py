@@ -1,8 +1,7 @@
 """Similarity of short texts, for the experiments on diverse result sets: no labels, but all texts there are.
 
 A snippet shares few words with another on the same subtopic. What both leave out, their neighbours among all results
-of the query say: vectors are expanded by those of their nearest neighbours, as queries are in pseudo-relevance
-feedback, and clusters fill in what is still missing.
+of the query say (:func:`structsvm.features.smooth_similarity`), and clusters fill in what is still missing.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
 
 from structsvm.candidates import CandidateSet
-from structsvm.estimators.diversity import SVMDiv
-from structsvm.features.words import Level
+from structsvm.features import smooth_similarity
 
 
 def counts_by_set(texts: Sequence[Sequence[str]], vectorizer: Any) -> list[Any]:
@@ -64,19 +62,12 @@ def beside(first: Any, second: np.ndarray, share: float = 0.1) -> Any:
     return sparse.hstack([np.sqrt(1 - share) * first, np.sqrt(share) * sparse.csr_matrix(second)]).tocsr()
 
 
-def expanded(vectors: Any, n_neighbours: int = 10, rounds: int = 2) -> np.ndarray:
-    """Cosines once each vector has the mean of its nearest neighbours added, weighted by their cosines; the next
-    round finds neighbours by those cosines. Shape (n_documents, n_documents)."""
-    own = vectors.toarray()
-    now = own
-    for _ in range(rounds):
-        near = _cosines(now)
-        np.fill_diagonal(near, 0.0)
-        least = np.sort(near, axis=1)[:, -min(n_neighbours, len(near))]
-        near = np.maximum(np.where(near >= least[:, None], near, 0.0), 0.0)
-        total = near.sum(axis=1, keepdims=True)
-        now = own + (near / np.where(total > 0, total, 1.0)) @ now
-    return _cosines(now)
+def expanded(vectors: Any) -> np.ndarray:
+    """Cosines of unit vectors, smoothed."""
+    near = np.asarray((vectors @ vectors.T).toarray())
+    similarity = smooth_similarity(CandidateSet.from_similarity(near)).similarity
+    assert similarity is not None
+    return similarity
 
 
 def smoothed(texts: Sequence[Sequence[str]], vectorizers: Sequence[Any]) -> list[np.ndarray]:
@@ -100,24 +91,6 @@ def with_tree(similarity: np.ndarray) -> np.ndarray:
     return (similarity + 1.0 - joined) / 2
 
 
-def graded(
-    similarity: np.ndarray, n_levels: int, *, ids: Any = None, query: str | None = None
-) -> CandidateSet:
-    """Soft coverage by a given similarity: elements are the candidates, counted by the levels they are covered at.
-
-    Levels are ``1, ..., n_levels`` parts of ``n_levels + 1``; ``Level.count(l)`` is then "at least that similar".
-    """
-    counts = np.floor(similarity * (n_levels + 1) + 1e-9).clip(0, n_levels)
-    np.fill_diagonal(counts, n_levels)
-    return CandidateSet(sparse.csr_matrix(counts), ids=ids, query=query)
-
-
-def graded_model(n_levels: int, k: int) -> SVMDiv:
-    """SVM-div that learns what each level of :func:`graded` is worth."""
-    levels = [Level.count(level) for level in range(1, n_levels + 1)]
-    return SVMDiv(k=k, levels=levels, thresholds=[0.0], prediction="swap")
-
-
 def pair_auc(similarity: np.ndarray, labels: np.ndarray) -> float:
     """How well the similarity tells pairs that share a subtopic from others; NaN where there is one kind only."""
     cover = np.asarray(labels) > 0
@@ -134,8 +107,3 @@ def _scaled(counts: Any, weights: np.ndarray) -> Any:
     """Unit rows ``(1 + log count) * weight``."""
     data = (1.0 + np.log(counts.data)) * weights[counts.indices]
     return normalize(sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape))
-
-
-def _cosines(vectors: np.ndarray) -> np.ndarray:
-    unit = normalize(vectors)
-    return unit @ unit.T

@@ -19,14 +19,14 @@ from __future__ import annotations
 import numpy as np
 from _common import Experiment
 from _diversity_common import against, counted, cross_validated, held_out
-from _diversity_similarity import graded, graded_model, pair_auc, smoothed, with_tree
+from _diversity_similarity import pair_auc, smoothed, with_tree
 from sklearn.feature_extraction.text import CountVectorizer
 
 from structsvm import baselines
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
-from structsvm.features.words import Level
+from structsvm.features.words import THRESHOLDS, Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient
 
@@ -38,15 +38,17 @@ VARIANTS = {
     "words, benefits >= 0": SVMDiv(k=K, levels=[Level.appears()], positive="benefits"),
     "TFIDF levels (SVM-div2)": SVMDiv(k=K, levels=[Level.top_tfidf(n) for n in (3, 5, 10)]),
     "soft, three cosines": SVMDiv(
-        k=K, levels=[Level.neighbours(c) for c in (0.05, 0.1, 0.2)], document_features=["centroid"]
-    ),
-    "soft, five cosines, one benefit each": SVMDiv(
-        k=K, levels=[Level.neighbours(c) for c in (0.04, 0.07, 0.1, 0.15, 0.2)], thresholds=[0.0],
+        k=K, levels=[Level.neighbours(c) for c in (0.05, 0.1, 0.2)], thresholds=THRESHOLDS,
         document_features=["centroid"],
     ),
+    "soft, five cosines, one benefit each": SVMDiv(
+        k=K, levels=[Level.neighbours(c) for c in (0.04, 0.07, 0.1, 0.15, 0.2)], document_features=["centroid"]
+    ),
+    "smoothed, 9 levels": SVMDiv(k=K, prediction="swap"),
+    "smoothed, 19 levels": SVMDiv(
+        k=K, levels=[Level.neighbours(i / 20) for i in range(1, 20)], prediction="swap"
+    ),
 }  # fmt: skip
-GRADED = {"smoothed, 9 levels": 9, "smoothed, 19 levels": 19}
-VARIANTS |= {name: graded_model(n, K) for name, n in GRADED.items()}
 QUICK = ("words", "soft, five cosines, one benefit each", "smoothed, 9 levels")
 LOOKED_AT = np.random.default_rng(12345).permutation(44)[:22]
 """The topics on which the variant with five cosines was found, among nineteen, by 6-fold loss."""
@@ -77,8 +79,8 @@ def tuned_mmr(by_trade_off, folds, seed):
     return losses
 
 
-def _joined(one):
-    return CandidateSet(_texts(one), titles=one.titles, ids=one.ids, query=one.query)
+def _joined(one, titles=None):
+    return CandidateSet(_texts(one), titles=titles, ids=one.ids, query=one.query)
 
 
 def _texts(one):
@@ -115,13 +117,12 @@ def main() -> None:
     labels = data.labels
     sets = counted([_joined(one) for one in data.sets])
     found = similarities(read_ambient(run.data / "ambient").sets, sets)
-    near = list(found.values())[-1]
-    given = {
-        name: [graded(one, GRADED[name]) for one in near] if name in GRADED else sets for name in VARIANTS
-    }
+    near = [CandidateSet.from_similarity(one) for one in list(found.values())[-1]]
+    given = {name: near if name.startswith("smoothed") else sets for name in VARIANTS}
+    given["words and titles"] = counted([_joined(one, one.titles) for one in data.sets])
     n, folds = len(sets), 11
     names = QUICK if run.quick else tuple(VARIANTS)
-    smooth = [name for name in names if name in GRADED]
+    smooth = [name for name in names if name.startswith("smoothed")]
     Cs = [1.0, 10.0] if run.quick else [0.1, 1.0, 10.0]
     seeds = range(run.seed, run.seed + (3 if run.quick else 10))
     inner = 2 if run.quick else 5
@@ -139,8 +140,8 @@ def main() -> None:
     }
     mmr = np.array([loss(baselines.MMR(K, t).predict(sets)) for t in TRADE_OFFS])
     fixed["MMR, trade-off learned"] = np.mean([tuned_mmr(mmr, folds, s) for s in seeds], axis=0)
-    fixed["facility location, smoothed"] = loss([baselines.FacilityLocation(K).choose(one) for one in near])
-    mmr = np.array([loss([baselines.MMR(K, t).choose(one) for one in near]) for t in TRADE_OFFS])
+    fixed["facility location, smoothed"] = loss(baselines.FacilityLocation(K).predict(near))
+    mmr = np.array([loss(baselines.MMR(K, t).predict(near)) for t in TRADE_OFFS])
     fixed["MMR, trade-off learned, smoothed"] = np.mean([tuned_mmr(mmr, folds, s) for s in seeds], axis=0)
     clairvoyant = loss(baselines.Clairvoyant(K).predict(sets, labels=labels))
 

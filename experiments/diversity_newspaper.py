@@ -7,6 +7,10 @@ half general words, which follow Zipf's law, half words of the query; 100 to 900
 articles and 20 subtopics of popularity 1/r^0.7, as many as in TREC. Sets are alike, or differ as queries do: 16 to 75
 articles, 8 to 32 subtopics, passages of 10 to 60 words, a third to two thirds of the rest about the query.
 12 sets train, 4 choose C, 24 test.
+
+Last, all methods as they come, on these sets and on AMBIENT: ``SVMDiv()`` beside ``MMR()`` and ``FacilityLocation()``,
+with nothing chosen. On AMBIENT it is trained by 11 folds, and once on each of the other kinds of sets; and the other
+way round.
 """
 
 from __future__ import annotations
@@ -15,14 +19,16 @@ from itertools import pairwise
 
 import numpy as np
 from _common import Experiment
-from _diversity_common import against, counted
+from _diversity_common import against, counted, cross_validated
 from scipy import sparse
+from sklearn.base import clone
 
 from structsvm import baselines
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.words import Level
 from structsvm.metrics import weighted_subtopic_loss
+from structsvm.readers import read_ambient
 
 K, N_WORDS = 5, 5000
 TRAIN, VALIDATION, TOTAL = 12, 16, 40
@@ -139,8 +145,74 @@ def main() -> None:
             ax.set_ylabel("test loss at K = 5", fontsize=7)
 
         run.plot(f"Fig. 4.5: {kind}", draw)
+    if (run.data / "ambient").is_dir():
+        as_they_come(run, seeds)
     judge(run)
     run.save()
+
+
+def as_they_come(run: Experiment, seeds) -> None:
+    run.section("As they come")
+    ambient = read_ambient(run.data / "ambient", relevant_only=True)
+    kinds = {"sets alike": True, "sets that differ": False}
+    made = {name: [make(TOTAL, seed, alike=alike) for seed in seeds] for name, alike in kinds.items()}
+    test = slice(VALIDATION, TOTAL)
+    tests = {name: [(sets[test], labels[test]) for sets, labels in draws] for name, draws in made.items()}
+    tests["AMBIENT"] = [(counted(ambient.sets), ambient.labels)]
+
+    def trained(model: SVMDiv) -> dict[str, list[SVMDiv]]:
+        """The model trained on each kind of sets, a draw each."""
+        fits = {
+            name: [clone(model).fit(sets[:TRAIN], labels[:TRAIN]) for sets, labels in draws]
+            for name, draws in made.items()
+        }
+        return {**fits, "AMBIENT": [clone(model).fit(*tests["AMBIENT"][0])]}
+
+    def there(model: SVMDiv, fits: dict[str, list[SVMDiv]], name: str) -> np.ndarray:
+        """Loss of each test query, trained on sets of its own kind."""
+        if name != "AMBIENT":
+            return np.concatenate(
+                [losses_of(fit, *one) for fit, one in zip(fits[name], tests[name], strict=True)]
+            )
+        each = [
+            cross_validated(model, *tests[name][0], [model.C], folds=11, inner=2, seed=seed)[0]
+            for seed in seeds
+        ]
+        return np.mean(each, axis=0)
+
+    cosines = SVMDiv(levels=[Level.neighbours(c) for c in (0.04, 0.07, 0.1, 0.15, 0.2)])
+    kinds_of_models = {
+        name: (model, trained(model))
+        for name, model in (
+            ("SVMDiv()", SVMDiv()),
+            ("SVMDiv, five cosines alone", cosines),
+            ("SVMDiv, words alone", SVMDiv(levels=[Level.appears()])),
+        )
+    }
+    for name in tests:
+        found = {kind: there(*fitted, name) for kind, fitted in kinds_of_models.items()}
+        ours = found["SVMDiv()"]
+        for method in (baselines.MMR(), baselines.FacilityLocation()):
+            each = [losses_of(method, *one) for one in tests[name]]
+            found[f"{type(method).__name__}()"] = np.concatenate(each)
+        for kind, (_, fits) in kinds_of_models.items():
+            for other in fits:
+                if other != name:
+                    each = [
+                        np.concatenate([losses_of(fit, *one) for one in tests[name]]) for fit in fits[other]
+                    ]
+                    found[f"{kind}, trained on {other}"] = np.mean(each, axis=0)
+        run.say(f"**{name[0].upper()}{name[1:]}**, {len(ours)} queries:")
+        rows = []
+        for method, values in found.items():
+            wins, p = against(ours, values)
+            same = method == "SVMDiv()"
+            rows.append([method, values.mean(), "" if same else wins, "" if same else f"{p:.2g}"])
+        run.table(f"as they come, {name}", ["method", "loss", "wins/ties/losses of SVMDiv()", "p"], rows)
+
+
+def losses_of(method, sets, labels) -> np.ndarray:
+    return weighted_subtopic_loss(labels, method.predict(sets))
 
 
 def judge(run: Experiment) -> None:

@@ -57,7 +57,9 @@ def _compare(run, name, found, runs, folds, relevant_only, Cs, seeds):
     if len(sets) < 4:
         run.say(f"{len(sets)} topics have more than {K} such documents: too few.")
         return
-    model = SVMDiv(k=K, tol=0.01, max_passes=50 if run.quick else 300, n_jobs=run.jobs)
+    model = SVMDiv(
+        k=K, levels=[Level.appears()], tol=0.01, max_passes=50 if run.quick else 300, n_jobs=run.jobs
+    )
     runs_of = [
         cross_validated(model, sets, labels, Cs, folds=folds or len(sets), inner=3, seed=s)[0] for s in seeds
     ]

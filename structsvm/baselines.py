@@ -17,7 +17,7 @@ from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.checks import BadInput, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
-from structsvm.features.word_counts import count_words
+from structsvm.features.word_counts import count_words, similarities
 from structsvm.features.words import Level, WordFeatures, unit_range
 from structsvm.oracles.selection import bind_loss, lazy_greedy
 from structsvm.protocols import Float, Int
@@ -184,8 +184,9 @@ class EssentialPages:
 class MMR:
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
-    Similarity is the cosine of TFIDF vectors; relevance is the first document feature, scaled to [0, 1] within the set,
-    or without features the mean similarity to the candidates.
+    Similarity is the cosine of TFIDF vectors of title and text, or that of
+    :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`; relevance is the first document
+    feature, scaled to [0, 1] within the set, or without features the mean similarity to the candidates.
 
     Parameters
     ----------
@@ -209,32 +210,11 @@ class MMR:
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
         """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
-        chosen = []
-        for s in check_sets(sets):
-            similarity = _similarity(s, self.vectorizer)
-            chosen.append(self.choose(similarity, k, relevance=_relevance(s, similarity)))
-        return chosen
+        return [self._choose(s, k) for s in check_sets(sets)]
 
-    def choose(self, similarity: Float, k: int | None = None, *, relevance: Float | None = None) -> Int:
-        """Choose documents from one set by a similarity of your own, such as that of embeddings.
-
-        Parameters
-        ----------
-        similarity : ndarray, shape (n_documents, n_documents)
-        k : int, optional
-        relevance : ndarray, shape (n_documents,), optional
-            By default the mean similarity to the candidates.
-
-        Examples
-        --------
-        >>> MMR(2).choose(np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]]))
-        array([0, 2])
-        """
-        similarity = _square(similarity)
-        n = len(similarity)
-        relevance = similarity.mean(axis=1) if relevance is None else np.asarray(relevance, dtype=np.float64)
-        if relevance.shape != (n,) or not np.isfinite(relevance).all():
-            raise BadInput("relevance", f"expected {n} finite numbers, one per document")
+    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+        similarity = similarities(candidates, self.vectorizer)
+        relevance = _relevance(candidates, similarity)
         nearest = np.zeros(len(similarity))
 
         def gain() -> Float:
@@ -243,11 +223,13 @@ class MMR:
         def take(d: int) -> None:
             np.maximum(nearest, similarity[d], out=nearest)
 
-        return _greedy(gain, take, len(similarity), _count(self.k if k is None else k))
+        return _greedy(gain, take, len(similarity), k)
 
 
 class FacilityLocation:
     """Greedy choice for ``sum over candidates of the largest cosine``: every candidate is near a chosen one.
+
+    A set made by :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>` has its own similarity.
 
     Examples
     --------
@@ -263,17 +245,10 @@ class FacilityLocation:
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
         """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
-        return [self.choose(_similarity(s, self.vectorizer), k) for s in check_sets(sets)]
+        return [self._choose(s, k) for s in check_sets(sets)]
 
-    def choose(self, similarity: Float, k: int | None = None) -> Int:
-        """Choose documents from one set by a similarity of your own, shape (n_documents, n_documents).
-
-        Examples
-        --------
-        >>> FacilityLocation(2).choose(np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]]))
-        array([0, 2])
-        """
-        similarity = _square(similarity)
+    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+        similarity = similarities(candidates, self.vectorizer)
         nearest = np.zeros(len(similarity))
 
         def gain() -> Float:
@@ -282,7 +257,7 @@ class FacilityLocation:
         def take(d: int) -> None:
             np.maximum(nearest, similarity[d], out=nearest)
 
-        return _greedy(gain, take, len(similarity), _count(self.k if k is None else k))
+        return _greedy(gain, take, len(similarity), k)
 
 
 class XQuAD:
@@ -314,7 +289,7 @@ class XQuAD:
             grades = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
             values = np.where(cover, grades.astype(np.float64), 0.0)
             likely = values / max(values.max(initial=0.0), 1e-300)
-            relevance = _relevance(s, _similarity(s, self.vectorizer))
+            relevance = _relevance(s, similarities(s, self.vectorizer))
             relevance = relevance / max(relevance.max(), 1e-300)
             open_ = np.full(cover.shape[1], 1.0 / max(1, cover.shape[1]))
 
@@ -362,17 +337,6 @@ def _greedy(gain: Callable[[], Float], take: Callable[[int], None], n: int, k: i
         chosen.append(int(np.argmax(gains)))
         take(chosen[-1])
     return np.array(chosen, dtype=np.int64)
-
-
-def _square(similarity: Any) -> Float:
-    matrix = np.asarray(similarity, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-        raise BadInput("similarity", f"expected a square matrix of finite numbers, got shape {matrix.shape}")
-    return matrix
-
-
-def _similarity(candidates: CandidateSet, vectorizer: Any) -> Float:
-    return count_words(candidates, vectorizer).cosines
 
 
 def _relevance(candidates: CandidateSet, similarity: Float) -> Float:

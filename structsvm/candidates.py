@@ -18,7 +18,7 @@ from structsvm.queries import check_sparse
 
 __all__ = ["CandidateSet", "Coverage", "check_chosen", "check_labels", "check_sets"]
 
-Kind = Literal["text", "tokens", "counts"]
+Kind = Literal["text", "tokens", "counts", "similarity"]
 
 _MOST = 2.0**53
 """Largest count: whole numbers are exact up to here, and sums do not overflow."""
@@ -46,8 +46,10 @@ class CandidateSet:
 
     Attributes
     ----------
-    kind : {"text", "tokens", "counts"}
+    kind : {"text", "tokens", "counts", "similarity"}
     texts, titles : list, or CSR matrix of float64, or None
+    similarity : ndarray of float64, shape (n_documents, n_documents), or None
+        Only of sets made by :meth:`from_similarity`.
     ids : list of str
     features : ndarray of float64, shape (n_documents, n_features), or None
     query : str or None
@@ -71,6 +73,7 @@ class CandidateSet:
         vocabulary: Sequence[str] | None = None,
     ) -> None:
         self.kind, self.texts = _documents(texts, "texts")
+        self.similarity: Float | None = None
         n = _length(self.texts)
         if n == 0:
             raise BadInput("texts", "expected at least one document, got an empty candidate set")
@@ -107,12 +110,54 @@ class CandidateSet:
                     f"expected {self.texts.shape[1]} words, one per column, got {len(self.vocabulary)}",
                 )
 
+    @classmethod
+    def from_similarity(
+        cls, similarity: Any, ids: Any = None, features: Any = None, *, query: str | None = None
+    ) -> CandidateSet:
+        """Return a set of documents of which only the similarity is known, such as the cosines of embeddings.
+
+        Methods that compare documents take it as any other set: SVMDiv by its ``neighbours`` levels, MMR, facility
+        location and xQuAD. Those that read words raise an error.
+
+        Parameters
+        ----------
+        similarity : array-like, shape (n_documents, n_documents)
+            From -1 to 1; a document is as near as can be to itself, whatever the diagonal says.
+        ids, features, query
+            As for other sets.
+
+        Examples
+        --------
+        >>> embeddings = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> CandidateSet.from_similarity(embeddings @ embeddings.T)
+        CandidateSet(3 documents, similarity)
+        """
+        check_sparse(similarity, "similarity")
+        try:
+            matrix = np.array(similarity, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BadInput(
+                "similarity", f"expected a square matrix of numbers, got {similarity!r:.60}"
+            ) from None
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise BadInput("similarity", f"expected a square matrix, got shape {matrix.shape}")
+        if not (np.abs(matrix) <= 1 + 1e-4).all():  # NaN, and more than rounding of float32
+            raise BadInput(
+                "similarity", "expected numbers from -1 to 1", "divide embeddings by their Euclidean norms"
+            )
+        np.clip(matrix, -1.0, 1.0, out=matrix)
+        np.fill_diagonal(matrix, 1.0)
+        made = cls([""] * len(matrix), ids=ids, features=features, query=query)
+        made.kind, made.texts, made.similarity = "similarity", None, matrix
+        return made
+
     def __len__(self) -> int:
-        return _length(self.texts)
+        return len(self.ids)
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the documents' texts, whatever their order, ids, titles and features.
+        """16 hexadecimal digits of the documents' texts (or similarities), whatever their order, ids, titles and
+        features.
 
         Sets with the same documents have the same fingerprint. A model stores those of its training sets.
 
@@ -121,7 +166,9 @@ class CandidateSet:
         >>> CandidateSet(["a", "b"]).fingerprint == CandidateSet(["b", "a"], ids=[7, 8]).fingerprint
         True
         """
-        if self.kind == "counts":
+        if self.similarity is not None:
+            rows = [str(sorted(row)) for row in self.similarity.tolist()]
+        elif self.kind == "counts":
             rows = [
                 f"{self.texts.indices[a:b].tolist()}{self.texts.data[a:b].tolist()}"
                 for a, b in zip(self.texts.indptr[:-1], self.texts.indptr[1:], strict=True)

@@ -16,7 +16,7 @@ from structsvm.baselines import (
     XQuAD,
 )
 from structsvm.candidates import CandidateSet
-from structsvm.features.word_counts import tfidf
+from structsvm.features.word_counts import count_words, tfidf
 from structsvm.metrics.diversity import weighted_subtopic_loss
 
 WORDS = np.array([f"w{j}" for j in range(25)])
@@ -64,18 +64,23 @@ def test_against_definitions():
 def test_a_similarity_of_ones_own(chooser):
     _, candidates = random_set(np.random.default_rng(6))
     near = (tfidf(candidates.texts) @ tfidf(candidates.texts).T).toarray()
-    assert chooser.choose(near).tolist() == chooser.predict([candidates])[0].tolist()
-    assert chooser.choose(near, 2).tolist() == chooser.predict([candidates], 2)[0].tolist()
-    for bad in (near[:3], near[0], np.full((3, 3), np.nan)):
-        with pytest.raises(ValueError, match="square matrix of finite numbers"):
-            chooser.choose(bad)
+    given = CandidateSet.from_similarity(near, features=candidates.features)
+    for k in (4, 2):
+        assert chooser.predict([given], k)[0].tolist() == chooser.predict([candidates], k)[0].tolist()
+    for reads_words in (UnweightedCoverage(), EssentialPages(), OkapiBM25()):
+        with pytest.raises((TypeError, ValueError), match="similarity"):
+            reads_words.predict([given])
 
 
 def test_relevance_of_ones_own():
-    near = np.eye(4)
-    assert MMR(2).choose(near, relevance=np.array([0.0, 0.2, 0.9, 0.1])).tolist() == [2, 1]
-    with pytest.raises(ValueError, match="relevance: expected 4 finite numbers"):
-        MMR(2).choose(near, relevance=np.zeros(3))
+    given = CandidateSet.from_similarity(np.eye(4), features=[[0.0], [0.2], [0.9], [0.1]])
+    assert MMR(2).predict([given])[0].tolist() == [2, 1]
+
+
+def test_titles_count_in_similarity():
+    titled = CandidateSet(["one", "two", "three"], titles=["red rose", "blue sea", "red rose"])
+    together = CandidateSet(["one red rose", "two blue sea", "three red rose"])
+    np.testing.assert_allclose(count_words(titled).cosines, count_words(together).cosines, rtol=1e-12)
 
 
 def test_bm25_by_hand():

@@ -1,6 +1,6 @@
 """Cover many meanings with few documents
-Four documents have to serve an ambiguous query. SVM-div learns from sets with labelled subtopics which words
-are worth covering; the later sets need no labels.
+Four documents have to serve an ambiguous query. SVM-div learns from sets with labelled subtopics what is
+worth covering; the later sets need no labels.
 """
 
 import matplotlib.pyplot as plt

@@ -58,7 +58,7 @@ class Trees(Group):
             raise ValueError(f"--{name}: expected a linear model, without --trees{reasons.get(name, '')}")
         return self.trees
 
-    def ranker(self, loss: str, C: float, **options: Any) -> Any:
+    def ranker(self, loss: str, C: float | None, **options: Any) -> Any:
         """Return the ranker, not fitted."""
         from structsvm.estimators.tree import TreeRanker
         from structsvm.studies.folds.peers import check_installed
@@ -74,8 +74,13 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
     loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map",
     C: Annotated[
-        float, typer.Option("--C", help="Trade-off: larger fits the training data more closely.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            "--C",
+            help="Trade-off: larger fits the training data more closely.",
+            show_default="1; with --trees by the number of queries",
+        ),
+    ] = None,
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3,
     solver: Annotated[
         str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe; with --trees also newton.")
@@ -130,7 +135,7 @@ def train(
     if trees.check(scale=scale != "none", positive=positive, monotone=bool(signs), dask=dask is not None):
         model = trees.ranker(loss, C, **shared)
     else:
-        model = StructuralRanker(loss, C, **shared, **linear)
+        model = StructuralRanker(loss, 1.0 if C is None else C, **shared, **linear)
     model.check_options()  # a misspelt loss is found before the data are read
     if dask is not None:
         if signs:
@@ -144,7 +149,7 @@ def train(
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)
             there = train_there(
-                client, data, table, groups, loss=loss, C=C, tol=tol,
+                client, data, table, groups, loss=loss, C=1.0 if C is None else C, tol=tol,
                 solver=_solver(solver), scale=scale, relevance=relevance, positive=positive,
                 max_passes=max_passes, callback=progress, checkpoint=checkpoint,
             )  # fmt: skip

@@ -21,7 +21,7 @@ from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
 from structsvm.estimators.parameters import parameters
 from structsvm.features.word_counts import count_words
-from structsvm.features.words import THRESHOLDS, Level, WordFeatures
+from structsvm.features.words import Level, WordFeatures, usual_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset, exact
@@ -87,10 +87,14 @@ class SVMDiv(BaseEstimator):
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
     levels : sequence of Level, default=None
-        Importance levels. None: ``[Level.appears()]``, and ``Level.title()`` if all sets have titles. A few work as
-        well as many. With TFIDF levels this is the thesis' SVM-div2.
-    thresholds : sequence of float, default=structsvm.features.words.THRESHOLDS
+        Importance levels. None: ``Level.neighbours`` at cosines of .04, .07, .1, .15 and .2, and ``Level.appears()``;
+        ``Level.neighbours`` at .1, .2 to .9 for sets made by :meth:`CandidateSet.from_similarity
+        <structsvm.CandidateSet.from_similarity>`. The thesis' SVM-div has ``[Level.appears()]``, its SVM-div2 TFIDF
+        levels.
+    thresholds : sequence of float, default=None
         Shares of the candidates; the benefit of a word is a step function of its document frequency with steps here.
+        None: ``structsvm.features.words.THRESHOLDS``, and one benefit for each level, ``[0.0]``, if a level is
+        ``Level.neighbours``.
     document_features : sequence of {"rank", "centroid"}, default=()
         Features made for each document, in addition to the ``features`` of the sets; all are scaled to [0, 1] within
         each set.
@@ -158,14 +162,14 @@ class SVMDiv(BaseEstimator):
     >>> labels = [[[1, 0], [1, 0], [0, 1]]] * 8
     >>> model = SVMDiv(C=10, k=2).fit(sets, labels)
     >>> model.predict(sets[:1]), model.score(sets, labels)
-    ([array([2, 0])], 1.0)
+    ([array([0, 2])], 1.0)
     """
 
     C: float = 1.0
     k: int = 5
     _: KW_ONLY
     levels: Sequence[Level] | None = None
-    thresholds: Sequence[float] = THRESHOLDS
+    thresholds: Sequence[float] | None = None
     document_features: Sequence[str] = ()
     vectorizer: Any = None
     loss: str | UserLoss = "weighted"
@@ -278,7 +282,7 @@ class SVMDiv(BaseEstimator):
         >>> model = SVMDiv(C=10, k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 8)
         >>> [best] = model.optima(sets[:1], time_limit=1.0)
         >>> best.selection.chosen, best.gap
-        (array([2, 0]), 0.0)
+        (array([0, 2]), 0.0)
         """
         check_is_fitted(self, "coef_")
         _check_k(k)
@@ -314,6 +318,8 @@ class SVMDiv(BaseEstimator):
     ) -> list[Reason]:
         """Return, for each document that :meth:`predict` chooses, the words for which it was chosen.
 
+        For ``Level.neighbours`` these are the documents that it is near to.
+
         Parameters
         ----------
         candidates : CandidateSet
@@ -333,16 +339,16 @@ class SVMDiv(BaseEstimator):
         Examples
         --------
         >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
-        >>> model = SVMDiv(C=10, k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 8)
+        >>> model = SVMDiv(C=10, k=2, levels=[Level.appears()]).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 8)
         >>> [[word for word, *_ in reason.words] for reason in model.explain(sets[0])]
         [['sail', 'sea', 'ship'], ['apple', 'pie']]
         """
         check_is_fitted(self, "coef_")
         [selection] = self._select([candidates], k, None if costs is None else [costs], budget)
         features = self._word_features(self.levels_)
-        words = count_words(candidates, self.vectorizer)
+        words = None if candidates.kind == "similarity" else count_words(candidates, self.vectorizer)
         values = products(features.coverage(candidates).features, self.document_coef_)
-        names = words.vocabulary
+        names = None if words is None else words.vocabulary
         covered: set[tuple[int, int]] = set()
         patterns = features.incidences(candidates, words)
         frequency = [np.bincount(i, minlength=n) / len(candidates) for _, i, n in patterns]
@@ -407,7 +413,8 @@ class SVMDiv(BaseEstimator):
         return "greedy" if callable(self.loss) or self.loss == "alpha_ndcg" else "swap"
 
     def _word_features(self, levels: Sequence[Level]) -> WordFeatures:
-        return WordFeatures(levels, self.thresholds, self.vectorizer, self.document_features)
+        thresholds = usual_thresholds(levels) if self.thresholds is None else self.thresholds
+        return WordFeatures(levels, thresholds, self.vectorizer, self.document_features)
 
     def _prepare(
         self, sets: Any, labels: Any, *, levels: Any = None, scale: Float | None = None
@@ -418,8 +425,7 @@ class SVMDiv(BaseEstimator):
         if levels is None:
             levels = self.levels
         if levels is None:
-            titled = all(s.titles is not None for s in found)
-            levels = [Level.appears(), Level.title()] if titled else [Level.appears()]
+            levels = usual_levels(found)
         features = self._word_features(levels)
         coverages = self._coverages(found, features)
         widths = [c.features.shape[1] for c in coverages]
@@ -520,7 +526,10 @@ class SVMDiv(BaseEstimator):
         if (costs is None) != (budget is None):
             raise ValueError("costs and budget: expected both or neither")
         features = self._word_features(self.levels_)
-        if self.benefits_.shape != (len(self.levels_), len(self.thresholds)):  # compiled code counts on it
+        if self.benefits_.shape != (
+            len(self.levels_),
+            len(features.thresholds),
+        ):  # compiled code counts on it
             raise BadInput("benefits_", f"expected one per level and threshold, got {self.benefits_.shape}")
         benefits = self.benefits_.ravel()
         tasks: list[tuple[Any, ...]] = [(s,) for s in found]

@@ -44,6 +44,9 @@ __all__ = ["TreeRanker", "TreeRankerCV", "tree_path"]
 _FEW_ROWS = 200_000
 """Rows up to which one_slack keeps the coefficients of its cuts: a megabyte a cut and more."""
 
+_C_PER_QUERY, _SMOOTH_C_PER_QUERY = 0.002, 0.01
+"""C by default, per training query: least lost on test queries in ``experiments/tree_C.py``, on average."""
+
 
 class _Grouped(NamedTuple):
     """Rows with their queries together; ``order`` says where they stood."""
@@ -74,9 +77,11 @@ class TreeRanker(FittedRanker, BaseEstimator):
     ----------
     loss : str or Oracle, default="map"
         As in :class:`~structsvm.StructuralRanker`.
-    C : float, default=1.0
-        Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e2, on queries that
-        the trees have not seen, as :class:`TreeRankerCV` does.
+    C : float, default=None
+        Trade-off between a small norm and a small mean slack. None: .002 times the number of training queries, and .01
+        times for the smooth losses ("ndcg@k", "mrr", "precision@k"), which did best on average over five data sets of
+        20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` has it. Better search it on a log grid, 1e-2
+        ... 1e2, on queries that the trees have not seen, as :class:`TreeRankerCV` does.
     n_trees : int, default=300
     n_leaves : int, default=15
         Leaves per tree.
@@ -170,7 +175,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
     _measure = StructuralRanker._measure
 
     loss: str | Oracle = "map"
-    C: float = 1.0
+    C: float | None = None
     n_trees: int = 300
     _: KW_ONLY
     n_leaves: int = 15
@@ -220,10 +225,11 @@ class TreeRanker(FittedRanker, BaseEstimator):
         ImportError
             Where trees are to be grown without LightGBM.
         """
-        C = check_C(self.C)
+        if self.C is not None:
+            check_C(self.C)
         data = self._grouped(X, y, qid, sample_weight)
         features = self._features()
-        self._bind_empty(data)
+        C = self._trade_off(self._bind_empty(data), data)
         held_out = None if validation is None else self._validation(validation)
         if self.batch is not None:
             self._fit_batches(features, data, C, held_out)
@@ -256,7 +262,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
 
     def check_options(self) -> None:
         """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
-        check_C(self.C)
+        if self.C is not None:
+            check_C(self.C)
         self._check_options()
 
     @property
@@ -354,11 +361,17 @@ class TreeRanker(FittedRanker, BaseEstimator):
             )
         return X, y, validation[2]
 
-    def _bind_empty(self, data: _Grouped) -> None:
-        """Refuse labels without a constraint before any tree is grown."""
-        self._problem(
+    def _bind_empty(self, data: _Grouped) -> RankingProblem:
+        """Refuse labels without a constraint before any tree is grown; return the problem without columns."""
+        return self._problem(
             LeafRows(np.empty((data.X.shape[0], 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0), data
         )
+
+    def _trade_off(self, problem: RankingProblem, data: _Grouped) -> float:
+        if self.C is not None:
+            return float(self.C)
+        per_query = _SMOOTH_C_PER_QUERY if problem.smooth else _C_PER_QUERY
+        return per_query * int(np.count_nonzero(data.weights))
 
     def _problem(self, rows: LeafRows, data: _Grouped) -> RankingProblem:
         problem = self._bind(

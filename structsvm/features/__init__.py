@@ -1,7 +1,8 @@
 """Features from scores, texts and columns: scaling and binning, words, and fusion without learning.
 
-``readers.run_features`` turns TREC runs into rows; ``binning`` turns their scores into step functions. ``leaves`` turns
-rows into the leaves of boosted trees, whose trees are a ``forest``, which ``boosters`` reads from other libraries.
+``smooth_similarity`` smooths the similarities of documents. ``readers.run_features`` turns TREC runs into rows;
+``binning`` turns their scores into step functions. ``leaves`` turns rows into the leaves of boosted trees, whose trees
+are a ``forest``, which ``boosters`` reads from other libraries.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from structsvm.features.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
     from structsvm.features.leaves import LeafFeatures as LeafFeatures
     from structsvm.features.scaling import QueryScaler as QueryScaler
+    from structsvm.features.smoothing import smooth_similarity as smooth_similarity
     from structsvm.features.words import Level as Level
     from structsvm.features.words import WordFeatures as WordFeatures
 
@@ -29,6 +31,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.features.fusion": "comb_mnz comb_sum reciprocal_rank_fusion",
         "structsvm.features.leaves": "LeafFeatures",
         "structsvm.features.scaling": "QueryScaler",
+        "structsvm.features.smoothing": "smooth_similarity",
         "structsvm.features.words": "Level WordFeatures",
     },
 )

@@ -15,7 +15,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log
 from structsvm.protocols import Float
 
-__all__ = ["Words", "count_words", "make_vectorizer", "tfidf"]
+__all__ = ["Words", "count_words", "make_vectorizer", "similarities", "tfidf"]
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Words:
 
     @cached_property
     def vectors(self) -> Any:
-        """TFIDF vectors of the texts, see :func:`tfidf`."""
-        return tfidf(self.text)
+        """TFIDF vectors of the titles and texts together, see :func:`tfidf`."""
+        return tfidf(self.text if self.title is None else sparse.csr_matrix(self.text + self.title))
 
     @cached_property
     def cosines(self) -> Float:
-        """Cosines of the texts' TFIDF vectors, shape (n_documents, n_documents)."""
+        """Cosines of the documents' TFIDF vectors, shape (n_documents, n_documents)."""
         return np.asarray((self.vectors @ self.vectors.T).toarray())
 
 
@@ -64,6 +64,8 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
     """Count the words of a candidate set; the vectorizer is cloned and fitted on this set alone, on texts only."""
     # Texts without any word are no error; without a ``build_analyzer`` only blank texts are known to have none.
     n = len(candidates)
+    if candidates.kind == "similarity":
+        raise TypeError(f"{candidates!r}: expected texts, words or counts, as the method reads words")
     if candidates.kind == "counts":
         names = None if candidates.vocabulary is None else np.array(candidates.vocabulary, dtype=object)
         return _local(candidates.texts, candidates.titles, names)
@@ -95,6 +97,12 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
         )
     counts.sort_indices()
     return Words(counts[:n], None if candidates.titles is None else counts[n:], names)
+
+
+def similarities(candidates: CandidateSet, vectorizer: Any = None) -> Float:
+    """Return the similarities that a candidate set was made from, or those of its words: :attr:`Words.cosines`."""
+    given = candidates.similarity
+    return count_words(candidates, vectorizer).cosines if given is None else given
 
 
 def tfidf(counts: Any) -> Any:

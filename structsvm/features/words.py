@@ -13,7 +13,7 @@ from scipy import sparse
 from structsvm.candidates import CandidateSet, Coverage
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log
-from structsvm.features.word_counts import Words, count_words
+from structsvm.features.word_counts import Words, count_words, similarities
 from structsvm.protocols import Float
 
 __all__ = [
@@ -22,6 +22,8 @@ __all__ = [
     "Level",
     "WordFeatures",
     "unit_range",
+    "usual_levels",
+    "usual_thresholds",
 ]
 
 THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
@@ -33,6 +35,9 @@ of the TFIDF vector to the mean of the set."""
 
 _MOST = 2**31 - 1
 """Largest count of words or documents in a level, a 32-bit integer."""
+
+_COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
+_SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 
@@ -86,7 +91,8 @@ class Level:
     def neighbours(cls, least: float) -> Level:
         """Return a level of soft coverage: elements are the candidates, each covered by similar documents.
 
-        Documents are similar if the cosine of their TFIDF vectors is at least ``least``, ``0 < least <= 1``.
+        Documents are similar if the cosine of their TFIDF vectors (of title and text together), or the similarity that
+        the set was made from, is at least ``least``, ``0 < least <= 1``. A document without words covers nothing.
         """
         return cls("neighbours", least)
 
@@ -109,6 +115,18 @@ class Level:
             "top_tfidf": f"top {self.value:g} TFIDF",
             "neighbours": f"cosine >= {self.value:g}",
         }[self.kind]
+
+
+def usual_levels(sets: Sequence[CandidateSet]) -> list[Level]:
+    """Return the levels of models that name none: five cosines and words, or nine given similarities."""
+    if all(one.kind == "similarity" for one in sets):
+        return [Level.neighbours(least) for least in _SIMILARITIES]
+    return [*(Level.neighbours(least) for least in _COSINES), Level.appears()]
+
+
+def usual_thresholds(levels: Sequence[Level]) -> Sequence[float]:
+    """Return the thresholds of models that name none: one benefit for each level beside ``neighbours``."""
+    return (0.0,) if any(level.kind == "neighbours" for level in levels) else THRESHOLDS
 
 
 class WordFeatures:
@@ -177,7 +195,7 @@ class WordFeatures:
 
     def coverage(self, candidates: CandidateSet) -> Coverage:
         """Return the elements and document features of a candidate set."""
-        words = count_words(candidates, self.vectorizer)
+        words = None if candidates.kind == "similarity" else count_words(candidates, self.vectorizer)
         incidences = self.incidences(candidates, words)
         start = np.concatenate([p for p, _, _ in incidences]).reshape(len(incidences), -1).astype(np.int64)
         sizes = np.array([i.shape[0] for _, i, _ in incidences], dtype=np.int64)
@@ -187,25 +205,34 @@ class WordFeatures:
         arrays: tuple[Any, Any, Any, Any, Any, Any] = _build(start, elements, n_elements, self.thresholds)
         return Coverage(*arrays, self._document_features(candidates, words))
 
-    def incidences(self, candidates: CandidateSet, words: Words) -> list[tuple[Any, Any, int]]:
+    def incidences(self, candidates: CandidateSet, words: Words | None) -> list[tuple[Any, Any, int]]:
         """Return for each level the CSR pattern ``(indptr, indices, n_elements)`` of which document covers which
-        word.
+        word; ``words`` are None for a set of similarities.
         """
         return [_incidence(level, candidates, words) for level in self.levels]
 
-    def _document_features(self, candidates: CandidateSet, words: Words) -> Float:
+    def _document_features(self, candidates: CandidateSet, words: Words | None) -> Float:
         n = len(candidates)
         columns = [] if candidates.features is None else [unit_range(candidates.features)]
         for name in self.document_features:
             if name == "rank":
                 columns.append(1.0 - np.arange(n)[:, None] / max(1, n - 1))
+            elif words is None:
+                columns.append(unit_range(similarities(candidates).sum(axis=1)[:, None]))
             else:
                 center = words.vectors.sum(axis=0)
                 columns.append(unit_range(np.asarray(words.vectors @ center.T).reshape(n, 1)))
         return np.ascontiguousarray(np.hstack(columns)) if columns else np.zeros((n, 0))
 
 
-def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[Any, Any, int]:
+def _incidence(level: Level, candidates: CandidateSet, words: Words | None) -> tuple[Any, Any, int]:
+    if level.kind == "neighbours":
+        near = (similarities(candidates) if words is None else words.cosines) >= level.value - 1e-12
+        np.fill_diagonal(near, True if words is None else np.diff(words.vectors.indptr) > 0)
+        pattern = sparse.csr_matrix(near)
+        return pattern.indptr, pattern.indices, near.shape[0]
+    if words is None:
+        raise ValueError(f"{candidates!r}: expected levels of similarity, Level.neighbours(0.5), got {level}")
     counts = words.text
     if level.kind == "title":
         if words.title is None:
@@ -213,11 +240,6 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[An
                 f"Level.title(): expected a candidate set with titles, got {candidates!r} without"
             )
         return words.title.indptr, words.title.indices, words.title.shape[1]
-    if level.kind == "neighbours":
-        near = words.cosines >= level.value - 1e-12
-        np.fill_diagonal(near, True)
-        pattern = sparse.csr_matrix(near)
-        return pattern.indptr, pattern.indices, near.shape[0]
     if level.kind == "appears" or level == Level.count(1):
         return counts.indptr, counts.indices, counts.shape[1]
     if level.kind == "count":

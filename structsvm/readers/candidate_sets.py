@@ -128,10 +128,8 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
             )
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
-            if one.kind == "counts":
-                raise BadInput(
-                    "sets", "expected texts or lists of words, got a matrix of counts", at=f"[{i}]"
-                )
+            if one.texts is None or one.kind == "counts":
+                raise BadInput("sets", f"expected texts or lists of words, got {one.kind}", at=f"[{i}]")
             documents = []
             for d in range(len(one)):
                 document: dict[str, Any] = {"id": one.ids[d], "text": one.texts[d]}

@@ -12,6 +12,7 @@ from structsvm import CandidateSet, SVMDiv, load
 from structsvm.baselines import MMR
 from structsvm.cli import main
 from structsvm.estimators import cross_validate_C
+from structsvm.features import Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
@@ -91,13 +92,14 @@ def test_the_rule_that_chooses_C(made, tmp_path, capsys):
     write_candidates(found, data)
     found = read_candidates(data)
     Cs, chosen = [0.001, 0.1, 1.0, 10.0, 100.0], {}
+    words = SVMDiv(k=3, levels=[Level.appears()])
     for selection in ("max", "one_se"):
         path = tmp_path / f"{selection}.npz"
-        options = ["-k", "3", "--folds", "3", "--jobs", "1", "--selection", selection]
+        options = ["-k", "3", "--folds", "3", "--jobs", "1", "--selection", selection, "--level", "appears"]
         options += ["--C", ",".join(str(C) for C in Cs)]
         assert main(["diversify", "train", str(data), "-o", str(path), *options]) == 0
         chosen[selection] = load(path).C
-        own = cross_validate_C(SVMDiv(k=3), found.sets, found.labels, Cs, folds=3, selection=selection)
+        own = cross_validate_C(words, found.sets, found.labels, Cs, folds=3, selection=selection)
         assert chosen[selection] == own.C
     assert chosen["one_se"] < chosen["max"]
 
@@ -115,7 +117,7 @@ def test_apply_writes_choices_reasons_and_a_run(made, model, tmp_path, capsys):
         topic = read.topics.tolist().index(f"query_{i}")
         assert read.docid[read.offsets[topic] : read.offsets[topic + 1]].tolist() == ids
     assert all(len(e["words"]) <= 5 for line in lines for e in line["chosen"])
-    assert any(word.startswith("topic") for e in lines[0]["chosen"] for word, *_ in e["words"])
+    assert any(word.startswith("near ") for e in lines[0]["chosen"] for word, *_ in e["words"])
     assert "36 documents" in capsys.readouterr().out
 
 

@@ -12,7 +12,7 @@ import structsvm
 from structsvm.baselines import Clairvoyant, RandomChoice
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
-from structsvm.features.word_counts import make_vectorizer
+from structsvm.features.word_counts import count_words, make_vectorizer
 from structsvm.features.words import Level
 from structsvm.metrics.diversity import weighted_subtopic_loss
 
@@ -38,9 +38,32 @@ SETS, LABELS = make(20)
 TEST_SETS, TEST_LABELS = make(30, seed=1)
 
 
+WORDS = [Level.appears()]
+
+
 @pytest.fixture(scope="module")
 def model():
-    return SVMDiv(C=10, k=3).fit(SETS, LABELS)
+    return SVMDiv(C=10, k=3, levels=WORDS).fit(SETS, LABELS)
+
+
+def test_levels_by_default():
+    """Five cosines and words, or nine given similarities; one benefit each."""
+    default = SVMDiv(k=3).fit(SETS, LABELS)
+    assert [level.value for level in default.levels_[:5]] == [0.04, 0.07, 0.1, 0.15, 0.2]
+    assert default.levels_[5:] == (Level.appears(),)
+    assert default.benefits_.shape == (6, 1)
+    by_words = SVMDiv(k=3, levels=default.levels_[:5]).fit(SETS, LABELS)
+    cosines = [count_words(one).cosines for one in SETS]
+    given = [CandidateSet.from_similarity(one) for one in cosines]
+    same = SVMDiv(k=3, levels=by_words.levels_).fit(given, LABELS)
+    np.testing.assert_allclose(same.coef_, by_words.coef_, rtol=1e-9)
+    assert sum(r.gain for r in same.explain(given[0])) == pytest.approx(same.decision_function(given[:1])[0])
+    nine = SVMDiv(k=3, document_features=["centroid"]).fit(given, LABELS)
+    assert [level.value for level in nine.levels_] == [i / 10 for i in range(1, 10)]
+    assert loss(nine.predict(given), LABELS) < loss(RandomChoice(3).predict(SETS), LABELS)
+    assert SVMDiv(k=3, levels=WORDS).fit(SETS, LABELS).benefits_.shape == (1, 9)
+    with pytest.raises(ValueError, match="expected levels of similarity"):
+        SVMDiv(k=3, levels=WORDS).fit(given, LABELS)
 
 
 def loss(chosen, labels=TEST_LABELS):
@@ -87,10 +110,10 @@ def test_optima_are_what_exact_prediction_predicts(model):
 
 
 def test_benefits_are_constrained():
-    free = SVMDiv(C=100, k=3, document_features=["rank"]).fit(SETS, LABELS)
+    free = SVMDiv(C=100, k=3, levels=WORDS, document_features=["rank"]).fit(SETS, LABELS)
     assert free.benefits_.min() < 0
     assert free.guarantee_ is None
-    held = SVMDiv(C=100, k=3, document_features=["rank"], positive="benefits").fit(SETS, LABELS)
+    held = SVMDiv(C=100, k=3, levels=WORDS, document_features=["rank"], positive="benefits").fit(SETS, LABELS)
     assert held.benefits_.min() >= 0
     assert held.document_coef_.min() >= 0
     assert held.coef_.min() < 0  # of benefits, not of weights
@@ -220,7 +243,7 @@ def test_explains_every_kind_of_level():
     assert sum(r.gain for r in reasons) == pytest.approx(model.decision_function(sets[:1])[0])
     assert {level for r in reasons for _, level, _ in r.words} >= {"title", "count >= 1", "cosine >= 0.3"}
     counted = CandidateSet(np.eye(4)[[0, 0, 1, 2, 3]])
-    plain = SVMDiv(C=1, k=2).fit([counted], [np.eye(4)[[0, 0, 1, 2, 3]]])
+    plain = SVMDiv(C=1, k=2, levels=WORDS).fit([counted], [np.eye(4)[[0, 0, 1, 2, 3]]])
     assert plain.explain(counted)[0].words[0][0].startswith("word ")
 
 

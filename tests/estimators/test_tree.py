@@ -184,7 +184,7 @@ def test_batches_of_trees_that_cannot_grow(data):
     X, y, qid = data
     flat = np.ones_like(X)
     flat[:, 0] = np.arange(len(X)) % 2
-    model = TreeRanker(n_trees=9, batch=4, n_leaves=6, n_bins=10, min_rows=1000).fit(flat, y, qid=qid)
+    model = TreeRanker(C=1.0, n_trees=9, batch=4, n_leaves=6, n_bins=10, min_rows=1000).fit(flat, y, qid=qid)
     assert model.leaves_.forest_.n_trees < 9
     assert model.fit_.converged
 

@@ -42,6 +42,11 @@ from structsvm.readers.runs import Run, read_run
         (lambda: CandidateSet(np.ones((2, 2)), titles=np.ones((2, 3))), ValueError, "columns of texts"),
         (lambda: CandidateSet(np.ones((2, 2)), vocabulary=["a"]), ValueError, "vocabulary"),
         (lambda: CandidateSet(["a"], vocabulary=["a"]), ValueError, "vocabulary"),
+        (lambda: CandidateSet.from_similarity(np.ones((2, 3))), ValueError, "square matrix, got shape"),
+        (lambda: CandidateSet.from_similarity([["a"]]), ValueError, "square matrix of numbers"),
+        (lambda: CandidateSet.from_similarity([[1.0, np.nan], [0, 1]]), ValueError, "from -1 to 1"),
+        (lambda: CandidateSet.from_similarity([[1.0, 3], [3, 1]]), ValueError, "divide embeddings by"),
+        (lambda: CandidateSet.from_similarity(np.zeros((0, 0))), ValueError, "empty candidate set"),
         (lambda: check_sets(CandidateSet(["a"])), TypeError, "a list of CandidateSet"),
         (lambda: check_sets([]), ValueError, "at least one"),
         (lambda: check_sets(["a"]), TypeError, r"sets\[0\]"),
@@ -86,7 +91,7 @@ def test_json_lines_round_trip(tmp_path):
         assert (a.texts, a.titles, a.ids, a.query) == (b.texts, b.titles, b.ids, b.query)
     np.testing.assert_array_equal(first.sets[0].features, again.sets[0].features)
     assert [x.tolist() for x in first.labels] == [x.tolist() for x in again.labels]
-    with pytest.raises(ValueError, match="matrix of counts"):
+    with pytest.raises(ValueError, match="got counts"):
         write_candidates(first._replace(sets=[CandidateSet(np.ones((2, 1)))] * 2), tmp_path / "again.jsonl")
     for bad, message in (
         (first._replace(labels=[first.labels[0][:1], first.labels[1]]), r"labels\[0\]: expected 2 rows"),
