@@ -389,12 +389,14 @@ def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[An
 
 
 def _plain(values: Any) -> Any:
-    """Return numbers of object arrays as numbers again."""
+    """Return numbers of object arrays as numbers again; ids that these types would not hold stay in a list."""
     if isinstance(values, np.ndarray) and values.dtype == object and values.size:
         kinds = {type(v) for v in values}
-        if kinds <= {int, float, bool, np.int64, np.float64, np.bool_}:
-            return values.astype(np.float64 if kinds & {float, np.float64} else np.int64)
-        return values.tolist()
+        dtype, limit = (np.float64, 2**53) if kinds & {float, np.float64} else (np.int64, 2**63)
+        numbers = kinds <= {int, float, bool, np.int64, np.float64, np.bool_}
+        return (
+            values.astype(dtype) if numbers and not any(abs(v) >= limit for v in values) else values.tolist()
+        )
     return values
 
 

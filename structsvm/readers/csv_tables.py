@@ -17,7 +17,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 from structsvm.queries import QueryData, group_queries
-from structsvm.readers.letor import identify
+from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
 __all__ = ["choose_columns", "convert_csv", "read_csv"]
@@ -53,7 +53,7 @@ def read_csv(
     features : sequence of str, optional
         Columns of the features, in this order; by default all others, which must have names.
     fill : float, optional
-        Value for missing features (empty cells and ``nan``), which are an error without it.
+        Value for missing features (empty cells and ``nan``), which are an error without it. NaN: they stay missing.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
 
@@ -79,6 +79,7 @@ def read_csv(
     >>> data, data.feature_names, data.X.tolist()
     (QueryData(1 queries, 2 rows, 2 features, dense float64), ('bm25', 'age'), [[2.5, 1.0], [1.5, 0.0]])
     """
+    check_fill(fill)
     path = Path(path)
     rows = _rows(path, max_expansion)
     header = next(rows, None)
@@ -164,6 +165,7 @@ def convert_csv(
     ('bm25',)
     """
     place_of(Path(path))  # before a long text is read
+    check_fill(options.get("fill"), dtype, store=True)
     data = read_csv(source, **options)
     X = data.X.astype(np.dtype(dtype), copy=False)
     write_store(
