@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.common.files import read_lines, shorten
+from structsvm.common.files import read_rows, shorten
 from structsvm.queries import QueryData, group_queries
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
@@ -81,7 +80,7 @@ def read_csv(
     """
     check_fill(fill)
     path = Path(path)
-    rows = _rows(path, max_expansion)
+    rows = read_rows(path, max_expansion=max_expansion)
     header = next(rows, None)
     if header is None:
         raise BadInput(path, "expected names of columns in the first line, got an empty file")
@@ -224,27 +223,6 @@ def choose_columns(
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:5]))
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown
-
-
-def _rows(path: Path, max_expansion: float | None) -> Iterator[tuple[int, list[str]]]:
-    """Yield number of the last line and cells of each row; blank lines are skipped."""
-    name = path.name.lower()
-    for suffix in (".gz", ".bz2", ".xz"):
-        name = name.removesuffix(suffix)
-    number = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal number
-        for number, line in read_lines(path, max_expansion=max_expansion):  # noqa: B007 - shared
-            yield line + "\n"
-
-    reader = csv.reader(lines(), delimiter="\t" if name.endswith(".tsv") else ",", strict=True)
-    try:
-        for cells in reader:
-            if cells:
-                yield number, cells
-    except csv.Error as error:
-        raise BadInput(f"{path}:{number}", f"expected a row of a CSV file ({error})") from None
 
 
 def _number(word: str) -> float:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.files import shorten
 from structsvm.queries import QueryData, first_beyond, group_queries, value_at
 from structsvm.readers.csv_tables import choose_columns
 from structsvm.readers.letor import check_fill
@@ -465,7 +466,7 @@ class _reading:
 def _unreadable(file: Path, error: BaseException) -> BadInput:
     return BadInput(
         file,
-        f"expected a Parquet file, got one that pyarrow cannot read ({' '.join(str(error).split()):.200})",
+        f"expected a Parquet file, got one that pyarrow cannot read: {shorten(' '.join(str(error).split()), 200)}",
         "write it again",
     )
 
