@@ -185,7 +185,7 @@ def choose_columns(
     """Return the columns of labels and of document ids, None without, and of features; raise if names do not fit."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadInput(file, f"expected each column once, got {twice[0]!r} twice")
+        raise BadInput(file, f"expected each column once, got {shorten(twice[0])} twice")
     stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
     for role, name in stated:
         if name is not None and name not in names:
@@ -215,13 +215,13 @@ def choose_columns(
     if missing:
         raise BadInput(
             file,
-            f"expected the {len(features)} features {whose}, got no column {missing[0]!r} among {_some(names)}",
+            f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among {_some(names)}",
         )
     return label, at, tuple(features)
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:5]))
+    shown = ", ".join(map(shorten, names[:5]))
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown
 
 
@@ -240,7 +240,7 @@ def _grade(place: str, name: str, word: str) -> float:
     if not math.isfinite(grade):
         raise BadInput(
             place,
-            f"column {name!r}: expected a finite label, got {shorten(word)}",
+            f"column {shorten(name)}: expected a finite label, got {shorten(word)}",
             "drop the row or grade it",
         )
     return grade
@@ -257,13 +257,13 @@ def _value(place: str, name: str, word: str, fill: float | None) -> float:
     except ValueError:
         raise BadInput(
             place,
-            f"column {name!r}: expected a number, got {shorten(word)}",
+            f"column {shorten(name)}: expected a number, got {shorten(word)}",
             "name the columns to read by {features}",
         ) from None
     if not math.isfinite(value):
         raise BadInput(
             place,
-            f"column {name!r}: expected a finite number, got {shorten(stated) if stated else 'an empty cell'}",
+            f"column {shorten(name)}: expected a finite number, got {shorten(stated) if stated else 'an empty cell'}",
             "state a value for missing ones by {fill}" if missing else "",
         )
     return value
