@@ -262,10 +262,11 @@ def headlines(run: Experiment, n: int) -> None:
 
     found = run.once(compute)["named"].mean(axis=0)
     run.say(
-        f'{n:,} A/A logs of 360 lists; each of 181 users leans to one side. ``analyse`` with ``cluster="auto"``, as the '
-        f"command has it, takes the users as clusters ({found[2]:.0%} of the logs), and names a winner in {found[0]:.3f} of them, always valid in "
-        f"{found[1]:.3f}. With ``cluster=None`` the p-value of some test of single lists is at most {ALPHA:g} in "
-        f"{found[5]:.3f}; as users come again, it names a winner in {found[3]:.3f}, always valid in {found[4]:.3f}."
+        f"{n:,} A/A logs of 360 lists; each of 181 users leans to one side. ``analyse`` with "
+        f'``cluster="auto"``, as the command has it, takes the users as clusters ({found[2]:.0%} of the logs), and '
+        f"names a winner in {found[0]:.3f} of them, always valid in {found[1]:.3f}. With ``cluster=None`` the p-value "
+        f"of some test of single lists is at most {ALPHA:g} in {found[5]:.3f}; as users come again, it names a "
+        f"winner in {found[3]:.3f}, always valid in {found[4]:.3f}."
     )
     run.record["headlines"] = dict(zip(("user", "user, always valid", "clustered", "none", "none, always valid",
                                         "p of lists"), found.tolist(), strict=True))  # fmt: skip
