@@ -26,6 +26,7 @@ __all__ = [
     "dense_column",
     "first_beyond",
     "group_queries",
+    "labels_of",
     "one_query",
     "refuse_masked",
     "refuse_number",
@@ -228,6 +229,18 @@ def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tup
             entry = start + int(at[0])
             return int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
     return None
+
+
+def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
+    """Return labels as float64; raise where there are none, or not one for each row of ``offsets``."""
+    if y is None:
+        raise BadInput(name, "expected a label for each row, got None", "give rows with labels")
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.ndim != 1:
+        raise BadInput(name, f"expected a label for each row, got shape {labels.shape}")
+    if offsets is not None:
+        check_offsets(offsets, labels.shape[0])
+    return labels
 
 
 def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:

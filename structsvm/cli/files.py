@@ -280,15 +280,15 @@ def read_data(
     Without ``labels`` there need not be any. With ``fill="keep"`` missing features are NaN.
     """
     from structsvm.readers import read_queries
-    from structsvm.readers.missing import read_missing
 
     named = (columns or Columns()).options(labels=labels)
     if is_table(check_input(path)):
         options = {"features": features}
-    given = {"fill": None if fill == "keep" else fill, **options}
-    read = read_missing if fill == "keep" else read_queries
+    if fill == "keep":  # a store holds none
+        fill = None if (path / "meta.json").exists() else math.nan
+    given = {"fill": fill, **options}
     try:
-        return read(path, **named, **{k: v for k, v in given.items() if v is not None})
+        return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
     except BadInput as error:
         if error.argument == "/dev/stdin:1":  # perhaps the names of columns
             raise ValueError(f"{error}; the standard input is LETOR text, a table has to be a file") from None

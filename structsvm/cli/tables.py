@@ -5,7 +5,6 @@ The names are kept with the model, so that ``predict`` knows the values without 
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,10 +101,11 @@ def _composed(
 
 def _names(path: Path) -> list[str]:
     """Return the names of the columns of a table."""
+    from structsvm.common.files import read_rows
     from structsvm.readers.tables import is_csv, parquet_files
 
     if is_csv(path):
-        return next(_rows(path))
+        return [cell.strip() for cell in next(read_rows(path))[1]]
     from pyarrow import parquet
 
     return [str(name) for name in parquet.read_schema(parquet_files(path)[0]).names]
@@ -113,18 +113,19 @@ def _names(path: Path) -> list[str]:
 
 def _texts(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the cells of some columns as text, an empty one where there is none."""
+    from structsvm.common.files import read_rows
     from structsvm.readers.tables import is_csv, parquet_files
 
     found: dict[str, list[str]] = {name: [] for name in columns}
     if not columns:
         return found
     if is_csv(path):
-        rows = _rows(path)
-        header = next(rows)
+        rows = read_rows(path)
+        header = [cell.strip() for cell in next(rows)[1]]
         places = [(header.index(name), found[name]) for name in columns]
-        for row in rows:
+        for _, row in rows:
             for j, column in places:
-                column.append(row[j] if j < len(row) else "")
+                column.append(row[j].strip() if j < len(row) else "")
         return found
     from pyarrow import parquet
 
@@ -135,15 +136,3 @@ def _texts(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
                 "" if cell is None else str(cell).strip() for cell in table.column(name).to_pylist()
             ]
     return found
-
-
-def _rows(path: Path) -> Any:
-    """Yield the cells of each row of a CSV file, without surrounding blanks."""
-    from structsvm.common.files import read_lines
-
-    name = path.name.lower()
-    tabs = any(name.endswith(f".tsv{suffix}") for suffix in ("", ".gz", ".bz2", ".xz"))
-    lines = (f"{line}\n" for _, line in read_lines(path))
-    for row in csv.reader(lines, delimiter="\t" if tabs else ",", strict=True):
-        if row:
-            yield [cell.strip() for cell in row]

@@ -567,7 +567,8 @@ def _tally(query: Any, document: Any, position: Int, clicked: Any, width: int) -
         factors = (scale * width, width, 1)
         keys, shows, clicks = _tally_cells(q, d, position, clicked, factors, queries.low, documents.low)
     else:  # ids far apart
-        pairs, q = np.unique(np.stack([q, d]), axis=1, return_inverse=True)
+        codes = np.stack([q - queries.low, d - documents.low])
+        pairs, q = np.unique(codes, axis=1, return_inverse=True)
         keys, shows, clicks = _tally_cells(q, q, position, clicked, (width, 0, 1), 0, 0)
     order = np.argsort(keys, kind="stable")
     keys, shows, clicks = keys[order], shows[order], clicks[order]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count, _is_known, first_position_of
-from structsvm.common.files import is_stream, read_lines
+from structsvm.common.files import is_stream, read_rows
 
 __all__ = ["read_table"]
 
@@ -165,7 +164,7 @@ def column_names(table: Any) -> list[str]:
     if path.suffix == ".parquet":
         with _parquet(path) as file:
             return list(file.schema_arrow.names)
-    return next(_rows(path, _delimiter(path)), (1, []))[1]
+    return next(read_rows(path), (1, []))[1]
 
 
 def guess(role: str, names: list[str], table: Any, usual: str | None = None) -> str:
@@ -245,14 +244,7 @@ def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[li
     if path.suffix == ".parquet":
         yield from _parquet_parts(path, names)
         return
-    yield from _text_parts(path, names, _delimiter(path), probability)
-
-
-def _delimiter(path: Path) -> str:
-    stem = path.name
-    for suffix in (".gz", ".bz2", ".xz"):
-        stem = stem.removesuffix(suffix)
-    return "\t" if stem.endswith(".tsv") else ","
+    yield from _text_parts(path, names, probability)
 
 
 @contextmanager
@@ -297,16 +289,14 @@ def _columns(table: Any, names: list[str]) -> list[Any]:
     return [table[name].to_numpy() for name in names]
 
 
-def _text_parts(path: Path, names: list[str], delimiter: str, probability: int | None) -> Iterator[list[Any]]:
-    rows = _rows(path, delimiter)
+def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterator[list[Any]]:
+    rows = read_rows(path)
     _, header = next(rows, (1, []))
     _check_columns(names, header, str(path))
     at = [header.index(name) for name in names]
     held: list[list[str]] = []
     line = 1
     for line, row in rows:
-        if not row:
-            continue
         if len(row) != len(header):
             raise BadInput(f"{path}:{line}", f"expected {len(header)} columns, got {len(row)}")
         held.append([row[i] for i in at])
@@ -315,31 +305,6 @@ def _text_parts(path: Path, names: list[str], delimiter: str, probability: int |
             held = []
     if held:
         yield _typed(held, path, line, probability)
-
-
-def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows with their lines; a row of several lines is refused.
-    A stray quote would make one field of all lines up to the next, and their rows would be lost.
-    """
-    rows = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
-    last = 0
-    while True:
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            raise BadInput(
-                f"{path}:{last + 1}", f"expected a row of {'tabs' if delimiter != ',' else 'commas'} ({error})",
-                "close its quotes and double those within a field; lines end in a line feed",
-            ) from None  # fmt: skip
-        if row is None:
-            return
-        if rows.line_num != last + 1:
-            raise BadInput(
-                f"{path}:{last + 1}", f"expected a row on one line, got a quoted field up to line {rows.line_num}",
-                "close the quote, or replace line breaks in ids",
-            )  # fmt: skip
-        last = rows.line_num
-        yield last, row
 
 
 def _typed(rows: list[list[str]], path: Path, line: int, probability: int | None) -> list[Any]:
@@ -389,12 +354,14 @@ def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[An
 
 
 def _plain(values: Any) -> Any:
-    """Return numbers of object arrays as numbers again."""
+    """Return numbers of object arrays as numbers again; ids that these types would not hold stay in a list."""
     if isinstance(values, np.ndarray) and values.dtype == object and values.size:
         kinds = {type(v) for v in values}
-        if kinds <= {int, float, bool, np.int64, np.float64, np.bool_}:
-            return values.astype(np.float64 if kinds & {float, np.float64} else np.int64)
-        return values.tolist()
+        dtype, limit = (np.float64, 2**53) if kinds & {float, np.float64} else (np.int64, 2**63)
+        numbers = kinds <= {int, float, bool, np.int64, np.float64, np.bool_}
+        return (
+            values.astype(dtype) if numbers and not any(abs(v) >= limit for v in values) else values.tolist()
+        )
     return values
 
 

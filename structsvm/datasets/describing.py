@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -85,13 +86,12 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
       labels={'-2': 1, '0': 1, '1': 1}, warnings=('1 topic has no relevant document', '1 judgment is negative'))
     """
     from structsvm.readers import read_queries
-    from structsvm.readers.missing import read_missing
     from structsvm.readers.tables import is_table
 
     path = Path(path)
-    read = read_queries if "fill" in options else read_missing
+    rows = {"label": None, "fill": math.nan, **options}
     if is_table(path):
-        return _describe_queries(path, "table", read(path, **{"label": None, **options}))
+        return _describe_queries(path, "table", read_queries(path, **rows))
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got nothing there")
     if path.is_dir():
@@ -105,7 +105,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
         return _describe_queries(path, "store", open_store(path))
     kind = _recognise(path)
     if kind == "letor":
-        return _describe_queries(path, "letor", read(path, **{"label": None, **options}))
+        return _describe_queries(path, "letor", read_queries(path, **rows))
     if options:
         raise ValueError(
             f"{path}: {', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"

@@ -60,7 +60,7 @@ def rounded_down(edges: Float, kind: Any) -> NDArray[Any]:
         return edges
     with np.errstate(over="ignore"):
         near = edges.astype(np.float32)
-    return np.where(near > edges, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
+        return np.where(near > edges, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
 
 
 class _Grid(NamedTuple):

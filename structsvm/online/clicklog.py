@@ -240,7 +240,8 @@ class ClickLog:
     n_repeated : int
         Impressions left out because their id occurred before.
     n_identical : int
-        Lines without an id that equal an earlier one; they are among the impressions. Of files only.
+        Lines without an id that equal an earlier one; they are among the impressions. Not counted in logs made by
+        :meth:`of`: of a few documents without ids, users and times many are equal by nature, as in every simulation.
     source : str
         What stands before the number of an impression where an error says which: "log.jsonl:".
     numbers : tuple of int

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from structsvm.common.kernel import kernel
 from structsvm.oracles.sorting import BLOCK, sort_descending
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import labels_of
 
 __all__ = ["AveragePrecision"]
 
@@ -52,8 +52,7 @@ class AveragePrecision:
 
     def bind(self, y: Float, offsets: Int) -> AveragePrecisionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        check_offsets(offsets, np.shape(y)[0])
-        relevant = np.asarray(y) >= self.relevance
+        relevant = labels_of(y, offsets) >= self.relevance
         members, n_relevant = _partition(relevant, offsets)
         return AveragePrecisionSeparator(members, n_relevant, offsets)
 

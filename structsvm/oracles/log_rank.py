@@ -22,7 +22,7 @@ from structsvm.common.portable.compiled import exp, log, log1p
 from structsvm.common.portable.elementary import LN2, exp2, log2
 from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import check_offsets, labels_of
 
 __all__ = ["NDCG", "LogRankSeparator", "PrecisionAt", "ReciprocalRank"]
 
@@ -75,7 +75,7 @@ class NDCG:
 
     def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        grades = np.maximum(np.asarray(y, dtype=np.float64), 0.0)
+        grades = np.maximum(labels_of(y), 0.0)
         return LogRankSeparator(grades, offsets, self.k, linear=self.gain == "linear")
 
 
@@ -115,7 +115,7 @@ class ReciprocalRank:
 
     def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        relevant = (np.asarray(y) >= self.relevance).astype(np.float64)
+        relevant = (labels_of(y) >= self.relevance).astype(np.float64)
         return LogRankSeparator(relevant, offsets, None, linear=True)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import labels_of
 
 __all__ = ["OrdinalHinge", "OrdinalSeparator"]
 
@@ -50,8 +50,7 @@ class OrdinalHinge:
 
     def bind(self, y: Float, offsets: Int, *, weights: Float | None = None) -> OrdinalSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets``; ``weights`` (n_rows,) make the means weighted."""
-        check_offsets(offsets, np.shape(y)[0])
-        return OrdinalSeparator(y, offsets, weights, balanced=self.balanced)
+        return OrdinalSeparator(labels_of(y, offsets), offsets, weights, balanced=self.balanced)
 
 
 class OrdinalSeparator:

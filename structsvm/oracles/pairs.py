@@ -10,7 +10,7 @@ import numpy as np
 from structsvm.common.kernel import kernel
 from structsvm.oracles.sorting import merge, new_buffers, sort_descending
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import labels_of
 
 __all__ = ["PairSeparator", "Pairs"]
 
@@ -63,8 +63,7 @@ class Pairs:
 
     def bind(self, y: Float, offsets: Int) -> PairSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        check_offsets(offsets, np.shape(y)[0])
-        separator = PairSeparator(np.asarray(y, dtype=np.float64), offsets, margin=1.0, step=1.0)
+        separator = PairSeparator(labels_of(y, offsets), offsets, margin=1.0, step=1.0)
         if self.normalize == "pairs":
             separator.query_weights = separator.pair_counts.astype(np.float64)
         return separator

@@ -12,7 +12,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.oracles.sorting import sort_buffers, sort_descending, sort_top
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import labels_of
 
 __all__ = ["PositionNDCG"]
 
@@ -55,8 +55,7 @@ class PositionNDCG:
 
     def bind(self, y: Float, offsets: Int) -> _Separator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        check_offsets(offsets, np.shape(y)[0])
-        grades = np.maximum(np.asarray(y, dtype=np.float64), 0.0)
+        grades = np.maximum(labels_of(y, offsets), 0.0)
         gains = exp2(grades) - 1.0
         with np.errstate(over="ignore"):
             overflows = not np.isfinite(gains.sum())

@@ -9,7 +9,7 @@ import numpy as np
 
 from structsvm.oracles.pairs import PairSeparator
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import labels_of
 
 __all__ = ["RocArea"]
 
@@ -51,6 +51,5 @@ class RocArea:
 
     def bind(self, y: Float, offsets: Int) -> PairSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        check_offsets(offsets, np.shape(y)[0])
-        relevant = (np.asarray(y) >= self.relevance).astype(np.float64)
+        relevant = (labels_of(y, offsets) >= self.relevance).astype(np.float64)
         return PairSeparator(relevant, offsets, margin=0.5, step=2.0)

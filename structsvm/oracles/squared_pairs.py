@@ -12,7 +12,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.lanes import gate, load, positive, spread, store, total, zero
 from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import labels_of
 
 __all__ = ["Curvature", "SquaredPairSeparator", "SquaredPairs"]
 
@@ -54,8 +54,7 @@ class SquaredPairs:
 
     def bind(self, y: Float, offsets: Int) -> SquaredPairSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        check_offsets(offsets, np.shape(y)[0])
-        return SquaredPairSeparator(y, offsets, normalize=self.normalize)
+        return SquaredPairSeparator(labels_of(y, offsets), offsets, normalize=self.normalize)
 
 
 class SquaredPairSeparator:

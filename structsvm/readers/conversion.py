@@ -72,6 +72,7 @@ def convert_letor(
     """
     source = Path(source)
     place_of(Path(path))  # before a long text is read
+    letor.check_fill(fill, dtype, store=True)
     options = letor.check_options(
         n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.common.files import read_lines, shorten
+from structsvm.common.files import read_rows, shorten
 from structsvm.queries import QueryData, group_queries
-from structsvm.readers.letor import identify
+from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
 __all__ = ["choose_columns", "convert_csv", "read_csv"]
@@ -53,7 +52,7 @@ def read_csv(
     features : sequence of str, optional
         Columns of the features, in this order; by default all others, which must have names.
     fill : float, optional
-        Value for missing features (empty cells and ``nan``), which are an error without it.
+        Value for missing features (empty cells and ``nan``), which are an error without it. NaN: they stay missing.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
 
@@ -79,8 +78,9 @@ def read_csv(
     >>> data, data.feature_names, data.X.tolist()
     (QueryData(1 queries, 2 rows, 2 features, dense float64), ('bm25', 'age'), [[2.5, 1.0], [1.5, 0.0]])
     """
+    check_fill(fill)
     path = Path(path)
-    rows = _rows(path, max_expansion)
+    rows = read_rows(path, max_expansion=max_expansion)
     header = next(rows, None)
     if header is None:
         raise BadInput(path, "expected names of columns in the first line, got an empty file")
@@ -164,6 +164,7 @@ def convert_csv(
     ('bm25',)
     """
     place_of(Path(path))  # before a long text is read
+    check_fill(options.get("fill"), dtype, store=True)
     data = read_csv(source, **options)
     X = data.X.astype(np.dtype(dtype), copy=False)
     write_store(
@@ -184,7 +185,7 @@ def choose_columns(
     """Return the columns of labels and of document ids, None without, and of features; raise if names do not fit."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadInput(file, f"expected each column once, got {twice[0]!r} twice")
+        raise BadInput(file, f"expected each column once, got {shorten(twice[0])} twice")
     stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
     for role, name in stated:
         if name is not None and name not in names:
@@ -214,35 +215,14 @@ def choose_columns(
     if missing:
         raise BadInput(
             file,
-            f"expected the {len(features)} features {whose}, got no column {missing[0]!r} among {_some(names)}",
+            f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among {_some(names)}",
         )
     return label, at, tuple(features)
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:5]))
+    shown = ", ".join(map(shorten, names[:5]))
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown
-
-
-def _rows(path: Path, max_expansion: float | None) -> Iterator[tuple[int, list[str]]]:
-    """Yield number of the last line and cells of each row; blank lines are skipped."""
-    name = path.name.lower()
-    for suffix in (".gz", ".bz2", ".xz"):
-        name = name.removesuffix(suffix)
-    number = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal number
-        for number, line in read_lines(path, max_expansion=max_expansion):  # noqa: B007 - shared
-            yield line + "\n"
-
-    reader = csv.reader(lines(), delimiter="\t" if name.endswith(".tsv") else ",", strict=True)
-    try:
-        for cells in reader:
-            if cells:
-                yield number, cells
-    except csv.Error as error:
-        raise BadInput(f"{path}:{number}", f"expected a row of a CSV file ({error})") from None
 
 
 def _number(word: str) -> float:
@@ -260,7 +240,7 @@ def _grade(place: str, name: str, word: str) -> float:
     if not math.isfinite(grade):
         raise BadInput(
             place,
-            f"column {name!r}: expected a finite label, got {shorten(word)}",
+            f"column {shorten(name)}: expected a finite label, got {shorten(word)}",
             "drop the row or grade it",
         )
     return grade
@@ -277,13 +257,13 @@ def _value(place: str, name: str, word: str, fill: float | None) -> float:
     except ValueError:
         raise BadInput(
             place,
-            f"column {name!r}: expected a number, got {shorten(word)}",
+            f"column {shorten(name)}: expected a number, got {shorten(word)}",
             "name the columns to read by {features}",
         ) from None
     if not math.isfinite(value):
         raise BadInput(
             place,
-            f"column {name!r}: expected a finite number, got {shorten(stated) if stated else 'an empty cell'}",
+            f"column {shorten(name)}: expected a finite number, got {shorten(stated) if stated else 'an empty cell'}",
             "state a value for missing ones by {fill}" if missing else "",
         )
     return value

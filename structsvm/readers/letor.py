@@ -91,7 +91,8 @@ def read_letor(
     one_based : bool
         Whether feature ``k`` is column ``k - 1`` (LETOR, SVMlight) or column ``k``.
     fill : float, optional
-        Value for ``nan`` features, which are an error by default. Infinite values are always an error.
+        Value for ``nan`` features, which are an error by default. NaN: they stay missing. Infinite values are always an
+        error.
     query_sizes : path or iterable of int, optional
         For files without ``qid:``: the number of rows of each query in turn, as an array or a text file of
         them (LightGBM's ``.query`` files). The queries are then numbered from 0.
@@ -279,17 +280,25 @@ def check_options(
     check_choice("sparse", sparse, (True, False, "auto"))
     if n_features is not None:
         check_whole("n_features", n_features, 1, _MAX_COLUMN + 1)
-    if fill is not None and not np.isfinite(np.dtype(dtype).type(fill)):
-        raise BadInput("fill", "expected a finite number", value=fill)
+    check_fill(fill, dtype)
     return Options(
         n_features,
         np.dtype(dtype),
         sparse,
         int(one_based),
-        np.nan if fill is None else float(fill),
+        np.inf if fill is None else float(fill),
         with_qid,
         count_threads(n_jobs),
     )
+
+
+def check_fill(fill: float | None, dtype: Any = np.float64, *, store: bool = False) -> None:
+    """Refuse what cannot stand for missing features: NaN can, but not in a store."""
+    with np.errstate(over="ignore"):
+        value = 0.0 if fill is None else np.dtype(dtype).type(fill)
+    if not np.isfinite(value) and (store or not np.isnan(value)):
+        expected = "a finite number, as stores hold no NaN" if store else "a finite number or NaN"
+        raise BadInput("fill", f"expected {expected}", value=fill)
 
 
 class TooWide(BadInput):

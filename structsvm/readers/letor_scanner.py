@@ -113,7 +113,9 @@ def parse_lines(
     limit: int, base: int, with_grade: bool, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
     rare: Int,
 ) -> Outcome:  # fmt: skip
-    """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on)."""
+    """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
+    ``nan`` becomes ``fill``, and is an error if that is infinite.
+    """
     # Numbers that Python has to parse go into `rare`: (start, end, position in X; -1 - row for a grade). It
     # is not replaced by a longer array here, as numba would then count references to it with every number
     # read.
@@ -216,7 +218,7 @@ def parse_lines(
                 return Outcome(5, at, max_column, entry - first_entry, unsorted, n_rare)
             if kind == 1:
                 value = fill
-                if np.isnan(fill):
+                if np.isinf(fill):
                     return Outcome(7, number_at, max_column, entry - first_entry, unsorted, n_rare)
             if column <= previous:
                 ascending = False
@@ -226,7 +228,7 @@ def parse_lines(
                 target = row * width + column
                 if column < width:
                     X[row, column] = value
-                    if not np.isfinite(X[row, column]) and kind != 4:
+                    if not np.isfinite(X[row, column]) and kind != 4 and kind != 1:
                         return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
                 else:
                     continue  # wider than guessed: only the width matters now, as the text is parsed again
@@ -236,7 +238,7 @@ def parse_lines(
                     continue
                 data[entry] = value
                 indices[entry] = column
-                if not np.isfinite(data[entry]) and kind != 4:
+                if not np.isfinite(data[entry]) and kind != 4 and kind != 1:
                     return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
                 entry += 1
             if kind == 4:

@@ -680,7 +680,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path / _META}: expected the description of a {_FORMAT}, got another file; convert the data again"
         )
-    if meta.get("version") != _VERSION:
+    if type(meta.get("version")) is not int or meta["version"] != _VERSION:  # True and 1.0 equal 1
         raise ValueError(
             f"{path}: expected store version {_VERSION}, got {meta.get('version')!r:.40}; convert the data again"
         )

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.files import shorten
 from structsvm.queries import QueryData, first_beyond, group_queries, value_at
 from structsvm.readers.csv_tables import choose_columns
+from structsvm.readers.letor import check_fill
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
 __all__ = [
@@ -106,6 +108,7 @@ def layout_of(
     fill: float | None = None,
 ) -> Layout:
     """Look at the schemas of files, and refuse what does not fit together, before any row is read."""
+    check_fill(fill)
     import_pyarrow()
     import pyarrow.types as types
 
@@ -180,7 +183,7 @@ def read_parquet(
         Columns of the features, in this order; by default all others, in the order of the first file, but for the
         index that pandas adds. Columns are found by name in every file.
     fill : float, optional
-        Value for missing features (null and NaN), which are an error without it.
+        Value for missing features (null and NaN), which are an error without it. NaN: they stay missing.
 
     Returns
     -------
@@ -294,6 +297,7 @@ def convert_parquet(
     QueryData(2 queries, 3 rows, 1 features, dense float64)
     """
     place_of(Path(path))  # before the first look at long files
+    check_fill(fill, store=True)
     files = parquet_files(source)
     layout = layout_of(files, label=label, qid=qid, docid=docid, features=features, fill=fill)
     if sum(layout.n_rows) == 0:
@@ -369,7 +373,7 @@ def _batches(
                 X[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
             if layout.fill is not None:
                 X[np.isnan(X)] = layout.fill
-            bad = first_beyond(X)
+            bad = first_beyond(X, missing=layout.fill is not None)
             if bad is not None:
                 missing = bool(np.isnan(X[bad]))
                 raise BadInput(
@@ -462,7 +466,7 @@ class _reading:
 def _unreadable(file: Path, error: BaseException) -> BadInput:
     return BadInput(
         file,
-        f"expected a Parquet file, got one that pyarrow cannot read ({' '.join(str(error).split()):.200})",
+        f"expected a Parquet file, got one that pyarrow cannot read: {shorten(' '.join(str(error).split()), 200)}",
         "write it again",
     )
 

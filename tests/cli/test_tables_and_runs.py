@@ -186,7 +186,9 @@ def test_other_commands_read_tables(room, tmp_path, capsys):
         ("qid,label,a\n1,1,inf\n", "t.csv:2: column 'a': expected a finite number, got 'inf'"),
         ("qid,label,a\n1,,2\n", "t.csv:2: column 'label': expected a finite label, got ''; drop the row or grade it"),
         ("qid,label,a\n,1,2\n", "t.csv:2: column 'qid': expected a query id, got none"),
-        ('qid,label,a\n1,1,"2\n', "t.csv:2: expected a row of a CSV file"),
+        ('qid,label,a\n1,1,"2\n', "t.csv:2: expected a row of commas (unexpected end of data)"),
+        ('qid,docid,a,label\n1,"d,1,1\n1,e,2,0\n1,f",3,0\n1,g,4,1\n',
+         "t.csv:2: expected a row on one line, got a quoted field up to line 4; close the quote"),
         ("1 qid:3 1:2\n", "got '1 qid:3 1:2'; name it by --"),
     ],
 )  # fmt: skip

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import structsvm
+from structsvm.checks import BadInput
 from structsvm.cli import main
 from structsvm.datasets import describe
-from structsvm.readers.missing import read_missing
+from structsvm.readers import convert_csv, convert_letor, convert_parquet, open_store, read_queries
 
 BRANDS = ("acme", "b=c", "Zeta, Ltd")
 
@@ -90,6 +91,7 @@ def test_medians_of_a_text(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("\n".join(rows) + "\n")
     assert run(capsys, "train", tmp_path / "a.txt", "-o", tmp_path / "m.npz", "--fill", "median")[0] == 0
     model = structsvm.load(tmp_path / "m.npz")
+    vars(model).pop("feature_names_in_", None)
     np.testing.assert_array_equal(model.table_["fill"], [3.0, 1.0])
     assert run(capsys, "predict", tmp_path / "m.npz", tmp_path / "a.txt", "-o", tmp_path / "s")[0] == 0
     code, out, err = run(capsys, "export", tmp_path / "m.npz", "--to", "json")
@@ -191,6 +193,48 @@ def test_medians_are_for_training(products, tmp_path, capsys):
     assert (code, "expected values of each feature for its median, got none of 'a'" in err) == (2, True)
 
 
+LOWEST = float(np.finfo(np.float32).min)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "dense", "sparse"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gaps_stay_gaps_and_no_value_is_taken_for_one(tmp_path, capsys, kind, dtype):
+    """The smallest float32 is a value like others, in memory, in stores and for a model of trees."""
+    X = np.array([[np.nan, 2], [LOWEST, np.nan], [0, LOWEST], [np.nan, 1]] * 6, dtype=dtype)
+    y, qid = np.array([1, 0, 0, 1] * 6), np.repeat(np.arange(6), 4)
+    convert, options = {"csv": convert_csv, "parquet": convert_parquet}.get(kind, convert_letor), {}
+    path = tmp_path / f"a.{kind if kind in ('csv', 'parquet') else 'txt'}"
+    if path.suffix == ".txt":
+        options = {"sparse": kind == "sparse", "dtype": dtype}
+        rows = zip(y, qid, X.tolist(), strict=True)
+        path.write_text("".join(f"{g} qid:{q} 1:{a!r} 2:{b!r}\n" for g, q, (a, b) in rows))
+    else:
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({"qid": qid, "label": y, "a": X[:, 0], "b": X[:, 1]})
+        frame.astype(float).to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    data = read_queries(path, fill=np.nan, **options)
+    assert data.X.dtype == (np.float64 if kind == "csv" else dtype)
+    np.testing.assert_array_equal(data.X.toarray() if kind == "sparse" else data.X, X)
+    for fill, message in ((np.inf, "finite number or NaN"), (1e39, "finite number or NaN")):
+        if fill == np.inf or (dtype == "float32" and path.suffix == ".txt"):
+            with pytest.raises(BadInput, match=f"fill=.*{message}"):
+                read_queries(path, fill=fill, **options)
+    with pytest.raises(ValueError, match="expected"):
+        read_queries(path, **options)
+    with pytest.raises(BadInput, match="fill=nan: expected a finite number, as stores hold no NaN"):
+        convert(path, tmp_path / "s", fill=np.nan, **options)
+    convert(path, tmp_path / "s", fill=7.0, **options)
+    kept = open_store(tmp_path / "s").X
+    np.testing.assert_array_equal(kept.toarray() if kind == "sparse" else kept, np.where(np.isnan(X), 7, X))
+    train = ("train", path, "--trees", "--n-trees", 2, "--seed", 0, "-o", tmp_path / "m.npz")
+    assert run(capsys, *train)[0] == 0
+    code, _, _ = run(capsys, "predict", tmp_path / "m.npz", path, "--output", tmp_path / "scores")
+    model = structsvm.load(tmp_path / "m.npz")
+    vars(model).pop("feature_names_in_", None)
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "scores"), model.predict(X.astype(data.X.dtype)))
+    assert code == 0
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet", "txt"])
 def test_tables_with_missing_cells_are_described(tmp_path, capsys, kind):
     path = tmp_path / f"a.{kind}"
@@ -201,7 +245,7 @@ def test_tables_with_missing_cells_are_described(tmp_path, capsys, kind):
         frame = pd.DataFrame({"qid": [1, 1, 2], "label": [0, 1, 1], "a": [None, 3, None], "b": [2, None, 1]})
         frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
     np.testing.assert_array_equal(
-        np.isnan(read_missing(path, **({"sparse": False} if kind == "txt" else {})).X),
+        np.isnan(read_queries(path, fill=np.nan, **({"sparse": False} if kind == "txt" else {})).X),
         [[True, False], [False, True], [True, False]],
     )
     code, out, err = run(capsys, "datasets", "describe", path)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _click_logs import GAPS, discounted, liked, logged, of_users, with_gaps
 from scipy import stats
 
 from structsvm.checks import BadInput
@@ -19,8 +20,7 @@ def candidates(truth, rng, noise=0.3):
 
 
 def true_dcg(truth, scores, k=10):
-    order = np.argsort(-scores.reshape(truth.shape), axis=1, kind="stable")[:, :k]
-    return (np.take_along_axis(truth, order, axis=1) / np.log2(np.arange(order.shape[1]) + 2)).sum(axis=1)
+    return discounted(truth, np.argsort(-scores.reshape(truth.shape), axis=1, kind="stable"), k)
 
 
 def test_ips_list_by_list(simulated_log):
@@ -76,7 +76,7 @@ def test_intervals_hold_the_truth(simulated_log, length, weighting):
             assert found.bounds[0] <= found.bounds[1]
             seen = np.zeros(truth.shape)
             seen[cells.query_ids[cells.row_query], cells.docid] = 1
-            expected = true_dcg_of_seen(truth, seen, scores)
+            expected = true_dcg(truth * seen, scores, 3)
         held.append(found.dcg.lower <= expected.mean() <= found.dcg.upper)
         errors.append(found.dcg.value - expected.mean())
         attraction = truth[cells.query_ids[cells.row_query], cells.docid][cells.row]
@@ -119,11 +119,6 @@ def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, c
         assert getattr(uncertain, name).value == getattr(given, name).value
 
 
-def true_dcg_of_seen(truth, seen, scores):
-    order = np.argsort(-scores.reshape(truth.shape), axis=1, kind="stable")[:, :3]
-    return (np.take_along_axis(truth * seen, order, axis=1) / np.log2(np.arange(3) + 2)).sum(axis=1)
-
-
 def test_trust_bias_is_warned_about_and_corrected(simulated_log):
     alpha, beta = THETA * np.linspace(0.5, 0.9, 6), THETA * np.linspace(0.45, 0.02, 6)
     rng = np.random.default_rng(1)
@@ -146,29 +141,6 @@ def test_trust_bias_is_warned_about_and_corrected(simulated_log):
         evaluate_from_clicks(cells, query, document, scores, trust=(alpha, beta[:2]))
 
 
-def logged(
-    rng, n, truth, *, clicks=lambda rng, attraction, place: rng.random(place.shape) < attraction / (1 + place)
-):
-    """Lists of two rankers for every query: (query, documents, places from 0, clicks), by list and document."""
-    n_queries, n_documents = truth.shape
-    orders = np.argsort(-(truth + 0.5 * rng.normal(size=(2, *truth.shape))), axis=2)
-    query = rng.integers(0, n_queries, n)
-    shown = orders[rng.integers(0, 2, n), query]
-    place = np.tile(np.arange(n_documents), (n, 1))
-    return query, shown, place, clicks(rng, truth[query[:, None], shown], place)
-
-
-def counted(query, shown, place, clicked, keep=True, **options):
-    """Their counts, without the impressions that are not kept."""
-    n, length = shown.shape
-    keep = np.broadcast_to(keep, shown.shape).ravel()
-    columns = (np.repeat(query, length), shown.ravel(), place.ravel() + 1, clicked.ravel())
-    options = {"session": np.arange(n)} | options
-    return ClickCells.from_arrays(*(v[keep] for v in columns), **{
-        name: np.repeat(v, length)[keep] if np.ndim(v) == 1 else v.ravel()[keep] for name, v in options.items()
-    })  # fmt: skip
-
-
 def held(intervals, truth):
     """The share of the intervals that hold the truth, and their mean distance from it in standard errors."""
     values = np.array(intervals)
@@ -181,30 +153,16 @@ def held(intervals, truth):
 TRUTH = np.random.default_rng(5).beta(1, 3, (12, 6))
 NEW = TRUTH + 0.2 * np.random.default_rng(6).normal(size=TRUTH.shape)
 CANDIDATES = (np.repeat(np.arange(12), 6), np.tile(np.arange(6), 12), NEW.ravel())
-SHAPES = ["lost", "advertisement", "second page", "no session"]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", GAPS)
 @pytest.mark.parametrize("weighting", ["policy", "ips"])
 def test_lists_with_gaps_count_like_all_others(shape, weighting):
     """Bias and coverage of 150 logs in which impressions or sessions are missing."""
     found, shown_bias = [], []
     theta = 1 / np.arange(1, 8)
     for seed in range(150):
-        rng = np.random.default_rng([7, seed])
-        query, shown, place, clicked = logged(rng, 600, TRUTH)
-        options = {}
-        if shape == "lost":
-            options["keep"] = rng.random(shown.shape) >= 0.3
-        elif shape == "advertisement":  # documents stand one lower, and are clicked as there
-            place = place + (rng.random(600) < 0.5)[:, None]
-            clicked = rng.random(place.shape) < TRUTH[query[:, None], shown] / (1 + place)
-        elif shape == "second page":
-            second = np.repeat(rng.random(600) < 0.5, 6).reshape(600, 6)
-            options["keep"] = second != (place < 3)
-        else:
-            options["session"] = np.where(rng.random(600) < 0.4, np.nan, np.arange(600.0))
-        cells = counted(query, shown, place, clicked, **options)
+        cells = with_gaps(np.random.default_rng([7, seed]), shape, 600, TRUTH)
         estimate = evaluate_from_clicks(
             cells, *CANDIDATES, propensities=theta, k=4, weighting=weighting, most_unseen=1
         )
@@ -225,11 +183,12 @@ def test_lists_with_gaps_count_like_all_others(shape, weighting):
 def test_an_estimate_is_made_of_all_cells_whatever_their_lists():
     """By definition: the sum of discounts times clicks over looks, weighted by the share of lists by session."""
     rng = np.random.default_rng(8)
-    query, shown, place, clicked = logged(rng, 400, TRUTH)
+    lists = logged(rng, 400, TRUTH)
+    query, shown, place, clicked = lists
     keep = rng.random(shown.shape) >= 0.2
     keep[::7] = False
     keep[::7, 3] = True  # lists of one document
-    cells = counted(query, shown, place, clicked, keep)
+    cells = lists.counted(keep)
     expected = 0.0
     for q in range(12):
         for d in range(6):
@@ -246,9 +205,8 @@ def test_lost_impressions_of_the_lists_as_shown():
     errors = {"empty": [], "lost": []}
     for seed in range(40):
         rng = np.random.default_rng([9, seed])
-        query, shown, place, clicked = logged(rng, 800, TRUTH)
-        keep = rng.random(shown.shape) >= 0.15
-        whole, part = (counted(query, shown, place, clicked, k) for k in (True, keep))
+        lists = logged(rng, 800, TRUTH)
+        whole, part = (lists.counted(k) for k in (True, rng.random(lists.shown.shape) >= 0.15))
         known = evaluate_from_clicks(whole, *CANDIDATES, propensities=THETA).logged_dcg.value
         for gaps in ("empty", "lost"):
             found = evaluate_from_clicks(part, *CANDIDATES, propensities=THETA, gaps=gaps)
@@ -263,19 +221,12 @@ def test_users_with_tastes_of_their_own(giant, propensities):
     """100 logs of 60 users, one of whom may have 30 % of the lists; without users intervals are short."""
     found, plain = [], []
     share = np.r_[0.3, np.full(59, 0.7 / 59)] if giant else np.full(60, 1 / 60)
-    likes = np.exp(np.random.default_rng(1).normal(size=20_000))
-    mean = np.minimum(TRUTH[..., None] * likes, 1).mean(-1)
     for seed in range(100):
-        rng = np.random.default_rng([10, seed])
-        taste = np.exp(rng.normal(size=(60, 6)))
-        user = rng.choice(60, 1500, p=share)
-        query, shown, place, _ = logged(rng, 1500, TRUTH)
-        p = np.minimum(TRUTH[query[:, None], shown] * taste[user[:, None], shown], 1)
-        clicked = rng.random(p.shape) < p / (1 + place)
+        lists, user = of_users(np.random.default_rng([10, seed]), 1500, TRUTH, share=share)
         for into, options in ((found, {"cluster": user}), (plain, {})):
-            cells = counted(query, shown, place, clicked, **options)
+            cells = lists.counted(**options)
             into.append(evaluate_from_clicks(cells, *CANDIDATES, propensities=propensities, k=4))
-    truth = true_dcg(mean, NEW, 4).mean()
+    truth = true_dcg(liked(TRUTH), NEW, 4).mean()
     coverage, bias = held([e.dcg for e in found], truth)
     assert coverage >= 0.89
     assert abs(bias) < 4
@@ -289,17 +240,16 @@ def test_users_with_tastes_of_their_own(giant, propensities):
 def test_each_user_counts_once_by_definition():
     """With a list per user nothing changes; with several, the mean over users of the means of their lists."""
     rng = np.random.default_rng(11)
-    query, shown, place, clicked = logged(rng, 300, TRUTH[:3])
+    lists = logged(rng, 300, TRUTH[:3])
+    query, shown, place, clicked = lists
     new = (CANDIDATES[0][:18], CANDIDATES[1][:18], CANDIDATES[2][:18])
-    plain = evaluate_from_clicks(counted(query, shown, place, clicked), *new, propensities=THETA)
-    alone = counted(query, shown, place, clicked, cluster=np.arange(300))
+    plain = evaluate_from_clicks(lists.counted(), *new, propensities=THETA)
+    alone = lists.counted(cluster=np.arange(300))
     found = evaluate_from_clicks(alone, *new, propensities=THETA)
     assert found.dcg == pytest.approx(plain.dcg)
     assert found.difference == pytest.approx(plain.difference)
     user = rng.integers(0, 20, 300)
-    found = evaluate_from_clicks(
-        counted(query, shown, place, clicked, cluster=user), *new, propensities=THETA, weighting="ips"
-    )
+    found = evaluate_from_clicks(lists.counted(cluster=user), *new, propensities=THETA, weighting="ips")
     share = 1 / np.bincount(user)[user]  # of each list in its user
     rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
     each = np.zeros(300)
@@ -343,7 +293,7 @@ def test_logged_probabilities_of_a_recommender():
 
 def test_probabilities_of_a_ranker_that_draws_its_lists():
     rng = np.random.default_rng(13)
-    cells = counted(*logged(rng, 300, TRUTH))
+    cells = logged(rng, 300, TRUTH).counted()
     rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
     surely = np.eye(6)[rank.ravel()]
     by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=4)

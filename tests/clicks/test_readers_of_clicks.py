@@ -340,6 +340,18 @@ def test_rows_without_a_session_are_no_list(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("ids", [[1, 2**63 + 5], [1, 2**53 + 1, None]])
+def test_large_ids_in_columns_of_objects_are_not_rounded(ids):
+    column = pd.Series(ids * 2, dtype=object)
+    frame = pd.DataFrame(
+        {"query": 1, "document": column, "position": 1, "clicked": 0, "session": range(len(column))}
+    )
+    assert read_table(frame, session="session").docid.tolist() == [i for i in ids if i]
+    frame["document"] = pd.Series([2**70, *ids[1:], *ids], dtype=object)
+    with pytest.raises(BadInput, match=f"document: expected whole numbers of 64 bits, got {2**70}"):
+        read_table(frame, session="session")
+
+
 def test_bad_tables(tmp_path):
     with pytest.raises(BadInput, match="table: expected a column 'clicked', got query, document, position"):
         read_table(pd.DataFrame({"query": [1], "document": [1], "position": [1]}))

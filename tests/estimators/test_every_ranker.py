@@ -1,5 +1,7 @@
 """Every ranker of the package passes the common check, each in several of its forms."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import sklearn.base
@@ -23,6 +25,9 @@ from structsvm import (
     TreeRanker,
     TreeRankerCV,
 )
+from structsvm.clicks import ClickSVMCV
+from structsvm.features import LeafFeatures
+from structsvm.online import descend_rankings, rank_queries
 from structsvm.oracles import get_oracle
 from structsvm.readers.synthetic import make_ranking
 from structsvm.testing import check_ranker
@@ -72,6 +77,27 @@ RANKERS = [
     (LambdaRank(random_state=0), POINTWISE),
     (LambdaRank("map", hidden=(8,), max_epochs=20, random_state=0), POINTWISE),
 ]
+
+
+WITHOUT_LABELS = [*(estimator for estimator, _ in RANKERS), ClickSVMCV(Cs=[1.0]), LeafFeatures()]
+
+
+@pytest.mark.parametrize("estimator", WITHOUT_LABELS, ids=repr)
+def test_fits_without_labels_are_refused_by_name(estimator):
+    data = make_ranking(4, 5, 3, random_state=0)
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        sklearn.base.clone(estimator).fit(data.X, None, qid=data.qid)
+
+
+@pytest.mark.parametrize(
+    "use", [rank_queries, lambda data: descend_rankings(data, horizon=5)], ids=["rank", "descend"]
+)
+def test_simulations_without_labels_are_refused_by_name(use):
+    data = dataclasses.replace(make_ranking(4, 5, 3, random_state=0), y=None)
+    with pytest.raises(
+        ValueError, match=r"data\.y: expected a label for each row, got None; give rows with labels"
+    ):
+        use(data)
 
 
 @pytest.mark.parametrize(

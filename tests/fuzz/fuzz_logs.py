@@ -1,6 +1,9 @@
 """Damaged click logs: whatever is in the file, the answer is figures or one line that says what is wrong and where.
 
 python tests/fuzz/fuzz_logs.py --cases 100000 [--seed 0]
+
+Logs of interleaving, UBI, tables of impressions (CSV and frames) and session text. What is read of a table is counted
+by a dictionary, too; of the others no impression is lost without a word.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import gzip
 import json
 import math
 import random
+import re
 import sys
 import traceback
 import warnings
@@ -20,6 +24,7 @@ import numpy as np
 from common import Summary, main, run_cases
 
 from structsvm.checks import BadInput
+from structsvm.clicks import harvest, judgments, read_sessions, read_table, read_ubi
 from structsvm.online import interleaving
 from structsvm.online.clicklog import read_log
 from structsvm.online.statistics import analyse, learn_weights, read_credits
@@ -221,9 +226,242 @@ def log(rng: random.Random, path: Path) -> bool:
     return answered
 
 
+# impressions: UBI, tables, session text
+# ------------------------------------------------------------------------------------------------------
+
+TEXTS: list[Any] = [
+    "a",
+    "b",
+    "c",
+    "\u00e9",
+    "\u65e5\u672c",
+    "",
+    None,
+    "a b",
+    "1",
+    "-3",
+    'x"y',
+    "x" * 300,
+    "a\0",
+    "\0",
+]
+NUMBERS: list[Any] = [1, 2, 3, 0, -7, 2**31, 2**53 + 1, 2**63 - 1]
+LARGE: list[Any] = [1, 2, 2**63, 2**63 + 5, 2**64 - 1]
+BEYOND: list[Any] = [*LARGE, -1, 2**64, 2**70, "a", None, 1.5, True]
+LOST = (
+    "missing query or document", "position out of range", "impression logged again for the same session and query",
+    "place of a list taken twice", "document twice in a list",
+)  # fmt: skip
+"""Reasons for which an impression is not counted; for others it is."""
+
+
+def rows_of_table(rng: random.Random) -> tuple[list[list[Any]], bool]:
+    """Query, document, position, click and session of impressions, and whether nothing odd is among them."""
+    kinds = [rng.choice((TEXTS[:3], TEXTS, NUMBERS, LARGE, [*NUMBERS[:6], None], BEYOND)) for _ in range(3)]
+    positions = rng.choice(([], [], [0, -1, None, 1.5, 1e300, float("nan"), 10**6, "x"]))
+    clicks = rng.choice(([], [], [2, -1, None, 0.5]))
+    rows: list[list[Any]] = []
+    for k in range(rng.randrange(1, 12)):
+        rows.append([
+            rng.choice(kinds[0]), rng.choice(kinds[1]),
+            rng.choice(positions) if positions and rng.random() < 0.2 else k % 4 + 1,
+            rng.choice(clicks) if clicks and rng.random() < 0.1 else int(rng.random() < 0.3),
+            rng.choice(kinds[2]) if rng.random() < 0.8 else None,
+        ])  # fmt: skip
+        if rng.random() < 0.1:
+            rows.append(list(rows[-1]))
+    # a part without any usable impression is refused
+    plain = (
+        all(kind is not BEYOND and "\0" not in kind for kind in kinds) and not clicks and "x" not in positions
+    )
+    return rows, plain and any(is_id(row[0]) and is_id(row[1]) and row[2] in (1, 2, 3, 4) for row in rows)
+
+
+def is_id(value: Any) -> bool:
+    return value is not None and value != "" and value == value
+
+
+def slow_counts(rows: list[list[Any]], as_text: bool) -> dict[tuple[Any, Any, int], list[int]]:
+    """Shows and clicks by query, document and position."""
+    counts: dict[tuple[Any, Any, int], list[int]] = {}
+    for query, document, position, clicked, _ in rows:
+        at = position if isinstance(position, (int, float)) else math.nan
+        if is_id(query) and is_id(document) and at in range(1, 1001):
+            key = (str(query), str(document)) if as_text else (query, document)
+            cell = counts.setdefault((*key, int(at)), [0, 0])
+            cell[0] += 1
+            cell[1] += int(clicked or 0)
+    return counts
+
+
+def table(rng: random.Random, path: Path) -> bool:
+    """A table of impressions, as a frame and as text, which may be damaged."""
+    import pandas as pd
+
+    rows, sound = rows_of_table(rng)
+    names = ["query", "document", "position", "clicked", "session"]
+    as_text, session = rng.random() < 0.5, "session" if rng.random() < 0.5 else None
+    damage = as_text and rng.random() < 0.4
+    source: Any = path.with_suffix(".csv")
+    if as_text:
+        text = "".join(
+            ",".join(
+                "" if v is None else '"' + v.replace('"', '""') + '"' if '"' in str(v) else str(v)
+                for v in row
+            )
+            + "\n"
+            for row in [names, *rows]
+        ).encode()
+        for _ in range(rng.choice((1, 1, 2)) if damage else 0):
+            at = rng.randrange(len(text) + 1)
+            at = text.rfind(b",", 0, at) + 1 if rng.random() < 0.5 else at
+            text = (
+                text[:at] + rng.choice((b'"', b'"', b"\r", b"\xe9", b"\xff", b"\0", b"\n", b",")) + text[at:]
+            )
+        source.write_bytes(text)
+        path.write_bytes(text)
+    else:
+        source = pd.DataFrame(rows, columns=names)
+        path.write_text(source.to_csv())
+    try:
+        cells = read_table(source, session=session, first_position=1)
+    except ValueError as error:
+        said(error, source if as_text else None)
+        if sound and not damage and "other floats" not in str(error):  # a frame has rounded them
+            raise AssertionError(f"refused: {error}") from None
+        return False
+    lost = sum(n for reason, n in cells.dropped.items() if reason in LOST)
+    if damage:
+        n_rows = sum(bool(line.strip(b"\r")) for line in text.split(b"\n")[1:])
+        assert cells.n_shows + lost == n_rows, f"{n_rows - cells.n_shows - lost} rows are gone without a word"
+    elif session is not None:
+        assert cells.n_shows + lost == len(rows), "rows are gone without a word"
+    else:
+        query = np.repeat(cells.query_ids, np.diff(cells.offsets))[cells.row].tolist()
+        found = zip(query, cells.docid[cells.row].tolist(), cells.position.tolist(), strict=True)
+        both = np.column_stack([cells.shows, cells.clicks]).tolist()
+        assert dict(zip(found, both, strict=True)) == slow_counts(rows, as_text), "other counts"
+    used(cells)
+    return True
+
+
+def said(error: ValueError, source: Any) -> None:
+    """An error of ours names the file, or the argument that settles the matter, in a printable line."""
+    text = str(error)
+    assert type(error) in (ValueError, BadInput), f"{type(error).__name__} is not ours: {text}"
+    assert text.isprintable(), text
+    assert len(text) < 2000, text
+    of_log = isinstance(error, BadInput) and error.argument in (
+        "query", "document", "session", "cluster", "position", "clicked", "first_position", "log",
+    )  # fmt: skip
+    assert of_log or source is None or str(source) in text, f"the file is not named: {text}"
+
+
+def used(cells: Any) -> None:
+    """The counts are sound, and what is made of them is finite or refused."""
+    assert (cells.shows >= 1).all()
+    assert (cells.clicks >= 0).all()
+    assert (cells.clicks <= cells.shows).all()
+    assert (cells.position >= 1).all()
+    assert (np.diff(cells.row) >= 0).all()
+    for use in (harvest, judgments):
+        try:
+            found = use(cells)
+        except BadInput:
+            continue
+        values = found.theta if use is harvest else found.value
+        assert np.isfinite(values).all()
+
+
+TIMES: list[Any] = [
+    "2026-01-01T00:00:00Z", "2026-01-01T00:00:05", "2026-01-01T02:00:01+02:00", 1767225600000, None, "", "nonsense", -1,
+    1e30, True, [], "2026-13-01T00:00:00Z", "0001-01-01T00:00:00Z", "2016-12-31T23:59:60Z",
+]  # fmt: skip
+
+
+def ubi(rng: random.Random, path: Path) -> bool:
+    """Queries and events with odd values; lines that are no objects, and bytes that are no UTF-8."""
+    odd = rng.choice((0.0, 0.02, 0.2))
+    ids = [*TEXTS, *LARGE, 2**70, 1.5, True, [], {}]
+
+    def pick(value: Any, others: list[Any]) -> Any:
+        return rng.choice(others) if rng.random() < odd else value
+
+    entries: list[Any] = []
+    for i in range(rng.randint(1, 4)):
+        query = {"query_id": pick(f"q{i}", ids), "user_query": pick(rng.choice(("ps4", "tv")), ids)}
+        query["timestamp"] = pick(TIMES[0], TIMES)
+        if rng.random() < 0.5:
+            query["query_response_hit_ids"] = pick(
+                [pick(d, ids) for d in "abc"], [None, "a", {}, [None], [[1]]]
+            )
+        entries.append(query)
+        for k in range(rng.randint(0, 4)):
+            for action in ["impression"] + ["click"] * (rng.random() < 0.3):
+                attributes = {
+                    "object": pick({"object_id": pick(rng.choice("abcd"), ids)}, [None, "a", [], 3]),
+                    "position": pick(
+                        {"ordinal": pick(k + 1, [0, -1, 2.5, None, "1", 2**40, 1e300])}, [None, "a", []]
+                    ),
+                }
+                entries.append({
+                    "action_name": pick(action, ["view", None, 3]), "query_id": pick(f"q{i}", ids),
+                    "timestamp": pick(TIMES[1], TIMES), "event_attributes": pick(attributes, [None, [1], "x"]),
+                })  # fmt: skip
+    rng.shuffle(entries)
+    lines = [json.dumps(entry, ensure_ascii=rng.random() < 0.5).encode() for entry in entries]
+    bad = rng.random() < 0.3
+    if bad:
+        other = rng.choice(
+            (b"null", b"[]", b"3", b"{", b"true", b'"x"', b'{"query_id": "q\xe9"}', b"\xff", b"NaN")
+        )
+        lines.insert(rng.choice((0, rng.randrange(len(lines) + 1))), other)
+    elif rng.random() < 0.2:
+        lines.insert(rng.randrange(len(lines) + 1), b" ")
+    path.write_bytes(b"\n".join(lines))
+    try:
+        cells = read_ubi(path, first_position=rng.choice((None, 1)))
+    except ValueError as error:
+        said(error, path)
+        if not (bad or odd or re.search("expected shown lists|first_position", str(error))):
+            raise AssertionError(f"refused: {error}") from None
+        return False
+    assert not bad, "a line that is no object, or no UTF-8, was taken"
+    used(cells)
+    return True
+
+
+def sessions(rng: random.Random, path: Path) -> bool:
+    """Session text; no document of a list is lost without a word."""
+    parts = []
+    for _ in range(rng.randint(1, 6)):
+        shown = [rng.choice(("a", "b", "c", "\u00e9", "d4")) for _ in range(rng.randint(1, 5))]
+        clicks = [rng.choice([*shown, "z"]) for _ in range(rng.randint(0, 3))]
+        parts.append(f"q{rng.randrange(3)}\t{','.join(shown)} : {' , '.join(clicks)};")
+    text = rng.choice(("", " ", "\n")).join(parts)
+    damage = rng.random() < 0.4
+    for _ in range(rng.randint(1, 3) if damage else 0):
+        at = rng.randrange(len(text))
+        text = text[:at] + rng.choice(("\t", ":", ";", ",", "\n", " ", "\0", "\r", "")) + text[at + 1 :]
+    path.write_bytes(text.encode() + rng.choice((b"", b"\n", b"\xe9")) * damage)
+    try:
+        cells = read_sessions(path)
+    except ValueError as error:
+        said(error, path)
+        if not damage:
+            raise AssertionError(f"refused: {error}") from None
+        return False
+    if not damage:
+        n_shown = sum(len(part.partition("\t")[2].partition(":")[0].split(",")) for part in parts)
+        lost = sum(n for reason, n in cells.dropped.items() if reason in LOST)
+        assert cells.n_shows + lost == n_shown, "documents are gone without a word"
+    used(cells)
+    return True
+
+
 def run(cases: int, seed: int = 0) -> Summary:
-    """Check ``cases`` files."""
-    return run_cases({"log": log}, cases, seed)
+    """Check ``cases`` files, the kinds in turn."""
+    return run_cases({"log": log, "ubi": ubi, "table": table, "sessions": sessions}, cases, seed)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python tests/fuzz/fuzz_readers.py --cases 100000 --seed 1
 
-LETOR, TREC runs and judgments, scores, feature names and candidate sets, plain and compressed. The slow readers are
-``bytes.split`` and ``float()``; where one of them refuses, the reader must refuse too, and the other way round.
+LETOR, CSV and Parquet tables of features, TREC runs and judgments, scores, feature names and candidate sets, plain and
+compressed. The slow readers are ``bytes.split`` and ``float()``; where one of them refuses, the reader must refuse too,
+and the other way round. Missing features are filled, kept, or an error.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from common import Summary, fault_of, main, mutate, run_cases, unpack
+from common import Summary, fault_of, main, mutate, mutate_bytes, run_cases, unpack
 from scipy import sparse
 
 from structsvm.cli.files import read_names, read_scores
@@ -23,7 +24,9 @@ from structsvm.readers import (
     convert_letor,
     open_store,
     read_candidates,
+    read_csv,
     read_letor,
+    read_parquet,
     read_qrels,
     read_run,
     write_candidates,
@@ -73,7 +76,12 @@ def bits(value: float) -> bytes:
 # ------------------------------------------------------------------------------------------------------
 
 
-def slow_letor(data: bytes, dtype: type) -> list[tuple[float, str, dict[int, float], str]]:
+FILLS = (None, None, np.nan, 0.0, -2.5)
+
+
+def slow_letor(
+    data: bytes, dtype: type, fill: float | None
+) -> list[tuple[float, str, dict[int, float], str]]:
     """Grade, query id, features by column, docid of each row."""
     rows = []
     for n, line in enumerate(lines_of(data), 1):
@@ -88,12 +96,14 @@ def slow_letor(data: bytes, dtype: type) -> list[tuple[float, str, dict[int, flo
         cells: dict[int, float] = {}
         for word in words[2:]:
             key, colon, value = word.partition(b":")
-            if not colon or not re.fullmatch(rb"\d+", key) or WORD.fullmatch(value):
+            kind = WORD.fullmatch(value)
+            is_missing = kind is not None and kind[1].lower() == b"nan" and fill is not None
+            if not colon or not re.fullmatch(rb"\d+", key) or (kind and not is_missing):
                 raise RefusedError(n)
             with np.errstate(over="ignore"):
-                cell = float(dtype(number(value, n)))
+                cell = float(dtype(fill if is_missing else number(value, n)))
             column = int(key[-40:]) - 1 if len(key.lstrip(b"0")) <= 12 else -1
-            if not np.isfinite(cell) or not 0 <= column < 2**31 or column in cells:
+            if not (np.isfinite(cell) or is_missing) or not 0 <= column < 2**31 or column in cells:
                 raise RefusedError(n)
             cells[column] = cell
         said = re.search(rb"(?:^|\s)docid\s*=\s*(\S*)", comment)
@@ -121,7 +131,7 @@ LETOR = b"""# made by hand 1:2
 0 qid:10 1:9007199254740993 3:12.25 7:1 #docid=GX-2
 1 qid:11 2:.5 4:5. 6:-0
 
-4 qid:10 7:1 6:2 5:3 # some words
+4 qid:10 7:1 6:2 5:nan # some words
 0 qid:q\xc3\xbc 1:1 2:0 3:123456789012345678901234 # docid = \xc3\xa9
 """
 
@@ -130,12 +140,12 @@ def letor(rng: random.Random, path: Path) -> bool:
     # without the last line it is ASCII, which is read in another way
     data = mutate(rng, LETOR if rng.random() < 0.5 else LETOR[: LETOR.rindex(b"\n", 0, -1) + 1])
     path.write_bytes(data)
-    dtype = rng.choice((np.float64, np.float32))
+    dtype, fill = rng.choice((np.float64, np.float32)), rng.choice(FILLS)
     try:
-        rows = slow_letor(data, dtype)
+        rows = slow_letor(data, dtype, fill)
     except RefusedError as error:
         try:
-            found = read_letor(path, dtype=dtype, n_jobs=1)
+            found = read_letor(path, dtype=dtype, fill=fill, n_jobs=1)
         except ValueError as ours:
             line = error.args[0]
             stated = re.match(re.escape(str(path)) + r":(\d+): ", str(ours))
@@ -145,15 +155,15 @@ def letor(rng: random.Random, path: Path) -> bool:
             raise
         raise AssertionError(f"accepted {found!r}, expected an error in line {error}") from None
     try:
-        found = read_letor(path, dtype=dtype, n_jobs=1)
+        found = read_letor(path, dtype=dtype, fill=fill, n_jobs=1)
     except ValueError as error:
         raise AssertionError(f"refused: {error}") from error
     order = {q: i for i, q in enumerate(dict.fromkeys(row[1] for row in rows))}
     place = sorted(range(len(rows)), key=lambda i: order[rows[i][1]])
     check_letor(found, [rows[i] for i in place])
-    if rng.random() < 0.02:
+    if rng.random() < 0.02 and fill == fill:
         store = path.with_name(f"{rng.getrandbits(60)}.store")
-        convert_letor(path, store, dtype=dtype, n_jobs=1, block_bytes=rng.choice((1, 50, 1 << 20)))
+        convert_letor(path, store, dtype=dtype, fill=fill, n_jobs=1, block_bytes=rng.choice((1, 50, 1 << 20)))
         again = open_store(store)
         check_letor(again, [rows[i] for i in place])
     return True
@@ -168,6 +178,174 @@ def check_letor(found: object, rows: list[tuple[float, str, dict[int, float], st
     for i, row in enumerate(rows):
         assert bits(float(found.y[i])) == bits(row[0]), f"another grade in row {i}"
         assert same_cells(row_of(found.X, i), row[2]), f"other features in row {i}"
+
+
+# tables
+# ------------------------------------------------------------------------------------------------------
+
+CSV = b"""qid,docid,bm25,age,label
+q1,d1,2.5,,1
+q1,d2,-1e-3,nan,0
+"q\xc3\xbc",d3,7,3.25,2
+
+10,"d,4 ""x"" y",-3.4028234663852886e38,1,0
+q1,d5, 1 ,2,0
+"""
+
+
+def cells_of(line: str, n: int) -> list[str]:
+    """The cells of a line; a quoted one ends where its quote does."""
+    cells, at = [], 0
+    while True:
+        if line[at : at + 1] == '"':
+            said = re.compile(r'"((?:[^"]|"")*)"(?=,|\r*$)').match(line, at)
+            if said is None:
+                raise RefusedError(n)
+            cells.append(said[1].replace('""', '"'))
+        else:
+            said = re.compile(r"[^,\r]*(?=,|\r*$)").match(line, at)
+            if said is None:
+                raise RefusedError(n)
+            cells.append(said[0])
+        at = said.end()
+        if line[at : at + 1] != ",":
+            return cells
+        at += 1
+
+
+def finite(word: str, n: int) -> float:
+    """What ``float()`` reads of ASCII without underscores, if it is finite."""
+    try:
+        value = float(word) if word.isascii() and "_" not in word else np.nan
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise RefusedError(n)
+    return value
+
+
+def slow_csv(data: bytes, fill: float | None) -> tuple[list[str], list[tuple[float, str, list[float], str]]]:
+    """Names of the features; grade, query id, features and docid of each row."""
+    lines = [(n, identifier(line, n).removesuffix("\r")) for n, line in enumerate(lines_of(data), 1)]
+    table = [(n, cells_of(line, n)) for n, line in lines if line.strip("\r")]
+    if not table:
+        raise RefusedError(0)
+    names = [name.strip() for name in table[0][1]]
+    features = [name for name in names if name not in ("label", "qid", "docid")]
+    unnamed = any(re.fullmatch(r"(Unnamed: \d+)?", name) for name in features)
+    if len(set(names)) < len(names) or not {"label", "qid"} <= set(names) or not features or unnamed:
+        raise RefusedError(1)
+    rows = []
+    for n, cells in table[1:]:
+        if len(cells) != len(names):
+            raise RefusedError(n)
+        of = dict(zip(names, (cell.strip() for cell in cells), strict=True))
+        gaps = [fill is not None and (not of[name] or of[name].lower() == "nan") for name in features]
+        values = [fill if gap else finite(of[name], n) for name, gap in zip(features, gaps, strict=True)]
+        if not of["qid"]:
+            raise RefusedError(n)
+        rows.append((finite(of["label"], n), of["qid"], values, of.get("docid", "")))
+    if not rows:
+        raise RefusedError(0)
+    return features, rows
+
+
+def csv_table(rng: random.Random, path: Path) -> bool:
+    data = CSV
+    if rng.random() < 0.1:  # as pandas writes the numbers of rows
+        name = rng.choice((b"", b"Unnamed: 0", b"row"))
+        data = b"\n".join(
+            rng.choice((b"7", b"8")) + b"," + line if line else line for line in data.split(b"\n")
+        )
+        data = name + data[1:]
+    for _ in range(rng.choice((0, 0, 1, 2))):  # stray quotes where a cell begins or ends, or anywhere
+        at = rng.randrange(len(data))
+        at = rng.choice((at, data.rfind(b",", 0, at) + 1, data.find(b",", at)))
+        data = data[:at] + b'"' + data[at:]
+    data = mutate(rng, data) if rng.random() < 0.7 else data
+    path.write_bytes(data)
+    fill = rng.choice(FILLS)
+    try:
+        features, rows = slow_csv(data, fill)
+    except RefusedError as error:
+        found = read_csv(path, fill=fill)
+        raise AssertionError(f"accepted {found!r}, expected an error in line {error}") from None
+    try:
+        found = read_csv(path, fill=fill)
+    except ValueError as error:
+        raise AssertionError(f"refused: {error}") from error
+    check_table(found, features, rows)
+    return True
+
+
+def check_table(found: object, features: list[str], rows: list[tuple[float, str, list[float], str]]) -> None:
+    order = {q: i for i, q in enumerate(dict.fromkeys(str(row[1]) for row in rows))}
+    rows = sorted(rows, key=lambda row: order[str(row[1])])
+    assert list(found.feature_names) == features, "other features"
+    assert [str(q) for q in found.qid] == [str(row[1]) for row in rows], "another query"
+    np.testing.assert_array_equal(found.X, np.array([row[2] for row in rows], dtype=found.X.dtype))
+    assert found.y.tolist() == [row[0] for row in rows], "another grade"
+    assert found.docid is None or found.docid.tolist() == [row[3] for row in rows], "another docid"
+
+
+QIDS = (
+    [3, 3, 1, 2], [-1, -1, -(2**40), 5], [2**63 + 5, 2**63 + 5, 1, 2], ["a", "a", "\u00e9", "b"],
+    ["1", "1", "01", " 1"],
+)  # fmt: skip
+ODD_COLUMNS = {
+    "bm25": [np.nan, np.inf, 1e300, float(np.finfo(np.float32).min), -0.0], "age": [None, 2**60, 7],
+    "label": [None, np.nan, np.inf, 2.5, -1.0], "qid": [None],
+}  # fmt: skip
+
+
+def parquet_table(rng: random.Random, path: Path) -> bool:
+    """A table with missing values, ids of all widths, nameless columns, or damaged bytes."""
+    import pandas as pd
+
+    qid, fill = rng.choice(QIDS), rng.choice(FILLS)
+    columns = {"qid": qid, "bm25": [2.5, -1e-3, 7.0, 0.0], "age": [1, 2, 3, 4], "label": [1.0, 0.0, 2.0, 0.0]}
+    if rng.random() < 0.5:
+        columns["docid"] = ["d1", "d\u00fc", "d3", ""]
+    sound, at = True, rng.randrange(4)
+    if rng.random() < 0.5:
+        name = rng.choice(list(ODD_COLUMNS))
+        value = rng.choice(ODD_COLUMNS[name])
+        columns[name] = [value if i == at else v for i, v in enumerate(columns[name])]
+        is_gap = value is None or value != value
+        sound = (not is_gap or (fill is not None and name in ("bm25", "age"))) and not (
+            value is not None and value in (np.inf,)
+        )
+    frame = pd.DataFrame(columns)
+    if columns["qid"] is qid and rng.random() < 0.2:
+        frame["qid"] = frame["qid"].astype("category")
+    if rng.random() < 0.3:
+        with np.errstate(over="ignore"):
+            frame["bm25"] = frame["bm25"].astype(np.float32)
+        sound = sound and not np.isinf(frame["bm25"]).any()
+    gone = rng.choice(("", "Unnamed: 0", "text", "x", "x"))
+    if gone != "x" and rng.random() < 0.3:
+        frame[gone] = "word" if gone == "text" else 1.0
+        sound = False
+    frame.to_parquet(path)
+    damaged = rng.random() < 0.2
+    if damaged:
+        path.write_bytes(mutate_bytes(rng, path.read_bytes()))
+    try:
+        found = read_parquet(path, fill=fill)
+    except ValueError as error:
+        if sound and not damaged:
+            raise AssertionError(f"refused: {error}") from error
+        raise
+    assert sound or damaged, f"accepted {found!r}"
+    if not damaged:
+        X = frame[["bm25", "age"]].astype(float).fillna(np.nan if fill is None else fill)
+        docid = columns.get("docid", [""] * 4)
+        check_table(
+            found,
+            ["bm25", "age"],
+            list(zip(frame["label"], columns["qid"], X.to_numpy(), docid, strict=True)),
+        )
+    return True
 
 
 # TREC
@@ -338,6 +516,8 @@ def run(cases: int, seed: int) -> Summary:
     kinds = {
         "letor": letor,
         "run": run_file,
+        "csv": csv_table,
+        "parquet": parquet_table,
         "letor again": letor,
         "qrels": qrels_file,
         "scores": scores,

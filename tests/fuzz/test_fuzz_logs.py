@@ -1,11 +1,10 @@
-"""A thousand damaged click logs; ``fuzz_logs.py`` runs any number."""
+"""Two thousand damaged click logs; ``fuzz_logs.py`` runs any number."""
 
 from fuzz_logs import run
 
 
 def test_damaged_click_logs_are_read_or_refused_in_one_line():
-    summary = run(1000, 1)
+    summary = run(2000, 1)
     assert not summary.failures, str(summary)
-    assert summary.accepted["log"] > 100
-    assert summary.refused["log"] > 100
+    assert min(min(counts.values()) for counts in (summary.accepted, summary.refused)) > 80, str(summary)
     assert summary.grown_megabytes < 1000

@@ -10,3 +10,4 @@ def test_damaged_stores_are_refused_or_work():
     for kind in fuzz_stores.ROUNDS:
         assert summary[f"{kind} refused"] > 20, summary
     assert summary["value found by check"] > 10, summary
+    assert min(summary["ids sound"], summary["ids refused"]) > 5, summary

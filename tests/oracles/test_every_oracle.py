@@ -30,6 +30,13 @@ def test_passes_the_check(oracle):
 
 
 @pytest.mark.parametrize("oracle", [*ORACLES, SquaredPairs()], ids=repr)
+def test_labels_that_are_none_are_refused_by_name(oracle):
+    for y, got in ((None, "None"), (1.0, r"shape \(\)")):
+        with pytest.raises(ValueError, match=f"y: expected a label for each row, got {got}"):
+            oracle.bind(y, np.array([0, 2]))
+
+
+@pytest.mark.parametrize("oracle", [*ORACLES, SquaredPairs()], ids=repr)
 @pytest.mark.parametrize("size", [0.1, 1.0, 5.0])
 def test_coefficients_are_minus_the_gradient(oracle, size):
     rng = np.random.default_rng(2)

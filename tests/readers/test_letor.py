@@ -458,7 +458,7 @@ def test_other_faults(tmp_path):
         read_letor(write(tmp_path, "0 qid:1 1:1e39\n"), dtype=np.float32)
     with pytest.raises(ValueError, match="UTF-8, got"):
         read_letor(write(tmp_path, b"0 qid:\xff 1:1\n"))
-    for options in ({"dtype": np.int32}, {"sparse": "yes"}, {"n_features": 0}, {"fill": np.nan}):
+    for options in ({"dtype": np.int32}, {"sparse": "yes"}, {"n_features": 0}, {"fill": np.inf}):
         with pytest.raises(ValueError, match=f"^{next(iter(options))}(=.*)?: expected"):
             read_letor(write(tmp_path, "0 qid:1 1:1\n"), **options)
 

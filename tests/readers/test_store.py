@@ -298,13 +298,15 @@ def test_damaged_and_foreign_stores(tmp_path):
     meta = json.loads((fresh() / "meta.json").read_text())
     for change, message in (
         ({"version": 2}, "expected store version 1, got 2"),
+        ({"version": True}, "expected store version 1, got True"),
+        ({"version": 1.0}, r"expected store version 1, got 1\.0"),
         ({"format": "other"}, "expected the description of a structsvm-store"),
         ({"n_rows": 3}, "X of shape .* with 3 rows"),
         ({"arrays": {}}, "arrays "),
     ):
         change = {**meta, **change}
         (path / "meta.json").write_text(json.dumps(change))
-        if change["format"] == meta["format"] and change["version"] == 1:
+        if change["format"] == meta["format"] and change["version"] is meta["version"]:
             with pytest.raises(ValueError, match="its checksum differs"):
                 open_store(path)
         del change["crc32"]  # as of an earlier version

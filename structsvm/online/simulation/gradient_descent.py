@@ -21,7 +21,7 @@ from structsvm.common.portable.compiled import exp, log2
 from structsvm.common.portable.elementary import exp2
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, labels_of
 
 __all__ = ["METHODS", "VALUES", "Descent", "RankingDescent", "descend", "descend_rankings", "ndcg_of"]
 
@@ -264,7 +264,7 @@ def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
     check_whole("k", k)
     dense = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     X = np.ascontiguousarray(dense, dtype=np.float64)
-    gains = exp2(np.maximum(data.y, 0)) - 1
+    gains = exp2(np.maximum(labels_of(data.y, name="data.y"), 0)) - 1
     ideal = np.zeros(len(data.offsets) - 1)
     for q, (a, b) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         best = np.sort(gains[a:b])[::-1][:k]

@@ -24,7 +24,7 @@ from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
 from structsvm.online.users import CascadeUser
 from structsvm.protocols import ClickModel, Float, Int
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, labels_of
 
 __all__ = ["InterleavedRankers", "informative_features", "ndcg_table", "rank_queries", "value_preferences"]
 
@@ -98,7 +98,7 @@ def rank_queries(
                 at=f"[{i}]",
             )
         columns.append(scores.astype(np.float64))
-    grades = np.maximum(data.y, 0)  # "not judged" (-1) is clicked like grade 0
+    grades = np.maximum(labels_of(data.y, name="data.y"), 0)  # "not judged" (-1) is clicked like grade 0
     return RankedQueries.from_scores(
         np.column_stack(columns), grades, data.offsets, random_state=random_state
     )

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from _click_logs import heavy_user, interleaved
 
 from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
 from structsvm.online.interleaving import (
@@ -64,20 +65,12 @@ def test_z_of_few_clusters_is_students_t():
     assert TESTS["z"](np.repeat(means, 4), clusters=users).p_value == pytest.approx(t_test(means).p_value)
 
 
-def log_of(outcomes, users):
-    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
-    return ClickLog.of(
-        Impression(shown, (Click(1 if x > 0 else 2),) if x else (), user=f"u{u}", rankers=("old", "new"))
-        for x, u in zip(outcomes, users, strict=True)
-    )
-
-
 def test_all_figures_of_a_log_are_about_one_mean():
     """Light users like the one ranker, a heavy one the other: by queries new would win, by users old."""
     users = np.concatenate([np.repeat(np.arange(40), 3), np.full(400, 40)])
     outcomes = np.concatenate([np.tile([1.0, 1.0, 0.0], 40), np.full(400, -1.0)])
     means = cluster_means(outcomes, users)
-    answer = analyse(log_of(outcomes, users), cluster="user")
+    answer = analyse(interleaved(outcomes, users), cluster="user")
     pair = answer.pairs[0]
     assert outcomes.mean() < 0 < means.mean() == pytest.approx(pair.mean)
     assert answer.winner == answer.always_valid_winner == "old"
@@ -99,7 +92,7 @@ def test_heavy_users_first_do_not_bias_the_always_valid_figures():
     sizes = np.array([15] * 60 + [3] * 60)
     users = np.repeat(np.arange(120), sizes)
     outcomes = np.where(users < 60, 1.0, -1.0)
-    pair = analyse(log_of(outcomes, users), cluster="user").pairs[0]
+    pair = analyse(interleaved(outcomes, users), cluster="user").pairs[0]
     assert pair.mean == pytest.approx(0)
     assert pair.always_valid_lower < 0 < pair.always_valid_upper
     assert pair.always_valid_p_value == 1
@@ -115,13 +108,13 @@ def test_heavy_users_first_do_not_bias_the_always_valid_figures():
 
 def test_headlines_follow_the_intervals_and_name_ties():
     rng = np.random.default_rng(2)
-    equal = log_of(rng.choice([-1.0, 1.0], 200), np.arange(200))
+    equal = interleaved(rng.choice([-1.0, 1.0], 200), np.arange(200))
     lines = summary(analyse(equal))
     winner = next(line for line in lines if line.startswith("winner"))
     leader, other = ("old", "new") if analyse(equal).pairs[0].mean > 0 else ("new", "old")
     assert f"not decided; {leader}, which leads, cannot be told from {other} (p 0." in winner
     # both numbers of queries are about one mean: the ratio is the price of looking, not of another question
-    clear = log_of(rng.choice([-1.0, 1.0], 400, p=[0.4, 0.6]), np.arange(400))
+    clear = interleaved(rng.choice([-1.0, 1.0], 400, p=[0.4, 0.6]), np.arange(400))
     pair = analyse(clear).pairs[0]
     assert 1 < pair.always_valid_queries_needed / pair.queries_needed < 3
     (needs,) = (line for line in summary(analyse(clear)) if line.startswith("  needs"))
@@ -291,10 +284,7 @@ def test_a_log_of_one_heavy_user_names_no_winner_by_chance(tmp_path, from_file):
     """Rankers that do not differ, and a user with half of the lists who likes one of them: 40 logs."""
     won = {"auto": 0, None: 0}
     for seed in range(40):
-        rng = np.random.default_rng(seed)
-        users = np.r_[np.zeros(180, int), np.arange(1, 181)]
-        taste = np.clip(0.5 + 0.3 * rng.choice([-1, 1], 181), 0, 1)
-        log = log_of(np.where(rng.random(360) < taste[users], 1.0, -1.0), users)
+        log = interleaved(*heavy_user(np.random.default_rng(seed)))
         if from_file:
             write_log(tmp_path / "log.jsonl", log.impressions)
         for cluster in won:
@@ -316,7 +306,7 @@ def test_a_log_of_one_heavy_user_names_no_winner_by_chance(tmp_path, from_file):
 def test_who_cannot_be_told_apart_is_no_cluster():
     """Without users the sessions; a list without either leaves no cluster, and no winner; strangers are independent."""
     values, users = np.r_[np.ones(30), -np.ones(6)], np.repeat(np.arange(12), 3)
-    log = log_of(values, users)
+    log = interleaved(values, users)
 
     def changed(**fields):
         made = []
