@@ -162,6 +162,7 @@ def learn(
         )
 
     from structsvm.online import clicklog, statistics
+    from structsvm.online.statistics.features import FEATURES
 
     read = []
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
@@ -180,7 +181,7 @@ def learn(
     if as_json:
         typer.echo(json.dumps({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))}))
         return
-    for feature, weight in zip(statistics.FEATURES, learned.weights, strict=True):
+    for feature, weight in zip(FEATURES, learned.weights, strict=True):
         typer.echo(f"{feature:<30}{weight:+.4f}")
     typer.echo(
         f"\n{learned.n_queries:,} queries, {method}. Queries for p <= 0.05 in half of the experiments: "

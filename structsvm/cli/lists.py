@@ -26,7 +26,7 @@ def default_bandits() -> str:
     from inspect import signature
 
     from structsvm.common.lazy import labelled
-    from structsvm.online.bandits import compiled_names
+    from structsvm.online.bandits.by_name import compiled_names
 
     makers = labelled("structsvm.online.bandits")
     return ",".join(name for name in compiled_names() if "horizon" not in signature(makers[name]).parameters)
@@ -39,13 +39,14 @@ def _interleavers() -> Sequence[str]:
 
 
 def _users() -> Sequence[str]:
-    from structsvm.online.users import CASCADE_TABLES
+    from structsvm.online.users.cascade import CASCADE_TABLES
 
     return list(dict.fromkeys(name for name, _ in CASCADE_TABLES))
 
 
 def _formats() -> Sequence[str]:
-    from structsvm.export import FORMATS, TREE_FORMATS
+    from structsvm.export import FORMATS
+    from structsvm.export.trees import TREE_FORMATS
 
     return list(FORMATS | TREE_FORMATS)
 

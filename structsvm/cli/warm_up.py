@@ -187,7 +187,7 @@ def _files() -> None:
 
 def _online() -> None:
     from structsvm.online import simulate
-    from structsvm.online.bandits import compiled_names
+    from structsvm.online.bandits.by_name import compiled_names
     from structsvm.online.simulation.gradient_descent import descend, descend_rankings
     from structsvm.readers import make_ranking
 

@@ -39,13 +39,7 @@ class BeatTheMean(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = BeatTheMean(3, horizon=1000), np.random.default_rng(0)
-    >>> for _ in range(3000):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "btm"
@@ -76,10 +70,7 @@ class BeatTheMean(SavedState):
         return Duel((int(arm), pick(alive, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the outcome for the first arm only, and drop the arm that is surely below the mean.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Count the outcome for the first arm only, and drop the arm that is surely below the mean."""
         arm, other, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
         if self.finished or arm not in self.remaining or other not in self.remaining:

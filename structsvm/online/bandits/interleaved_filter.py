@@ -119,14 +119,7 @@ def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from structsvm.online.bandits import IF1
-    >>> bandit, rng = IF1(3, horizon=1000), np.random.default_rng(0)
-    >>> while not bandit.finished:
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.InterleavedFilter`.
     """
     return InterleavedFilter(n_arms, horizon, prune=False)
 
@@ -136,13 +129,6 @@ def IF2(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from structsvm.online.bandits import IF2
-    >>> bandit, rng = IF2(3, horizon=1000), np.random.default_rng(0)
-    >>> while not bandit.finished:
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.InterleavedFilter`.
     """
     return InterleavedFilter(n_arms, horizon, prune=True)

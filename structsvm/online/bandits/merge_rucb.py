@@ -76,13 +76,7 @@ class MergeRUCB(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = MergeRUCB(8), np.random.default_rng(0)
-    >>> for _ in range(12_000):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.06 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "mergerucb"

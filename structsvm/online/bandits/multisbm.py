@@ -29,13 +29,7 @@ class MultiSBM(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = MultiSBM(3), np.random.default_rng(0)
-    >>> for _ in range(2000):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "multisbm"
@@ -54,10 +48,7 @@ class MultiSBM(SavedState):
         return Duel((left, ucb1(self.rewards[left], self.plays[left], self.alpha, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Reward the right arm if it won, and make it the next left arm.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Reward the right arm if it won, and make it the next left arm."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
         self.rewards[left, right] += 1.0 - won
         self.plays[left, right] += 1

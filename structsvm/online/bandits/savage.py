@@ -74,10 +74,7 @@ class SAVAGE(SavedState):
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and drop an arm that surely loses to the other.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Count the win, and drop an arm that surely loses to the other."""
         record_pair(self.wins, duel, outcome)
         self.t += 1
         first, second = duel.arms

@@ -258,7 +258,7 @@ def _plays_compiled(bandit: Any, made: Any, world: World, asked: bool | None) ->
     has_form = isinstance(bandit, str) and hasattr(made, "compiled")
     can = has_form and (getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays"))
     if asked and not can:
-        from structsvm.online.bandits import compiled_names
+        from structsvm.online.bandits.by_name import compiled_names
 
         raise BadInput(
             "compiled",

@@ -8,30 +8,10 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel
 
 __all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused BeatTheMean read for its parameters; fill regret, winners and duels."""
-    log_t = log(2.0 * policy.horizon * world.n_arms)
-    factor = 3 * policy.gamma**2
-    _beat_the_mean(
-        outcomes_of(world),
-        pair_costs(world.gaps, kind),
-        times,
-        factor,
-        log_t,
-        rng,
-        ties,
-        regret,
-        winners,
-        duels,
-    )
 
 
 @kernel
@@ -137,3 +117,6 @@ def _fewest(played: Any, n_alive: Any) -> Any:
     """Return the fewest comparisons of a remaining arm, and how many have so few."""
     fewest = played[:n_alive].min()
     return fewest, (played[:n_alive] == fewest).sum()
+
+
+play = player(_beat_the_mean, lambda policy: (3 * policy.gamma**2, log(2.0 * policy.horizon * policy.n_arms)))

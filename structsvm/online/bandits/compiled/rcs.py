@@ -17,28 +17,11 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, lgamma, log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, is_live, outcomes_of
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel, is_live
 from structsvm.online.bandits.compiled.reductions import copeland_leader
 
 __all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused RCS read for its parameters; fill regret, winners and duels."""
-    _rcs(
-        outcomes_of(world),
-        pair_costs(world.gaps, kind),
-        times,
-        policy.alpha,
-        rng,
-        ties,
-        regret,
-        winners,
-        duels,
-    )
 
 
 @kernel
@@ -242,3 +225,6 @@ def _rcs(
             regret[next_time] = total
             winners[next_time] = copeland_leader(wins, ties)
             next_time += 1
+
+
+play = player(_rcs, lambda policy: (policy.alpha,))

@@ -8,29 +8,11 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.rmed import TIE
 
 __all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused RMED1 read for its parameters; fill regret, winners and duels."""
-    _rmed(
-        outcomes_of(world),
-        pair_costs(world.gaps, kind),
-        times,
-        policy.margin,
-        TIE,
-        rng,
-        ties,
-        regret,
-        winners,
-        duels,
-    )
 
 
 # fast-math without NaN and signed zeros lets the loops over arms be vectorised
@@ -183,3 +165,6 @@ def _rmed(
         total += cost * steps
         duels[min(arm, opponent), max(arm, opponent)] += steps
         t = last
+
+
+play = player(_rmed, lambda policy: (policy.margin, TIE))

@@ -8,28 +8,11 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
 __all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused RUCB read for its parameters; fill regret, winners and duels."""
-    _rucb(
-        outcomes_of(world),
-        pair_costs(world.gaps, kind),
-        times,
-        policy.alpha,
-        rng,
-        ties,
-        regret,
-        winners,
-        duels,
-    )
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
@@ -163,3 +146,6 @@ def _rucb(
             regret[next_time] = total
             winners[next_time] = copeland_leader(wins, ties)
             next_time += 1
+
+
+play = player(_rucb, lambda policy: (policy.alpha,))

@@ -8,20 +8,11 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import copeland_leader
 
 __all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused SAVAGE read for its parameters; fill regret, winners and duels."""
-    k = world.n_arms
-    log_t = log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta)
-    _savage(outcomes_of(world), pair_costs(world.gaps, kind), times, log_t, rng, ties, regret, winners, duels)
 
 
 @kernel
@@ -118,3 +109,11 @@ def _savage(
         regret[next_time] = total + costs[arm, arm] * (times[next_time] - t)
         winners[next_time] = arm
         next_time += 1
+
+
+def _settings(policy: Any) -> tuple[float]:
+    k = policy.n_arms
+    return (log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta),)
+
+
+play = player(_savage, _settings)
