@@ -104,8 +104,7 @@ def _no_scheduler(client: Any) -> ClusterError:
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
     """Return the results of futures, in their order, at least one more within every ``timeout`` seconds.
 
-    Raises ClusterError without a scheduler, without workers for a minute, without progress, and for work that took
-    down several workers; ``place`` is what was waited for.
+    ``place`` is what was waited for, which a ClusterError names.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)

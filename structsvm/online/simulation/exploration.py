@@ -30,16 +30,7 @@ __all__ = ["Exploration", "explore"]
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """Cost of exploration, until the bandit has decided.
-
-    Attributes
-    ----------
-    steps : ndarray of int64, shape (n_runs,)
-        Numbers of comparisons.
-    regret : ndarray of float64, shape (n_runs,)
-    winner : ndarray of int64, shape (n_runs,)
-    correct : ndarray of bool, shape (n_runs,)
-    """
+    """Comparisons, regret and answer of each run until the bandit has decided."""
 
     steps: Int
     regret: Float

@@ -49,16 +49,9 @@ VALUES: dict[str, Callable[[Float], float]] = {
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Result of :func:`descend`.
+    """Cumulative regret of each run after ``times`` comparisons, and the weights where each ended.
 
-    Attributes
-    ----------
-    times : ndarray of int64, shape (n_times,)
-        Numbers of comparisons.
-    regret : ndarray of float64, shape (n_runs, n_times)
-        Cumulative: the sum of ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; at most 1 per step.
-    weights : ndarray of float64, shape (n_runs, dimension)
-        Where each run ended.
+    The regret of a step is ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; at most 1.
     """
 
     times: Int
@@ -73,17 +66,7 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class RankingDescent:
-    """Result of :func:`descend_rankings`.
-
-    Attributes
-    ----------
-    times : ndarray of int64, shape (n_times,)
-        Numbers of updates.
-    ndcg : ndarray of float64, shape (n_runs, n_times)
-        Mean NDCG of the present weights over all queries.
-    weights : ndarray of float64, shape (n_runs, n_features)
-        Where each run ended, of length 1.
-    """
+    """Mean NDCG over all queries of each run's weights after ``times`` updates, and where each ended."""
 
     times: Int
     ndcg: Float

@@ -134,10 +134,7 @@ class MethodResult:
         return np.concatenate([cell["validation"] for cell in self.cells])
 
     def precision(self) -> Float | None:
-        """Return interpolated precision at recall 0, 0.1, ..., 1.
-
-        It is the mean over test queries with a relevant document.
-        """
+        """Return interpolated precision at recall 0, 0.1, ..., 1, the mean over test queries with a relevant document."""
         counts = np.array([cell["test"]["n_relevant_queries"] for cell in self.cells])
         if not counts.any():
             return None
@@ -249,8 +246,7 @@ _OTHER_SECONDS_PER_MB = 0.01
 def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
     """Return the training time of a method on a fold, to an order of magnitude, by the size of its training files.
 
-    It is the same on every machine, so that the choice of processes is, too. A megabyte of plain text (or a fifth of
-    it, compressed) counts 0.2 seconds for LambdaRank, 0.1 per C for lcra and 0.01 per C for all others.
+    It is the same on every machine, so that the choice of processes is, too.
     """
     queries = [0 if part.queries is None else len(part.queries) for part in fold.parts]
     share = queries[0] / sum(queries) if sum(queries) else 1.0
