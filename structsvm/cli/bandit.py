@@ -24,8 +24,6 @@ from structsvm.cli.terminal import INTERRUPTED, bar, note, print_table, stoppabl
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Simulate dueling bandits, which find the best ranker while they serve users.", no_args_is_help=True
 )

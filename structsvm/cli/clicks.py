@@ -32,8 +32,6 @@ from structsvm.cli.scales import Scale
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
 from structsvm.common.lazy import labelled, labels
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Turn click logs into rankers and judgments.", no_args_is_help=True)
 
 Log = Annotated[

@@ -18,8 +18,6 @@ from structsvm.cli.files import (
 )
 from structsvm.cli.terminal import note, stoppable
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Make synthetic data sets with a known answer, and describe files.", no_args_is_help=True
 )

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from structsvm.protocols import Int
     from structsvm.readers.candidate_sets import LabelledSets
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Choose documents that cover different subtopics: train, apply, compare methods.",
     no_args_is_help=True,

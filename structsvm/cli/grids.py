@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["GRID", "parse_grid"]
-
 GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."
 
 

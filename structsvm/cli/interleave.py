@@ -22,8 +22,6 @@ from structsvm.cli.files import (
 )
 from structsvm.cli.terminal import bar, note, stoppable
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_args_is_help=True)
 
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["default_bandits", "fill_lists"]
-
 
 def _losses() -> Sequence[str]:
     from structsvm.oracles import LOSSES

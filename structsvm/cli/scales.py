@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Scale"]
-
 
 def _check_scale(scale: str) -> str:
     from structsvm.estimators.linear import SCALES

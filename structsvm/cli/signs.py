@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Monotone", "read_signs"]
-
 Monotone = Annotated[
     list[str] | None,
     typer.Option(

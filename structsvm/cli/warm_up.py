@@ -14,8 +14,6 @@ import typer
 from structsvm.checks import BadInput
 from structsvm.common import compiling
 
-__all__ = ["steps", "warm_up"]
-
 _LOSSES = ("map", "ndcg@10", "mrr", "precision@5", "roc")
 
 

@@ -11,16 +11,6 @@ from typing import Any
 from structsvm.checks import BadInput
 from structsvm.dask.rows import call
 
-__all__ = [
-    "ClusterError",
-    "DaskPartitions",
-    "awaited_workers",
-    "connected",
-    "gather",
-    "memory_limits",
-    "workers",
-]
-
 _POLL = 0.25
 """Seconds between two looks at the cluster while nothing comes in: what a lost worker costs besides its work."""
 

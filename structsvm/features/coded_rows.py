@@ -14,8 +14,6 @@ from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets
 
-__all__ = ["BinnedRows", "LeafRows", "pack"]
-
 
 class LeafRows:
     """Rows of ones and zeros kept as bytes: the number of a row's leaf in each tree, then its counts of edges exceeded.

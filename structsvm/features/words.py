@@ -16,14 +16,6 @@ from structsvm.common.portable.elementary import log
 from structsvm.features.word_counts import Words, count_words
 from structsvm.protocols import Float
 
-__all__ = [
-    "DOCUMENT_FEATURES",
-    "THRESHOLDS",
-    "Level",
-    "WordFeatures",
-    "unit_range",
-]
-
 THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
 """Document frequencies, as shares of the candidates, at which a new bin begins."""
 

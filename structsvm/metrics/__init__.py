@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from structsvm.metrics.importance import Importances as Importances
     from structsvm.metrics.importance import permutation_importance as permutation_importance
     from structsvm.metrics.ndeval import ndeval as ndeval
-    from structsvm.metrics.recall_levels import interpolated_precision as interpolated_precision
     from structsvm.metrics.run_table import RunTable as RunTable
     from structsvm.metrics.scoring import make_scorer as make_scorer
     from structsvm.metrics.significance import Comparison as Comparison
@@ -35,7 +34,6 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.metrics.evaluation": "EvaluationResult available_metrics evaluate",
         "structsvm.metrics.importance": "Importances permutation_importance",
         "structsvm.metrics.ndeval": "ndeval",
-        "structsvm.metrics.recall_levels": "interpolated_precision",
         "structsvm.metrics.run_table": "RunTable",
         "structsvm.metrics.scoring": "make_scorer",
         "structsvm.metrics.significance": "Comparison compare holm",

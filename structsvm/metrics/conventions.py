@@ -10,8 +10,6 @@ import numpy as np
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float
 
-__all__ = ["CONVENTIONS", "TIES", "Convention", "Ties", "discounts", "gains", "largest_grade"]
-
 Ties = Literal["docid", "row"]
 TIES: tuple[Ties, ...] = ("docid", "row")
 

@@ -13,14 +13,6 @@ from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
 
-__all__ = [
-    "alpha_ndcg",
-    "check_choices",
-    "subtopic_recall",
-    "unweighted_subtopic_loss",
-    "weighted_subtopic_loss",
-]
-
 
 def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     """Return the weighted share of the subtopics that the chosen documents do not cover; lower is better.

@@ -13,8 +13,6 @@ from structsvm.oracles.sorting import BLOCK, sort_descending
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets
 
-__all__ = ["AveragePrecision"]
-
 
 @dataclass(frozen=True)
 class AveragePrecision:

@@ -8,17 +8,9 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    check_horizon,
-    check_pair,
-    pick,
-    tied,
-)
+from structsvm.online.bandits.policy import check_arms, check_horizon, check_pair, pick, tied
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["BeatTheMean"]
+from structsvm.protocols import Duel
 
 
 class BeatTheMean(SavedState):

@@ -14,8 +14,6 @@ from typing import Any
 from structsvm.common.lazy import homes, labels
 from structsvm.protocols import Bandit
 
-__all__ = ["NAMES", "compiled_names", "from_json", "make"]
-
 _ROOM = "structsvm.online.bandits"
 
 NAMES = labels(_ROOM)

@@ -12,8 +12,6 @@ from structsvm.common.portable.arrays import norm
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Float
 
-__all__ = ["BGD1", "BGD2", "DBGD", "GradientDescent", "Probe"]
-
 
 class Probe(NamedTuple):
     """The present point, a neighbour (projected), and the unit vector from the one towards the other."""

@@ -8,10 +8,9 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair
+from structsvm.online.bandits.policy import check_arms, check_horizon, check_pair
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["IF1", "IF2", "InterleavedFilter"]
+from structsvm.protocols import Duel
 
 
 class InterleavedFilter(SavedState):

@@ -8,11 +8,10 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, record_set
+from structsvm.online.bandits.policy import check_arms, copeland_leader, record_set
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["MDB"]
+from structsvm.protocols import Duel
 
 
 class MDB(SavedState):

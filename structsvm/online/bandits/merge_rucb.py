@@ -10,16 +10,9 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    pick,
-    record_pair,
-    tied,
-)
+from structsvm.online.bandits.policy import check_arms, pick, record_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
+from structsvm.protocols import Duel
 
 
 def initial_batches(order: Sequence[int], size: int) -> list[list[int]]:

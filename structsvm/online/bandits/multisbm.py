@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_positive
-from structsvm.online.bandits.policy import Duel, check_arms, check_pair, tied
+from structsvm.online.bandits.policy import check_arms, check_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.online.bandits.sparring import ucb1
-
-__all__ = ["MultiSBM"]
+from structsvm.protocols import Duel
 
 
 class MultiSBM(SavedState):

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, record_set
+from structsvm.online.bandits.policy import check_arms, copeland_leader, record_set
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["RandomSubset"]
+from structsvm.protocols import Duel
 
 
 class RandomSubset(SavedState):

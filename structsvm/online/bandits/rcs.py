@@ -8,19 +8,10 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    copeland_leader,
-    pair_indices,
-    pick,
-    record_pair,
-    tied,
-)
+from structsvm.online.bandits.policy import check_arms, copeland_leader, pair_indices, pick, record_pair, tied
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["RCS"]
+from structsvm.protocols import Duel
 
 
 class RCS(SavedState):

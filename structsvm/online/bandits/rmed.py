@@ -8,10 +8,9 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import Duel, check_arms, pair_indices, record_pair, tied
+from structsvm.online.bandits.policy import check_arms, pair_indices, record_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["RMED1"]
+from structsvm.protocols import Duel
 
 # distance below which divergences are equal: as sums of logarithms, equal ones may differ in the last bits
 TIE = 1e-9

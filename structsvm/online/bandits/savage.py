@@ -9,7 +9,6 @@ import numpy as np
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
-    Duel,
     check_arms,
     check_horizon,
     copeland_leader,
@@ -18,8 +17,7 @@ from structsvm.online.bandits.policy import (
     tied,
 )
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["SAVAGE"]
+from structsvm.protocols import Duel
 
 
 class SAVAGE(SavedState):

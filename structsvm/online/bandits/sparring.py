@@ -8,10 +8,9 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import Duel, check_arms, check_pair, tied
+from structsvm.online.bandits.policy import check_arms, check_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["Sparring", "ucb1"]
+from structsvm.protocols import Duel
 
 
 def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Generator) -> int:

@@ -20,8 +20,6 @@ from structsvm.online.interleaving.record import (
 )
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["Balanced"]
-
 
 @dataclass(frozen=True)
 class Balanced(ListsByChoices):

@@ -9,8 +9,6 @@ import numpy as np
 
 from structsvm.online.interleaving.record import Shown, check_rankings
 
-__all__ = ["Choose", "ListsByChoices", "enumerate_choices", "random_choices"]
-
 Choose = Callable[[Sequence[float]], int]
 """Function from the probabilities of some options to the index of the option chosen."""
 

@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput
 
-__all__ = ["distortion"]
-
 
 def distortion(multileaved: ArrayLike, pairwise: ArrayLike, winner: int) -> float:
     """Return the share of the other rankers that beat the Condorcet winner in multileaving but not in pairs.

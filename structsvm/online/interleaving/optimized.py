@@ -23,8 +23,6 @@ from structsvm.online.interleaving.record import (
 )
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["Optimized", "allowed_lists", "fair_distribution", "sensitivity"]
-
 
 @dataclass(frozen=True)
 class Optimized:

@@ -21,8 +21,6 @@ from structsvm.online.interleaving.record import (
 )
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["Probabilistic", "duel_probabilities"]
-
 
 @dataclass(frozen=True)
 class Probabilistic(ListsByChoices):

@@ -22,8 +22,6 @@ from structsvm.online.interleaving.record import (
 from structsvm.online.interleaving.team_draft import draft
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["SOSM"]
-
 
 @dataclass(frozen=True)
 class SOSM(ListsByChoices):

@@ -14,8 +14,6 @@ from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import Shown, check_record, signs
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["TeamDraft", "check_draft", "draft", "n_fair_places", "teams_of"]
-
 
 @dataclass(frozen=True)
 class TeamDraft(ListsByChoices):

@@ -11,16 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.online.simulation.worlds import check_preferences, condorcet_winner
 
-__all__ = ["AssumptionReport", "SubsetShares", "assumption_report", "subset_shares"]
-
 
 @dataclass(frozen=True)
 class AssumptionReport:
     """Assumptions that a preference matrix satisfies; None where one is not defined.
 
-    The shares are those of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` and with ``e[i, k] <= e[i, j] +
-    e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5); ``relaxed_gamma`` is the least of ``gamma e[1, k] >= max(e[1, j],
-    e[j, k])``, ``smallest_gap`` that of the Condorcet winner, and ``uninformative`` the share of arms with a draw.
+    The shares are those of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` and with ``e[i, k] <= e[i, j]
+    + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5); ``relaxed_gamma`` is the least of ``gamma e[1, k] >=
+    max(e[1, j], e[j, k])``, ``smallest_gap`` that of the Condorcet winner, and ``uninformative`` the share of arms with
+    a draw.
     """
 
     n_arms: int

@@ -32,8 +32,6 @@ from structsvm.online.simulation.runs import (
 )
 from structsvm.protocols import Float, Int, World
 
-__all__ = ["Progress", "Simulation", "simulate"]
-
 _LONGEST = 10**18
 """Most comparisons per run, so that regret and counts fit in 64 bits."""
 

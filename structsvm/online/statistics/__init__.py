@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.click_weights import learn_weights as learn_weights
     from structsvm.online.statistics.credited import credit_log as credit_log
     from structsvm.online.statistics.credited import read_credits as read_credits
-    from structsvm.online.statistics.running import RunningStatistics as RunningStatistics
-    from structsvm.online.statistics.sample_size import SampleSizeCurve as SampleSizeCurve
     from structsvm.online.statistics.sample_size import queries_needed as queries_needed
-    from structsvm.online.statistics.sample_size import sample_size_curve as sample_size_curve
     from structsvm.online.statistics.significance import TestResult as TestResult
     from structsvm.online.statistics.significance import sign_test as sign_test
     from structsvm.online.statistics.significance import t_test as t_test
@@ -52,8 +49,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.online.statistics.analysis": "Analysis PairComparison analyse",
         "structsvm.online.statistics.click_weights": "ClickWeights learn_weights",
         "structsvm.online.statistics.credited": "credit_log read_credits",
-        "structsvm.online.statistics.running": "RunningStatistics",
-        "structsvm.online.statistics.sample_size": "SampleSizeCurve queries_needed sample_size_curve",
+        "structsvm.online.statistics.sample_size": "queries_needed",
         "structsvm.online.statistics.significance": "TestResult sign_test t_test wilcoxon_test z_test",
         "structsvm.online.statistics.simulated_log": "simulate_log",
     },

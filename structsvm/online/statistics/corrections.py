@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from structsvm.metrics.significance import holm, p_values
 from structsvm.protocols import Float
 
-__all__ = ["CORRECTIONS", "benjamini_hochberg", "uncorrected"]
-
 
 def benjamini_hochberg(p: ArrayLike) -> Float:
     """Return Benjamini and Hochberg's adjusted p-values, which bound the expected share of false rejections.

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Digests", "first_rows", "joined", "numbered"]
-
 Int = NDArray[np.int64]
 
 

@@ -12,8 +12,6 @@ from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.protocols import Float
 
-__all__ = ["FEATURES", "ClickedDocument", "click_features", "clicked_documents", "psi"]
-
 FEATURES = (
     "click",
     "download",

@@ -15,8 +15,6 @@ from structsvm.checks import BadInput, check_number
 from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
 from structsvm.protocols import Float
 
-__all__ = ["inverse_rank_test", "inverse_z_test", "max_mean_difference"]
-
 
 def _rows(psi: ArrayLike) -> Float:
     rows = np.asarray(psi, dtype=np.float64)

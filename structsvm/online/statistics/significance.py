@@ -23,20 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.protocols import Float
 
-__all__ = [
-    "TESTS",
-    "TestResult",
-    "check_delta",
-    "cluster_means",
-    "cluster_numbers",
-    "drawn_signs",
-    "sign_test",
-    "standard_error",
-    "t_test",
-    "wilcoxon_test",
-    "z_test",
-]
-
 # relative tolerance for ties: sums of the same weights in another order differ in the last digits
 DECIMALS = 12
 

@@ -7,8 +7,6 @@ import numpy as np
 from structsvm.queries import QueryData
 from structsvm.studies.demo.task import Task
 
-__all__ = ["POPULARITY", "spam_task"]
-
 _N_TRAIN, _N_TEST, _N_DOCUMENTS = 60, 200, 60
 _SHARE_RELEVANT, _SHARE_GOOD, _SHARE_SPAM = 0.1, 0.4, 0.05
 _NAMES = ("quality", "popularity")

@@ -21,8 +21,6 @@ from structsvm.protocols import Float, Int
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import Candidates
 
-__all__ = ["CS", "LEARNED", "FusionResult", "PoolJudge", "cross_validate_fusion"]
-
 CS = tuple(float(C) for C in np.logspace(-1, 2, 7))
 """Values of C tried by default."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.kernel import kernel
@@ -11,11 +9,9 @@ from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
 
-__all__ = ["play"]
-
 
 @kernel
-def _best(share: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
+def _best(share, alive, n_alive, ties):
     """Return the remaining arm with the largest share of wins; break ties by ``ties``."""
     highest = share[:n_alive].max()
     best = np.flatnonzero(share[:n_alive] == highest)
@@ -24,18 +20,7 @@ def _best(share: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _beat_the_mean(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    factor: Any,
-    log_t: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _beat_the_mean(outcomes, costs, times, factor, log_t, rng, ties, regret, winners, duels):
     k = len(costs)
     # [i, j]: duels in which i was the first arm
     wins = np.zeros((k, k))
@@ -113,7 +98,7 @@ def _beat_the_mean(
 
 
 @kernel
-def _fewest(played: Any, n_alive: Any) -> Any:
+def _fewest(played, n_alive):
     """Return the fewest comparisons of a remaining arm, and how many have so few."""
     fewest = played[:n_alive].min()
     return fewest, (played[:n_alive] == fewest).sum()

@@ -10,8 +10,6 @@ import numpy as np
 from structsvm.online.bandits.compiled.duels import outcomes_of
 from structsvm.protocols import Float
 
-__all__ = ["pair_costs", "player"]
-
 
 def pair_costs(gaps: Float, kind: int) -> Float:
     """Return the regret of every pair, (K, K); the diagonal is an arm against itself."""

@@ -15,8 +15,6 @@ from structsvm.common.portable.compiled import exp, log
 from structsvm.online.bandits.compiled.duels import duel, is_live, merge_set, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
-__all__ = ["play"]
-
 
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
@@ -30,20 +28,7 @@ def play(
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _mdb(
-    outcomes: Any,
-    scores: Any,
-    gaps: Any,
-    kind: Any,
-    times: Any,
-    alpha: Any,
-    beta: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, winners, duels):
     k = len(gaps)
     wins = np.zeros((k, k))
     live = is_live(outcomes)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.kernel import kernel
 
-__all__ = ["copeland_leader", "largest"]
-
 
 @kernel
-def copeland_leader(wins: Any, ties: Any) -> Any:
+def copeland_leader(wins, ties):
     """Return the arm that is ahead of the most others; break ties by ``ties``."""
     ahead = (wins > wins.T).sum(axis=1)
     best = np.flatnonzero(ahead == ahead.max())
@@ -21,7 +17,7 @@ def copeland_leader(wins: Any, ties: Any) -> Any:
 
 # without NaN and signed zeros the loop over arms becomes vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def largest(values: Any) -> Any:
+def largest(values):
     """Return the largest of ``values``, all of which are at least 0."""
     maximum = 0.0
     for value in values:

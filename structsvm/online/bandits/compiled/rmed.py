@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.kernel import kernel
@@ -12,12 +10,10 @@ from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.rmed import TIE
 
-__all__ = ["play"]
-
 
 # fast-math without NaN and signed zeros lets the loops over arms be vectorised
 @kernel(fastmath={"nnan", "nsz"})
-def _min(values: Any) -> Any:
+def _min(values):
     least = np.inf
     for value in values:
         least = value if value < least else least
@@ -25,7 +21,7 @@ def _min(values: Any) -> Any:
 
 
 @kernel
-def _sum(values: Any) -> Any:
+def _sum(values):
     """Add four sums in turn: an addition takes about four cycles, in which three more can begin."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     n = len(values)
@@ -40,7 +36,7 @@ def _sum(values: Any) -> Any:
 
 
 @kernel
-def _choose(values: Any, limit: Any, rng: Any) -> Any:
+def _choose(values, limit, rng):
     """Return an index with a value of at most ``limit``, at random."""
     n = 0
     for value in values:
@@ -54,24 +50,13 @@ def _choose(values: Any, limit: Any, rng: Any) -> Any:
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def _join(divergence: Any, limit: Any, is_waiting: Any, joining: Any) -> Any:
+def _join(divergence, limit, is_waiting, joining):
     for j in range(len(divergence)):
         joining[j] = joining[j] | ((divergence[j] <= limit) & ~is_waiting[j])
 
 
 @kernel
-def _rmed(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    margin: Any,
-    tie: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _rmed(outcomes, costs, times, margin, tie, rng, ties, regret, winners, duels):
     k = len(costs)
     wins = np.zeros((k, k))
     share = np.full((k, k), 0.5)

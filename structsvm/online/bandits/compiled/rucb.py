@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.kernel import kernel
@@ -12,22 +10,10 @@ from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
-__all__ = ["play"]
-
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _rucb(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    alpha: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
     k = len(costs)
     n_arms = np.uint64(k)
     wins = np.zeros((k, k))

@@ -12,11 +12,9 @@ from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import copeland_leader
 
-__all__ = ["play"]
-
 
 @kernel
-def _count_level(plays: Any, alive: Any, n_alive: Any, at_level: Any) -> Any:
+def _count_level(plays, alive, n_alive, at_level):
     """Count the remaining pairs with the fewest comparisons, by first arm; return that number of comparisons."""
     level = np.inf
     for a in range(n_alive):
@@ -30,7 +28,7 @@ def _count_level(plays: Any, alive: Any, n_alive: Any, at_level: Any) -> Any:
 
 
 @kernel
-def _best(wins: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
+def _best(wins, alive, n_alive, ties):
     """Return the remaining arm that is ahead of the most others; break ties by ``ties``."""
     rest = np.empty((n_alive, n_alive))
     for a in range(n_alive):
@@ -40,17 +38,7 @@ def _best(wins: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
 
 
 @kernel
-def _savage(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    log_t: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _savage(outcomes, costs, times, log_t, rng, ties, regret, winners, duels):
     k = len(costs)
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))

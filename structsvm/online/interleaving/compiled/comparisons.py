@@ -23,14 +23,6 @@ from structsvm.online.interleaving.compiled.team_draft import team_draft
 from structsvm.online.users.probability_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
-__all__ = [
-    "LiveComparisons",
-    "PairCounts",
-    "compare_pairs",
-    "multileave_outcomes",
-    "preference_matrix",
-]
-
 _PIECE = 1 << 17
 """Comparisons per compiled call, at most half a second, as Ctrl-C is noticed only between calls."""
 _CHUNK = 1 << 15

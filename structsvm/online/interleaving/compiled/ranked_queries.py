@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.online.users.probability_tables import check_grades
 
-__all__ = ["RankedQueries"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankedQueries:
