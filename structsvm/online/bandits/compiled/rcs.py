@@ -17,7 +17,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, lgamma, log
 from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel, is_live
-from structsvm.online.bandits.compiled.reductions import copeland_leader
+from structsvm.online.bandits.compiled.reductions import copeland_leader, steps_before
 
 
 @kernel
@@ -152,10 +152,7 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                     if j != champion:
                         short = (0.5 - rates[j]) / roots[j]
                         soonest = min(soonest, short * short / alpha)
-                if soonest > log(horizon) + 1:
-                    steps = horizon - t + 1
-                else:
-                    steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
+                steps = steps_before(soonest, t, horizon)
                 if steps > 1 and chance < 1:
                     further = log(1 - rng.random()) / log(chance) if chance > 0 else 0.0
                     if further < steps - 1:

@@ -1,10 +1,11 @@
-"""Largest value and Copeland leader, shared by the compiled bandits."""
+"""Largest value, Copeland leader, and steps to skip, shared by the compiled bandits."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import exp, log
 
 
 @kernel
@@ -23,3 +24,12 @@ def largest(values):
     for value in values:
         maximum = value if value > maximum else maximum
     return maximum
+
+
+@kernel
+def steps_before(soonest, t, horizon):
+    """Return how many steps from ``t`` on are surely before ``ln t`` reaches ``soonest``, at least one."""
+    if soonest > log(horizon) + 1:
+        return horizon - t + 1
+    # stop just before the change, so that rounding cannot skip it
+    return max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))

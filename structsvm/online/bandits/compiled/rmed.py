@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.common.portable.compiled import exp, log
+from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
+from structsvm.online.bandits.compiled.reductions import steps_before
 from structsvm.online.bandits.rmed import TIE
 
 
@@ -136,11 +137,7 @@ def _rmed(outcomes, costs, times, margin, tie, rng, ties, regret, winners, duels
                         if j != arm:
                             soonest = min(soonest, divergence[j])
                     soonest -= divergence[arm] + margin
-                    if soonest > log(horizon) + 1:
-                        steps = horizon - t + 1
-                    else:
-                        # stop just before, so that rounding cannot skip the step
-                        steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
+                    steps = steps_before(soonest, t, horizon)
         cost = costs[arm, opponent]
         last = t + steps - 1
         while next_time < len(times) and times[next_time] <= last:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.common.portable.compiled import exp, log
+from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
-from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
+from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
@@ -78,11 +78,7 @@ def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                 for j in range(k):
                     if j != champion:
                         soonest = min(soonest, threshold[j, champion])
-                if soonest > log(horizon) + 1:
-                    steps = horizon - t + 1
-                else:
-                    # stop just before the change, so that rounding cannot skip it
-                    steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
+                steps = steps_before(soonest, t, horizon)
             cost = costs[champion, champion]
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
