@@ -24,12 +24,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Measures": ("structsvm.metrics",),
     "Figures and pages": ("structsvm.plots",),
     "Choosing documents without learning": ("structsvm.baselines",),
-    "Fusion of runs": (
-        "structsvm.studies.fusion.FusionModel",
-        "structsvm.studies.fusion.fusion_path",
-        "structsvm.studies.fusion.FusionResult",
-        "structsvm.studies.fusion.cross_validate_fusion",
-    ),
     "Export": ("structsvm.export",),
     "Losses": ("structsvm.oracles",),
     "Trainers and the small QP": (
@@ -47,8 +41,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Live experiments": (
         "structsvm.live",
         "structsvm.live.engines",
-        "structsvm.live.store",
-        "structsvm.live.demo",
     ),
 }
 
@@ -97,7 +89,7 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     """Return the names that users may choose: for each kind of thing the columns and the rows."""
     from structsvm.export import FORMATS
     from structsvm.metrics import available_metrics
-    from structsvm.online.bandits import compiled_names
+    from structsvm.online.bandits.by_name import compiled_names
     from structsvm.studies.diversity import METHODS
 
     compiled = compiled_names()

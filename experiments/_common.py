@@ -392,7 +392,7 @@ def _cell(value: Any) -> str:
 def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> Any:
     """Estimated preferences of the feature rankers of "MQ2008" or "NP2004" (the proxy approach)."""
     from structsvm.online import rank_queries
-    from structsvm.online.interleaving import preference_matrix
+    from structsvm.online.interleaving.compiled.comparisons import preference_matrix
     from structsvm.online.users import CascadeUser
     from structsvm.readers import read_letor
 

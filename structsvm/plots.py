@@ -20,6 +20,8 @@ from structsvm.checks import BadInput
 from structsvm.report import figures
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from structsvm.estimators.fusion import FusionModel
     from structsvm.features.binning import StepFunction
     from structsvm.online.simulation.play import Simulation
@@ -41,7 +43,7 @@ _MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
 _COLOURS = {name: colours[0] for name, colours in figures.COLOURS.items()}
 
 
-def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Any = None) -> Any:
+def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Axes | None = None) -> Axes:
     """The largest weights of a linear model as bars, the largest on top: to the right raises the score.
 
     Parameters
@@ -53,12 +55,6 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
         Of the features; ``feature 1, feature 2, ...`` by default.
     top : int, default=25
         How many are drawn.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> ax = weights([0.1, -2.0, 1.0], ["length", "spam", "bm25"], top=2)
@@ -77,7 +73,9 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     return _draw(figures.weights(values, called, top=top), ax)
 
 
-def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Any = None) -> Any:
+def step_functions(
+    steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Axes | None = None
+) -> Axes:
     """What the score of a base function adds to a document's score (thesis, figure 3.2).
 
     Parameters
@@ -87,12 +85,6 @@ def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *
         :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>` and
         :meth:`FusionModel.step_functions <structsvm.estimators.fusion.FusionModel.step_functions>` give them. A
         document that the function did not retrieve gets 0, the dotted line.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> from structsvm.features.binning import BinnedFeatures
@@ -115,8 +107,8 @@ def against_C(
     chosen: float | None = None,
     measure: str | None = None,
     label: str = "",
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """A measure on validation queries against C, with the C chosen.
 
     Parameters
@@ -132,12 +124,6 @@ def against_C(
         The name of the y axis; by default that of the search, or ``"MAP"``.
     label : str, optional
         Of the line, where several are drawn on one ``ax``.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> ax = against_C([0.1, 1.0, 10.0], [0.5, 0.7, 0.6], chosen=1.0)
@@ -168,8 +154,8 @@ def against_features(
     chosen: int | None = None,
     measure: str = "MAP",
     label: str = "",
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """A measure against the number of features that models use: what each further feature is worth.
 
     Parameters
@@ -185,12 +171,6 @@ def against_features(
         The name of the y axis.
     label : str, optional
         Of the line, where several are drawn on one ``ax``.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> ax = against_features([0, 3, 3, 10], [0.2, 0.5, 0.6, 0.6], chosen=3)
@@ -216,8 +196,8 @@ def gap(
     *,
     x: Literal["passes", "seconds"] = "passes",
     tol: float | None = None,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """The relative duality gap as training went on.
 
     Parameters
@@ -228,12 +208,6 @@ def gap(
         Passes over the data, or time.
     tol : float, optional
         The tolerance: a dashed line.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
     Notes
     -----
     A log axis cannot show a gap of 0, nor the infinite one before there are two bounds: such points are left out.
@@ -253,7 +227,9 @@ def gap(
     return _draw(figures.gap(histories, x=x, tol=tol), ax)
 
 
-def differences(values: Any, other: Any = None, *, measure: str | None = None, ax: Any = None) -> Any:
+def differences(
+    values: Any, other: Any = None, *, measure: str | None = None, ax: Axes | None = None
+) -> Axes:
     """One bar a query, sorted from gain to loss.
 
     Parameters
@@ -264,12 +240,6 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
         What it is compared with; results are matched by query id.
     measure : str, optional
         What the values are differences in; by default that of the results, or average precision.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> from structsvm.metrics import evaluate
@@ -290,19 +260,13 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
     return _draw(figures.differences(values, measure=measure), ax)
 
 
-def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
+def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
     """Interpolated precision at recall 0, 0.1, ..., 1.
 
     Parameters
     ----------
     curves : mapping of str to array-like, shape (11,)
         By system; such as ``FusionResult.precision``, or ``MethodResult.precision()`` of a comparison.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> ax = precision_recall({"SVM-map": np.linspace(1, 0, 11)})
@@ -365,19 +329,13 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
     return PartialDependenceDisplay.from_estimator(scores, rows, features, **options)
 
 
-def regret(results: Simulation | Mapping[str, Simulation], *, ax: Any = None) -> Any:
+def regret(results: Simulation | Mapping[str, Simulation], *, ax: Axes | None = None) -> Axes:
     """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
 
     Parameters
     ----------
     results : Simulation, or mapping of str to Simulation
         One, or several by bandit.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> from structsvm.online import simulate
@@ -418,7 +376,7 @@ def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:
     return figure._replace(series=[figure.series[0]._replace(ring_name=ring_name)])
 
 
-def _draw(figure: figures.Lines | figures.Bars | figures.Differences, ax: Any) -> Any:
+def _draw(figure: figures.Lines | figures.Bars | figures.Differences, ax: Axes | None) -> Axes:
     """Draw a figure on axes, or on new ones."""
     if ax is None:
         try:

@@ -14,14 +14,9 @@ import time
 
 import numpy as np
 
-from structsvm.online.interleaving import (
-    SOSM,
-    Probabilistic,
-    RankedQueries,
-    TeamDraft,
-    compare_pairs,
-    multileave_outcomes,
-)
+from structsvm.online.interleaving import SOSM, Probabilistic, TeamDraft
+from structsvm.online.interleaving.compiled.comparisons import compare_pairs, multileave_outcomes
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users import CascadeUser
 
 

@@ -96,19 +96,7 @@ def _options(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line, and return the exit code.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The arguments after the name of the program; None takes those of the process.
-
-    Examples
-    --------
-    >>> main(["--version"])
-    structsvm ...
-    0
-    """
+    """Run a command line (by default that of the process), and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     with warnings.catch_warnings(), telling(note):
         warnings.showwarning = warn

@@ -19,12 +19,11 @@ from structsvm.cli.files import (
     write_text,
 )
 from structsvm.cli.lists import default_bandits
+from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import INTERRUPTED, bar, note, print_table, stoppable
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
-
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Simulate dueling bandits, which find the best ranker while they serve users.", no_args_is_help=True
@@ -61,8 +60,8 @@ def simulate(
         int, typer.Option(min=0, help="Seed of all random numbers; the same seed gives the same result.")
     ] = 0,
     jobs: Jobs = 1,
-    report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+    report: Report = None,
+    as_json: AsJson = False,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Folder of finished runs, from which the same command continues."),

@@ -28,11 +28,9 @@ from structsvm.cli.files import (
     write_text,
 )
 from structsvm.cli.groups import Group
-from structsvm.cli.scales import Scale
+from structsvm.cli.options import AsJson, Report, Scale
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
 from structsvm.common.lazy import labelled, labels
-
-__all__ = ["app"]
 
 app = typer.Typer(help="Turn click logs into rankers and judgments.", no_args_is_help=True)
 
@@ -112,8 +110,6 @@ Holdout = Annotated[
         show_default="0, all queries for both",
     ),
 ]
-Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Theta = Annotated[
     Path | None,
     typer.Option(

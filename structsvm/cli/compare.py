@@ -21,10 +21,18 @@ from structsvm.cli.files import (
     keep_names,
     write_text,
 )
-from structsvm.cli.grids import GRID, parse_grid
 from structsvm.cli.groups import Group
-from structsvm.cli.scales import Scale
-from structsvm.cli.signs import Monotone, read_signs
+from structsvm.cli.options import (
+    GRID,
+    AsJson,
+    Convention,
+    Monotone,
+    Relevance,
+    Scale,
+    Tol,
+    parse_grid,
+    read_signs,
+)
 from structsvm.cli.terminal import bar, note, print_table
 
 
@@ -50,7 +58,6 @@ Source = Annotated[
         "into folds. Files are LETOR text or tables with named columns (.csv, .tsv, Parquet).",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 _DEFAULT_METHODS = ("svm-map", "svm-roc")
 _STOPPED_EARLY = ("lightgbm", "xgboost", "catboost", "lambdarank", "lambdarank-net")
@@ -73,14 +80,12 @@ class Study(Group):
     C: Annotated[str, typer.Option("--C", help=GRID)] = "1e-3:1e4:15"
     select: Annotated[str, typer.Option(help="Measure that chooses C on the validation queries.")] = "map"
     selection: Selection = "max"
-    convention: Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")] = (
-        "trec"
-    )
-    relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0
+    convention: Convention = "trec"
+    relevance: Relevance = 1.0
     scale: Scale = "none"
     folds: Annotated[int, typer.Option(help="Number of parts that a single file is cut into.")] = 5
     seed: Annotated[int, typer.Option(help="Seed of the shuffle before the cut, and of random methods.")] = 0
-    tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3
+    tol: Tol = 1e-3
     jobs: Annotated[
         int,
         typer.Option(

@@ -12,8 +12,6 @@ import typer
 from structsvm.checks import BadInput
 from structsvm.cli.files import Columns, Table
 
-__all__ = ["Dask", "Groups", "connecting", "evaluate_there", "predict_there", "train_there"]
-
 _SECONDS = 30
 """To reach a scheduler."""
 

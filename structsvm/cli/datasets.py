@@ -16,16 +16,15 @@ from structsvm.cli.files import (
     check_input,
     is_table,
 )
+from structsvm.cli.options import AsJson
 from structsvm.cli.terminal import note, stoppable
-
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Make synthetic data sets with a known answer, and describe files.", no_args_is_help=True
 )
 
 
-def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List what 'make' can write, with the options and their defaults."""
     from structsvm.datasets import list_datasets
 
@@ -48,7 +47,7 @@ def describe(
     ],
     *,
     table: Table,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Describe PATH: counts, labels and oddities."""
     from structsvm.datasets import describe

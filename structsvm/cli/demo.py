@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from structsvm.cli.files import Jobs, check_input, check_output
+from structsvm.cli.options import Relevance
 
 
 def demo(
@@ -18,7 +19,7 @@ def demo(
         tuple[Path, Path] | None,
         typer.Option(metavar="TRAIN TEST", help="LETOR files, tables or stores of your own."),
     ] = None,
-    relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
+    relevance: Relevance = 1.0,
     jobs: Jobs = -1,
 ) -> None:
     """Learn to rank in a minute, on synthetic data and scikit-learn's digits or on your data; write a page about it."""

@@ -18,7 +18,7 @@ from structsvm.cli.files import (
     stdin_as_path,
     write_lines,
 )
-from structsvm.cli.grids import parse_grid
+from structsvm.cli.options import AsJson, Tol, parse_grid
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, bar, note, print_table, stoppable
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from structsvm.features.words import Level
     from structsvm.protocols import Int
     from structsvm.readers.candidate_sets import LabelledSets
-
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Choose documents that cover different subtopics: train, apply, compare methods.",
@@ -84,7 +82,7 @@ def train(
         typer.Option("--positive", help="No benefit may be negative, so that greedy choice is near-optimal."),
     ] = False,
     prediction: Annotated[str, typer.Option(help="greedy, swap or exact.")] = "greedy",
-    tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3,
+    tol: Tol = 1e-3,
     jobs: Jobs = -1,
 ) -> None:
     """Learn from the labelled sets of DATA the benefit of covering a word, and write the model.
@@ -202,7 +200,7 @@ def compare(
     queries: Annotated[
         int, typer.Option(min=0, help="Number of queries on the page, those on which methods differ most.")
     ] = 12,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure models and fixed methods on the labelled sets of DATA.
 

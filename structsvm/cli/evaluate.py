@@ -20,6 +20,7 @@ from structsvm.cli.files import (
     read_scores,
     stdin_as_path,
 )
+from structsvm.cli.options import AsJson, Convention, Relevance
 from structsvm.common.escaping import printable
 
 
@@ -42,10 +43,8 @@ def evaluate(
             show_default="map, ndcg@10",
         ),
     ] = None,
-    convention: Annotated[
-        str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")
-    ] = "trec",
-    relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
+    convention: Convention = "trec",
+    relevance: Relevance = 1.0,
     *,
     columns: Columns,
     common_topics: Annotated[
@@ -61,7 +60,7 @@ def evaluate(
     per_query: Annotated[
         bool, typer.Option("--per-query", help="Also print the value of each query.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries.
 

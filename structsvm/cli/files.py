@@ -20,34 +20,6 @@ if TYPE_CHECKING:
     from structsvm.protocols import Float
     from structsvm.queries import QueryData
 
-__all__ = [
-    "Columns",
-    "Data",
-    "Jobs",
-    "Selection",
-    "Table",
-    "by_name",
-    "check_file",
-    "check_folder",
-    "check_input",
-    "check_jobs",
-    "check_kept",
-    "check_model_output",
-    "check_output",
-    "check_outputs",
-    "is_stdout",
-    "is_table",
-    "keep_names",
-    "naming",
-    "read_data",
-    "read_names",
-    "read_scores",
-    "stdin_as_path",
-    "write_lines",
-    "write_text",
-]
-
-
 _LONGEST_NUMBER = 1100
 """Characters of a number: the longest exact decimal of a float64 has 1,077."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from structsvm.protocols import Float
     from structsvm.queries import QueryData
 
-__all__ = ["fill_of", "filled", "kept_medians", "medians"]
-
 
 def medians(rows: QueryData, path: Path) -> Float:
     """Return the median of each feature over the rows that have it."""

@@ -11,6 +11,7 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.files import Jobs, Selection, check_input, check_model_output, check_outputs, write_text
+from structsvm.cli.options import AsJson
 from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def fuse(
     tag: Annotated[str, typer.Option(help="Name (tag) of the run written.")] = "structsvm",
     save: Annotated[Path | None, typer.Option(help="Write the model of all judged topics (.npz).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+    as_json: AsJson = False,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="With --json: also the value of each topic.")
     ] = False,

@@ -8,8 +8,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
-__all__ = ["Group", "spelled_out"]
-
 
 class Group:
     """Base of dataclasses whose fields are options: a command takes one as a parameter."""

@@ -20,11 +20,15 @@ from structsvm.cli.files import (
     check_output,
     write_text,
 )
+from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import bar, note, stoppable
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_args_is_help=True)
+
+MissingFeedback = Annotated[
+    str, typer.Option(help="Treatment of lines without clicks: skip, no_click or error.")
+]
+MissingRecord = Annotated[str, typer.Option(help="Treatment of lines without the shown list: error or skip.")]
 
 
 def analyse(
@@ -54,18 +58,14 @@ def analyse(
     seed: Annotated[
         int, typer.Option(help="Seed of the wins and losses drawn from fractional outcomes (not team draft).")
     ] = 0,
-    missing_feedback: Annotated[
-        str, typer.Option(help="Treatment of lines without clicks: skip, no_click or error.")
-    ] = "skip",
-    missing_record: Annotated[
-        str, typer.Option(help="Treatment of lines without the shown list: error or skip.")
-    ] = "error",
+    missing_feedback: MissingFeedback = "skip",
+    missing_record: MissingRecord = "error",
     statistic: Annotated[
         Path | None,
         typer.Option(help="Click weights of 'interleave learn'; without it every click counts one."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
-    report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
+    as_json: AsJson = False,
+    report: Report = None,
 ) -> None:
     """Report which ranker of LOG wins, with which p-value, and how many more queries are needed.
 
@@ -146,13 +146,9 @@ def learn(
             show_default="0; for inverse_rank_test 1",
         ),
     ] = None,
-    missing_feedback: Annotated[
-        str, typer.Option(help="Treatment of lines without clicks: skip, no_click or error.")
-    ] = "skip",
-    missing_record: Annotated[
-        str, typer.Option(help="Treatment of lines without the shown list: error or skip.")
-    ] = "error",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+    missing_feedback: MissingFeedback = "skip",
+    missing_record: MissingRecord = "error",
+    as_json: AsJson = False,
 ) -> None:
     """Learn how much each kind of click tells, from logs whose best ranker is known, for 'analyse --statistic'."""
     check_output(output, [check_file(path) for path in log])
@@ -162,6 +158,7 @@ def learn(
         )
 
     from structsvm.online import clicklog, statistics
+    from structsvm.online.statistics.features import FEATURES
 
     read = []
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
@@ -180,7 +177,7 @@ def learn(
     if as_json:
         typer.echo(json.dumps({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))}))
         return
-    for feature, weight in zip(statistics.FEATURES, learned.weights, strict=True):
+    for feature, weight in zip(FEATURES, learned.weights, strict=True):
         typer.echo(f"{feature:<30}{weight:+.4f}")
     typer.echo(
         f"\n{learned.n_queries:,} queries, {method}. Queries for p <= 0.05 in half of the experiments: "

@@ -4,73 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
-__all__ = ["default_bandits", "fill_lists"]
+from structsvm.common.lazy import labelled, labels
 
 
-def _losses() -> Sequence[str]:
-    from structsvm.oracles import LOSSES
-
-    return LOSSES
-
-
-def _bandits() -> Sequence[str]:
-    from structsvm.online.bandits import NAMES
-
-    return list(NAMES)
+def _of(module: str, name: str) -> list[str]:
+    return list(getattr(import_module(module), name))
 
 
 def default_bandits() -> str:
     """Return the bandits that have a compiled form and need no horizon, separated by commas."""
     from inspect import signature
 
-    from structsvm.common.lazy import labelled
-    from structsvm.online.bandits import compiled_names
+    from structsvm.online.bandits.by_name import compiled_names
 
     makers = labelled("structsvm.online.bandits")
     return ",".join(name for name in compiled_names() if "horizon" not in signature(makers[name]).parameters)
 
 
-def _interleavers() -> Sequence[str]:
-    from structsvm.common.lazy import labels
-
-    return list(labels("structsvm.online.interleaving", "name"))
-
-
-def _users() -> Sequence[str]:
-    from structsvm.online.users import CASCADE_TABLES
-
-    return list(dict.fromkeys(name for name, _ in CASCADE_TABLES))
-
-
-def _formats() -> Sequence[str]:
-    from structsvm.export import FORMATS, TREE_FORMATS
-
-    return list(FORMATS | TREE_FORMATS)
-
-
-def _measures() -> Sequence[str]:
-    from structsvm.metrics import available_metrics
-
-    return list(available_metrics())
-
-
-def _selections() -> Sequence[str]:
-    from structsvm.studies.diversity import METHODS
-
-    return list(METHODS)
-
-
 _LISTS: dict[str, Callable[[], Sequence[str]]] = {
-    "losses": _losses,
-    "bandits": _bandits,
+    "losses": lambda: _of("structsvm.oracles", "LOSSES"),
+    "bandits": lambda: _of("structsvm.online.bandits", "NAMES"),
     "compiled_bandits": lambda: [default_bandits()],
-    "interleavers": _interleavers,
-    "users": _users,
-    "formats": _formats,
-    "measures": _measures,
-    "selections": _selections,
+    "interleavers": lambda: list(labels("structsvm.online.interleaving", "name")),
+    "users": lambda: list(
+        dict.fromkeys(key[0] for key in _of("structsvm.online.users.cascade", "CASCADE_TABLES"))
+    ),
+    "formats": lambda: list(
+        dict.fromkeys(_of("structsvm.export", "FORMATS") + _of("structsvm.export.trees", "TREE_FORMATS"))
+    ),
+    "measures": lambda: list(import_module("structsvm.metrics").available_metrics()),
+    "selections": lambda: _of("structsvm.studies.diversity", "METHODS"),
 }
 
 

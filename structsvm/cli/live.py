@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from structsvm.live.assign import Experiment
     from structsvm.live.store import Store
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Compare rankers on live traffic.", no_args_is_help=True)
 
 StoreUrl = Annotated[

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from structsvm.report import Column
-
-__all__ = ["latex", "markdown", "means_table"]
+    from structsvm.report.html import Column
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -27,7 +25,7 @@ def means_table(
 
     ``\\0b`` begins what is bold, ``\\0r`` what is raised, and ``\\0`` ends both.
     """
-    from structsvm.report import Column
+    from structsvm.report.html import Column
 
     letters = {name: chr(ord("a") + k) for k, name in enumerate(results.baselines)}
     measures = results.measures.report

@@ -16,8 +16,6 @@ from structsvm.cli.terminal import note
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
 
-__all__ = ["read_as_trained", "read_with_categories"]
-
 _MOST = 1000
 """Values of a column at most; one with more holds ids."""
 

@@ -24,18 +24,6 @@ from structsvm.protocols import Progress
 if TYPE_CHECKING:
     from structsvm.report.html import Column
 
-__all__ = [
-    "CLOSED",
-    "INTERRUPTED",
-    "GapProgress",
-    "bar",
-    "describe",
-    "note",
-    "print_table",
-    "stoppable",
-    "warn",
-]
-
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CLOSED = 141  # 128 + SIGPIPE
 

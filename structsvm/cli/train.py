@@ -22,8 +22,7 @@ from structsvm.cli.files import (
 )
 from structsvm.cli.filling import filled, medians
 from structsvm.cli.groups import Group
-from structsvm.cli.scales import Scale
-from structsvm.cli.signs import Monotone, read_signs
+from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import read_with_categories
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
@@ -81,12 +80,12 @@ def train(
             show_default="1; with --trees by the number of queries",
         ),
     ] = None,
-    tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3,
+    tol: Tol = 1e-3,
     solver: Annotated[
         str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe; with --trees also newton.")
     ] = "auto",
     scale: Scale = "none",
-    relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
+    relevance: Relevance = 1.0,
     positive: Annotated[
         bool, typer.Option("--positive", help="Require all weights to be at least 0.")
     ] = False,

@@ -14,8 +14,6 @@ import typer
 from structsvm.checks import BadInput
 from structsvm.common import compiling
 
-__all__ = ["steps", "warm_up"]
-
 _LOSSES = ("map", "ndcg@10", "mrr", "precision@5", "roc")
 
 
@@ -187,7 +185,7 @@ def _files() -> None:
 
 def _online() -> None:
     from structsvm.online import simulate
-    from structsvm.online.bandits import compiled_names
+    from structsvm.online.bandits.by_name import compiled_names
     from structsvm.online.simulation.gradient_descent import descend, descend_rankings
     from structsvm.readers import make_ranking
 

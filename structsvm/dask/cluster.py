@@ -11,16 +11,6 @@ from typing import Any
 from structsvm.checks import BadInput
 from structsvm.dask.rows import call
 
-__all__ = [
-    "ClusterError",
-    "DaskPartitions",
-    "awaited_workers",
-    "connected",
-    "gather",
-    "memory_limits",
-    "workers",
-]
-
 _POLL = 0.25
 """Seconds between two looks at the cluster while nothing comes in: what a lost worker costs besides its work."""
 
@@ -104,8 +94,7 @@ def _no_scheduler(client: Any) -> ClusterError:
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
     """Return the results of futures, in their order, at least one more within every ``timeout`` seconds.
 
-    Raises ClusterError without a scheduler, without workers for a minute, without progress, and for work that took
-    down several workers; ``place`` is what was waited for.
+    ``place`` is what was waited for, which a ClusterError names.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)

@@ -20,8 +20,6 @@ from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.trainers.partitioned import fit_path_partitioned
 
-__all__ = ["DaskStructuralRankerCV"]
-
 
 @parameters
 class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):

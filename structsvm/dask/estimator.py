@@ -40,8 +40,6 @@ from structsvm.queries import group_queries
 from structsvm.trainers.partitioned import train_partitioned
 from structsvm.trainers.partitioned.driver import SOLVERS, PartitionedSolver
 
-__all__ = ["DaskStructuralRanker"]
-
 _log = logging.getLogger("structsvm")
 
 _USABLE = 0.9

@@ -22,8 +22,6 @@ from structsvm.dask.rows import (
     widened,
 )
 
-__all__ = ["Groups", "check_summaries", "whole_queries"]
-
 Groups = Literal["refuse", "mend", "shuffle"]
 
 _AT_ONCE = 10_000_000

@@ -24,25 +24,6 @@ from structsvm.queries import QueryData, check_features, first_beyond, group_que
 from structsvm.readers import open_store
 from structsvm.trainers.partitioned import Partition
 
-__all__ = [
-    "Held",
-    "Rows",
-    "Summary",
-    "call",
-    "check_stamp",
-    "drop_queries",
-    "hold",
-    "join",
-    "scaled",
-    "scored",
-    "stamp",
-    "summary",
-    "take_query",
-    "to_rows",
-    "widened",
-]
-
-
 Stamp = tuple[int, int]
 """Size of a file, and checksum of its ends: a Parquet file has what it says of its columns at the end."""
 

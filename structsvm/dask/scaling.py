@@ -15,8 +15,6 @@ from structsvm.estimators.linear import Scale, make_scaler
 from structsvm.features.scaling import QueryScaler, column_edges, column_sums, shift_and_scale
 from structsvm.protocols import Float
 
-__all__ = ["fitted_scaler"]
-
 
 def fitted_scaler(
     client: Any, raw: Sequence[Any], n_features: int, scale: Scale, timeout: float

@@ -26,8 +26,6 @@ from structsvm.readers.tables import (
     row_groups_of,
 )
 
-__all__ = ["Pieces", "is_path", "pieces"]
-
 _PART_BYTES = 1 << 31
 """Bytes of a partition that is made of files: enough work for a round, and not too much to lose."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,13 +63,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     ['ranking', 'ranking-store', 'forest', 'product', 'step', 'trec']
     """
     return tuple(
-        Dataset(
-            name,
-            maker.writes,
-            maker.summary,
-            {p.name: p.default for p in list(inspect.signature(maker.write).parameters.values())[1:]},
-        )
-        for name, maker in _MAKERS.items()
+        Dataset(name, maker.writes, maker.summary, dict(maker.options)) for name, maker in _MAKERS.items()
     )
 
 
@@ -113,13 +107,11 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
     {'queries': 3, 'rows': 30, 'features': 5, 'shortest query': 10, 'longest query': 10}
     """
     check_choice("name", name, _MAKERS)
-    write = _MAKERS[name].write
-    known_options = list(inspect.signature(write).parameters)[1:]
-    unknown = [option for option in options if option not in known_options]
-    if unknown:
-        raise BadInput(name, f"expected options among {', '.join(known_options)}, got {unknown[0]!r}")
+    maker = _MAKERS[name]
     for option, value in options.items():
-        default = inspect.signature(write).parameters[option].default
+        if option not in maker.options:
+            raise BadInput(name, f"expected options among {', '.join(maker.options)}, got {option!r}")
+        default = maker.options[option]
         is_whole = isinstance(default, int)
         if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
             raise BadInput(
@@ -133,7 +125,7 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
         raise FileExistsError(
             f"{path}: expected a new path, got one that is taken; remove it or name another"
         )
-    write(path, **options)
+    maker.write(path, **{**maker.options, **options})
     return path
 
 
@@ -202,76 +194,31 @@ def make_runs(
     return runs, Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
 
 
-def _write_ranking(
-    path: Path,
-    n_queries: int = 20,
-    n_docs: int = 15,
-    n_features: int = 5,
-    noise: float = 0.5,
-    grades: int = 3,
-    random_state: int = 0,
-) -> None:
+def _write_ranking(path: Path, **options: Any) -> None:
     from structsvm.readers.letor import write_letor
     from structsvm.readers.synthetic import make_ranking
 
-    data = make_ranking(
-        n_queries, n_docs, n_features, noise=noise, grades=grades, dtype=np.float32, random_state=random_state
-    )
-    write_letor(data, path)
+    write_letor(make_ranking(**options, dtype=np.float32), path)
 
 
-def _write_ranking_store(
-    path: Path,
-    n_queries: int = 31_000,
-    n_docs: int = 120,
-    n_features: int = 136,
-    noise: float = 0.5,
-    grades: int = 5,
-    random_state: int = 0,
-) -> None:
+def _write_ranking_store(path: Path, **options: Any) -> None:
     from structsvm.readers.synthetic import write_ranking_store
 
-    write_ranking_store(
-        path, n_queries, n_docs, n_features, noise=noise, grades=grades, random_state=random_state
-    )
+    write_ranking_store(path, **options)
 
 
-def _write_taught(teacher: str) -> Callable[..., None]:
-    def write(
-        path: Path,
-        n_queries: int = 300,
-        n_docs: int = 100,
-        n_features: int = 50,
-        noise: float = 0.7,
-        grades: int = 5,
-        random_state: int = 0,
-    ) -> None:
-        from structsvm.readers.letor import write_letor
-        from structsvm.readers.teachers import make_taught
+def _write_taught(teacher: str, path: Path, **options: Any) -> None:
+    from structsvm.readers.letor import write_letor
+    from structsvm.readers.teachers import make_taught
 
-        data = make_taught(
-            teacher, n_queries, n_docs, n_features, noise=noise, grades=grades, random_state=random_state
-        )
-        write_letor(data, path)
-
-    return write
+    write_letor(make_taught(teacher, **options), path)
 
 
-def _write_trec(
-    path: Path,
-    n_topics: int = 6,
-    n_docs: int = 40,
-    n_runs: int = 3,
-    best_noise: float = 0.5,
-    worst_noise: float = 1.5,
-    random_state: int = 0,
-) -> None:
+def _write_trec(path: Path, **options: Any) -> None:
     from structsvm.readers.qrels import write_qrels
     from structsvm.readers.runs import write_run
 
-    runs, qrels, weights = make_runs(
-        n_topics, n_docs, n_runs, best_noise=best_noise, worst_noise=worst_noise, random_state=random_state
-    )
+    runs, qrels, weights = make_runs(**options)
     part = beside(path, ".part")
     try:
         (part / "runs").mkdir(parents=True)
@@ -286,28 +233,37 @@ def _write_trec(
         raise
 
 
-@dataclass(frozen=True)
-class _Maker:
+class _Maker(NamedTuple):
     write: Callable[..., None]
     writes: str
     summary: str
+    options: dict[str, Any]
 
+
+_RANKING = {"n_queries": 20, "n_docs": 15, "n_features": 5, "noise": 0.5, "grades": 3, "random_state": 0}
+_STORE = _RANKING | {"n_queries": 31_000, "n_docs": 120, "n_features": 136, "grades": 5}
+_TAUGHT = _RANKING | {"n_queries": 300, "n_docs": 100, "n_features": 50, "noise": 0.7, "grades": 5}
+_TREC = {
+    "n_topics": 6, "n_docs": 40, "n_runs": 3, "best_noise": 0.5, "worst_noise": 1.5, "random_state": 0,
+}  # fmt: skip
 
 _MAKERS = {
     "ranking": _Maker(
-        _write_ranking, "file", "graded LETOR text from a noisy linear model; the true weights are known"
+        _write_ranking, "file", "graded LETOR text from a noisy linear model; the true weights are known",
+        _RANKING,
     ),
     "ranking-store": _Maker(
-        _write_ranking_store,
-        "folder",
-        "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)",
+        _write_ranking_store, "folder",
+        "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)", _STORE,
     ),
-    "forest": _Maker(_write_taught("forest"), "file", "graded LETOR text from 60 random trees"),
-    "product": _Maker(
-        _write_taught("product"), "file", "graded LETOR text from products of pairs of features"
-    ),
-    "step": _Maker(_write_taught("step"), "file", "graded LETOR text from step functions of single features"),
+    **{
+        teacher: _Maker(partial(_write_taught, teacher), "file", f"graded LETOR text from {source}", _TAUGHT)
+        for teacher, source in (
+            ("forest", "60 random trees"), ("product", "products of pairs of features"),
+            ("step", "step functions of single features"),
+        )
+    },
     "trec": _Maker(
-        _write_trec, "folder", "TREC runs and judgments; the weights of the best fusion are known"
+        _write_trec, "folder", "TREC runs and judgments; the weights of the best fusion are known", _TREC
     ),
-}
+}  # fmt: skip

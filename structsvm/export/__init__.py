@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from structsvm.export.search_engines import export_model as export_model
     from structsvm.export.search_engines import linear_form as linear_form
     from structsvm.export.search_engines import write_export as write_export
-    from structsvm.export.trees import TREE_FORMATS as TREE_FORMATS
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
@@ -23,6 +22,5 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.export.model_file": "load save",
         "structsvm.export.pyterrier": "PyTerrierRanker",
         "structsvm.export.search_engines": "FORMATS LinearForm export_model linear_form write_export",
-        "structsvm.export.trees": "TREE_FORMATS",
     },
 )

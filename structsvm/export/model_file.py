@@ -25,8 +25,6 @@ from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
 from structsvm.protocols import Progress
 
-__all__ = ["load", "save"]
-
 _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 2  # the first had no digests
 

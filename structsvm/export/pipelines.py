@@ -15,8 +15,6 @@ from structsvm.checks import BadInput
 from structsvm.common.portable.arrays import matmul, products
 from structsvm.protocols import Float
 
-__all__ = ["affine_steps", "as_given"]
-
 _FAR = 2.0**40
 """Length of the unit vectors asked for, beside which shifts of features are small: slopes have all their digits."""
 

@@ -12,8 +12,6 @@ from structsvm.checks import BadInput
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float
 
-__all__ = ["PyTerrierRanker"]
-
 
 class PyTerrierRanker(BaseEstimator):
     """A learner for ``pt.ltr.apply_learned_model(learner, form="ltr")``.

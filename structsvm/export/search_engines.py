@@ -22,8 +22,6 @@ from structsvm.export.pipelines import affine_steps, as_given
 from structsvm.export.trees import TREE_FORMATS, valued_forest
 from structsvm.protocols import Float
 
-__all__ = ["FORMATS", "LinearForm", "export_model", "linear_form", "write_export"]
-
 _SOLR = "org.apache.solr.ltr"
 _ONNX_OPSET = 13  # any onnxruntime of the last years
 _ONNX_IR = 8

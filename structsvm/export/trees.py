@@ -14,8 +14,6 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.protocols import Float
 
-__all__ = ["TREE_FORMATS", "ValuedForest", "valued_forest"]
-
 _LARGEST = float(np.finfo(np.float64).max)
 _ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # of the first ONNX whose trees add up float64
 _LEQ, _MEMBER, _SUM = 0, 6, 1

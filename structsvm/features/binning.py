@@ -22,8 +22,6 @@ from structsvm.features.within import minmax_within
 from structsvm.protocols import Float
 from structsvm.queries import group_queries
 
-__all__ = ["BinnedFeatures", "StepFunction"]
-
 _MOST_BINS = 255  # a count of thresholds fits a byte
 
 

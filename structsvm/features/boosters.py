@@ -18,8 +18,6 @@ from structsvm.checks import BadInput
 from structsvm.features.forest import Forest, Tree
 from structsvm.protocols import Float, Int
 
-__all__ = ["forest_of", "lightgbm_forest"]
-
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of LightGBM's decision types
 _MISSING_NONE, _MISSING_ZERO = 0, 1
 

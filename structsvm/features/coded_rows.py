@@ -14,14 +14,11 @@ from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets
 
-__all__ = ["BinnedRows", "LeafRows", "pack"]
-
 
 class LeafRows:
     """Rows of ones and zeros kept as bytes: the number of a row's leaf in each tree, then its counts of edges exceeded.
 
-    Code ``c`` has the columns ``starts[c]:starts[c + 1]``; that of a tree says which one of them is 1.
-    The first ``n_pairs`` bytes have the codes of two trees, the first in the lower half.
+    Code ``c`` has the columns ``starts[c]:starts[c + 1]``; the first ``n_pairs`` bytes have the codes of two trees.
     """
 
     ndim = 2

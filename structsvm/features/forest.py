@@ -15,8 +15,6 @@ from structsvm.checks import BadInput
 from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 
-__all__ = ["Forest", "Tree"]
-
 
 @dataclass(frozen=True, eq=False)
 class Tree:

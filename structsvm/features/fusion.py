@@ -15,8 +15,6 @@ from structsvm.checks import BadInput, check_number
 from structsvm.features.within import minmax_within
 from structsvm.protocols import Float, Int
 
-__all__ = ["FUSIONS", "comb_mnz", "comb_sum", "reciprocal_rank_fusion"]
-
 
 def comb_sum(scores: Any, offsets: Any) -> Float:
     """Return CombSUM: the sum of the runs' scores, scaled to [0, 1] within the topic (Fox and Shaw 1994; Lee 1997).

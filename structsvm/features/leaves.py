@@ -34,8 +34,6 @@ from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 from structsvm.queries import column_numbers, group_queries, refuse_masked, refuse_number
 
-__all__ = ["LeafFeatures"]
-
 _MOST_BINS = 255
 _FEWEST_ROWS = 20
 """Of a leaf: LightGBM's own default."""

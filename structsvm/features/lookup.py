@@ -23,8 +23,6 @@ from structsvm.protocols import Float, Int
 if TYPE_CHECKING:
     from structsvm.features.forest import Forest
 
-__all__ = ["MOST_MASKED", "Lookup"]
-
 MOST_MASKED = 64
 """Leaves of a tree whose conditions are evaluated all at once."""
 

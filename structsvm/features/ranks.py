@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
-__all__ = ["Ranks", "fill_ranks", "rounded_down"]
-
 _CELLS_PER_EDGE = 16
 _MOST_CELLS = 1 << 16
 _TILE = 16

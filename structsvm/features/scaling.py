@@ -16,16 +16,6 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, group_queries, one_query
 
-__all__ = [
-    "SCALINGS",
-    "QueryScaler",
-    "column_edges",
-    "column_sums",
-    "scale_rows",
-    "shift_and_scale",
-    "with_percentiles",
-]
-
 SCALINGS = ("minmax", "zscore", "percentile")
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from structsvm.protocols import Float, Int
 
-__all__ = ["minmax_within"]
-
 
 def minmax_within(scores: Float, offsets: Int) -> Float:
     """Scale each column to [0, 1] within each query; missing values (NaN) are ignored and kept."""

@@ -15,8 +15,6 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log
 from structsvm.protocols import Float
 
-__all__ = ["Words", "count_words", "make_vectorizer", "similarities", "tfidf"]
-
 
 @dataclass(frozen=True)
 class Words:

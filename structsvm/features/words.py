@@ -16,16 +16,6 @@ from structsvm.common.portable.elementary import log
 from structsvm.features.word_counts import Words, count_words, similarities
 from structsvm.protocols import Float
 
-__all__ = [
-    "DOCUMENT_FEATURES",
-    "THRESHOLDS",
-    "Level",
-    "WordFeatures",
-    "unit_range",
-    "usual_levels",
-    "usual_thresholds",
-]
-
 THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
 """Document frequencies, as shares of the candidates, at which a new bin begins."""
 

@@ -22,8 +22,8 @@ from structsvm.live.assign import Experiment, fresh_bandit
 from structsvm.live.clock import Clock
 from structsvm.live.guardrails import Watches
 from structsvm.live.store.queries import ExperimentRow, Impression, Progress, Store
-from structsvm.online.statistics import RunningStatistics
 from structsvm.online.statistics.crediting import CreditRow, credit_impressions
+from structsvm.online.statistics.running import RunningStatistics
 from structsvm.protocols import Bandit, Duel
 
 __all__ = ["Closer", "Folded", "shown_record"]

@@ -10,8 +10,6 @@ import numpy as np
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float
 
-__all__ = ["CONVENTIONS", "TIES", "Convention", "Ties", "discounts", "gains", "largest_grade"]
-
 Ties = Literal["docid", "row"]
 TIES: tuple[Ties, ...] = ("docid", "row")
 
@@ -21,30 +19,9 @@ _MAX_EXPONENTIAL_GRADE = 1000.0
 
 @dataclass(frozen=True)
 class Convention:
-    """A way to turn grades and scores into numbers.
+    """A way to turn grades and scores into numbers; ``single_precision`` compares scores as float32.
 
-    Attributes
-    ----------
-    gain : {"linear", "exponential"}
-        Gain of a grade ``y``: ``y`` or ``2**y - 1``; that of a negative grade is 0 in both.
-    discount : {"log2(i+1)", "log2(i), first two 1"}
-        Divisor of the gain at rank ``i`` (from 1).
-    ties : {"docid", "row"}
-        Default order of equal scores, see :func:`structsvm.metrics.evaluate`.
-    single_precision : bool
-        Scores are compared as float32, so that scores which differ by less are tied.
-    short_lists_zero : bool
-        NDCG@k of a query with fewer than k documents is 0.
-
-    Examples
-    --------
-    >>> from structsvm.metrics import CONVENTIONS, evaluate
-    >>> CONVENTIONS["trec"].gain, CONVENTIONS["burges"].gain
-    ('linear', 'exponential')
-    >>> for name in ("trec", "burges"):
-    ...     print(name, evaluate("dcg", [2, 0, 1], [3, 2, 1], qid=0, convention=name).mean)
-    trec 2.5
-    burges 3.5
+    The gain of a negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
     """
 
     gain: Literal["linear", "exponential"]

@@ -13,14 +13,6 @@ from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
 
-__all__ = [
-    "alpha_ndcg",
-    "check_choices",
-    "subtopic_recall",
-    "unweighted_subtopic_loss",
-    "weighted_subtopic_loss",
-]
-
 
 def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     """Return the weighted share of the subtopics that the chosen documents do not cover; lower is better.
@@ -50,16 +42,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
 
 
 def unweighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
-    """Return the share of the subtopics that the chosen documents do not cover: 1 - subtopic recall.
-
-    Lower is better. Subtopics that no candidate covers are left out. Parameters and result as in
-    :func:`weighted_subtopic_loss`.
-
-    Examples
-    --------
-    >>> unweighted_subtopic_loss([[[1, 1, 1], [0, 1, 1], [0, 0, 1]]], [[1]]).round(3)
-    array([0.333])
-    """
+    """Return 1 - subtopic recall; subtopics that no candidate covers are left out."""
     return np.array([_missed(m.any(axis=0), m, rows) for m, rows in check_choices(labels, chosen)])
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from structsvm.metrics.run_table import RunTable
     from structsvm.readers.qrels import Qrels
 
-__all__ = ["EvaluationResult", "available_metrics", "evaluate"]
-
 Empty = Literal["zero", "one", "skip"]
 T = TypeVar("T")
 _LARGEST = float(np.finfo(np.float64).max)

@@ -17,8 +17,6 @@ from structsvm.metrics.evaluation import evaluate
 from structsvm.protocols import Float
 from structsvm.queries import group_queries
 
-__all__ = ["Importances", "permutation_importance"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Importances:

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from structsvm.metrics.significance import compare
 from structsvm.protocols import Float
 
-__all__ = ["LEVEL", "Leaders", "leaders"]
-
 LEVEL = 0.05
 """Significance level: a difference is called significant if its p-value is below."""
 

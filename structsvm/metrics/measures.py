@@ -17,8 +17,6 @@ from structsvm.metrics.conventions import Convention, discounts, gains
 from structsvm.metrics.ranking import Ranking, segment_sum, sort_segments
 from structsvm.protocols import Float, Int
 
-__all__ = ["MEASURES", "Measure", "Settings"]
-
 
 class Settings(NamedTuple):
     """Parameters of a measure besides the ranking; ``cutoff`` is None for the whole list."""

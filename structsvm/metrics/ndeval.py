@@ -11,8 +11,6 @@ from structsvm.checks import BadInput, check_number
 from structsvm.metrics.diversity import check_choices
 from structsvm.protocols import Float
 
-__all__ = ["NDEVAL_MEASURES", "ndeval"]
-
 NDEVAL_MEASURES = ("ERR-IA@20", "NRBP", "P-IA@20")
 """Measures that :func:`ndeval` computes by default: intent-aware expected reciprocal rank (Chapelle et al. 2009),
 novelty- and rank-biased precision (Clarke et al. 2009), intent-aware precision (Agrawal et al. 2009)."""

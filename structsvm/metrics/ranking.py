@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from structsvm.metrics.conventions import Ties
 from structsvm.protocols import Float, Int
 
-__all__ = ["Ranking", "rank_queries", "segment_sum", "sort_segments"]
-
 # elements sorted per call, so that the padded copy, its mask and its indices fit in cache
 _CHUNK = 1 << 16
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from structsvm.protocols import Float
 
-__all__ = ["RECALL_LEVELS", "interpolated_precision"]
-
 RECALL_LEVELS: Float = np.arange(11) / 10
 """The eleven levels of recall: 0, 0.1, ..., 1."""
 
@@ -17,27 +15,8 @@ RECALL_LEVELS: Float = np.arange(11) / 10
 def interpolated_precision(relevant: Any, n_relevant: int | None = None) -> Float:
     """Return the best precision at any rank with a recall of at least 0, 0.1, ..., 1, for one query.
 
-    Parameters
-    ----------
-    relevant : array-like of bool, shape (n_ranked,)
-        Whether each document is relevant, best rank first.
-    n_relevant : int, optional
-        Number of relevant documents, at least one, including those not retrieved. By default the ranked ones.
-
-    Returns
-    -------
-    ndarray of float64, shape (11,)
-        0 if the recall is not reached.
-
-    Notes
-    -----
-    The number of documents that a level of recall needs is rounded up as in trec_eval 9, by adding 0.9 in floating
-    point: 0.7 of 3, slightly less than 2.1 in floating point, needs two.
-
-    Examples
-    --------
-    >>> interpolated_precision([True, False, True], n_relevant=4)[[0, 2, 3, 5, 6]].round(3)
-    array([1.   , 1.   , 0.667, 0.667, 0.   ])
+    The documents that a level of recall needs are rounded up as in trec_eval 9, by adding 0.9 in floating point: 0.7 of
+    3, slightly less than 2.1, needs two. ``n_relevant`` includes those not retrieved.
     """
     ranks = np.flatnonzero(np.asarray(relevant)) + 1
     precision = np.arange(1, ranks.size + 1) / ranks

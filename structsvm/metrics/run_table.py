@@ -16,8 +16,6 @@ from structsvm.metrics.evaluation import EvaluationResult
 from structsvm.metrics.significance import Comparison, Test, compare, holm
 from structsvm.protocols import Float
 
-__all__ = ["RunTable"]
-
 _MARK = "†"
 
 

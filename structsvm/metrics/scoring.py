@@ -9,8 +9,6 @@ from structsvm.checks import BadInput
 from structsvm.common.cut_queries import warn_of_cut_queries
 from structsvm.metrics.evaluation import evaluate, evaluate_part
 
-__all__ = ["QueryScorer", "make_scorer"]
-
 _NO_QID = (
     "scoring {name!r}: expected qid (the query of each row), got none; without it all rows would be ranked "
     "as one query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) first and pass "

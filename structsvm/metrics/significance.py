@@ -12,8 +12,6 @@ from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.metrics.evaluation import EvaluationResult
 from structsvm.protocols import Float
 
-__all__ = ["TESTS", "Comparison", "compare", "holm", "p_values", "paired"]
-
 Test = Literal["wilcoxon", "t", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
 

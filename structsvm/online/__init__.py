@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from structsvm.online import statistics as statistics
     from structsvm.online import users as users
     from structsvm.online.simulation.assumptions import assumption_report as assumption_report
-    from structsvm.online.simulation.exploration import explore as explore
-    from structsvm.online.simulation.gradient_descent import descend as descend
-    from structsvm.online.simulation.gradient_descent import descend_rankings as descend_rankings
     from structsvm.online.simulation.letor_world import InterleavedRankers as InterleavedRankers
     from structsvm.online.simulation.letor_world import rank_queries as rank_queries
     from structsvm.online.simulation.play import Simulation as Simulation
@@ -30,8 +27,6 @@ __getattr__, __dir__, __all__ = attach(
     {
         "structsvm.online": "bandits clicklog interleaving simulation statistics users",
         "structsvm.online.simulation.assumptions": "assumption_report",
-        "structsvm.online.simulation.exploration": "explore",
-        "structsvm.online.simulation.gradient_descent": "descend descend_rankings",
         "structsvm.online.simulation.letor_world": "InterleavedRankers rank_queries",
         "structsvm.online.simulation.play": "Simulation simulate",
         "structsvm.online.simulation.worlds": "NormalScores PreferenceMatrix Utilities",

@@ -11,8 +11,6 @@ from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Cut, Float, Int, StructuredModel
 from structsvm.queries import unit_weights
 
-__all__ = ["StructuredProblem"]
-
 _METHODS = ("joint_feature", "loss", "loss_augmented_argmax", "argmax")
 _TOLERANCE = 1e-8
 """Relative shortfall of an argmax against the true output that is attributed to rounding."""

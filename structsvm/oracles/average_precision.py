@@ -13,8 +13,6 @@ from structsvm.oracles.sorting import BLOCK, sort_descending
 from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of
 
-__all__ = ["AveragePrecision"]
-
 
 @dataclass(frozen=True)
 class AveragePrecision:

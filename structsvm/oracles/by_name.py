@@ -15,8 +15,6 @@ from structsvm.common.lazy import labels
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.protocols import Oracle
 
-__all__ = ["LOSSES", "get_oracle"]
-
 _ROOM = "structsvm.oracles"
 
 

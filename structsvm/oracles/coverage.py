@@ -22,8 +22,6 @@ from structsvm.oracles.selection import (
 )
 from structsvm.protocols import Cut, Float, Int
 
-__all__ = ["SEPARATIONS", "CoverageProblem", "UserLoss"]
-
 SEPARATIONS = ("greedy", "swap", "exact")
 
 UserLoss = Callable[[NDArray[np.bool_], Int], float]

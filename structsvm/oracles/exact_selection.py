@@ -27,8 +27,6 @@ from structsvm.common.portable.sums import dot, matmul, products
 from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap
 from structsvm.protocols import Float, Int
 
-__all__ = ["Optimum", "best_subset", "exact"]
-
 _WORK = 2e7
 """Inner steps between two readings of the clock, some hundredths of a second."""
 

@@ -24,8 +24,6 @@ from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets, labels_of
 
-__all__ = ["NDCG", "LogRankSeparator", "PrecisionAt", "ReciprocalRank"]
-
 
 @dataclass(frozen=True)
 class NDCG:

@@ -10,8 +10,6 @@ import numpy as np
 from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of
 
-__all__ = ["OrdinalHinge", "OrdinalSeparator"]
-
 Sides = tuple[Int, Float, Int, Float]
 """Rows below a threshold and their weights, rows above it and their weights."""
 

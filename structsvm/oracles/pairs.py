@@ -12,8 +12,6 @@ from structsvm.oracles.sorting import merge, new_buffers, sort_descending
 from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of
 
-__all__ = ["PairSeparator", "Pairs"]
-
 
 @dataclass(frozen=True)
 class Pairs:

@@ -14,8 +14,6 @@ from structsvm.oracles.sorting import sort_buffers, sort_descending, sort_top
 from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of
 
-__all__ = ["PositionNDCG"]
-
 
 @dataclass(frozen=True)
 class PositionNDCG:

@@ -11,8 +11,6 @@ from structsvm.oracles.pairs import PairSeparator
 from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of
 
-__all__ = ["RocArea"]
-
 
 @dataclass(frozen=True)
 class RocArea:

@@ -19,11 +19,6 @@ from structsvm.common.portable.elementary import log2
 from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Int
 
-__all__ = [
-    "LOSSES", "Selection", "Subtopics", "bind_loss", "budgeted", "count_covered", "greedy", "greedy_for_loss",
-    "in_greedy_order", "lazy_greedy", "swap",
-]  # fmt: skip
-
 LOSSES = ("weighted", "unweighted", "alpha_ndcg")
 """Names of the losses: the weighted share of subtopics not covered, the plain share (1 - subtopic recall@K), and
 1 - alpha-NDCG@K."""

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 
-__all__ = ["BLOCK", "merge", "new_buffers", "sort_buffers", "sort_descending", "sort_top"]
-
 BLOCK = 128
 """Most values sorted by counting; longer arrays are merged from such blocks."""
 

@@ -14,8 +14,6 @@ from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of
 
-__all__ = ["Curvature", "SquaredPairSeparator", "SquaredPairs"]
-
 
 @dataclass(frozen=True)
 class SquaredPairs:

@@ -12,8 +12,6 @@ from structsvm.common.portable.elementary import LN2
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets
 
-__all__ = ["WeightedLogRank", "WeightedLogRankSeparator"]
-
 
 @dataclass(frozen=True)
 class WeightedLogRank:

@@ -10,8 +10,6 @@ from structsvm.common.kernel import kernel
 from structsvm.oracles.sorting import new_buffers, sort_descending
 from structsvm.protocols import Float, Int
 
-__all__ = ["WeightedPairSeparator", "WeightedPairs"]
-
 
 @dataclass(frozen=True)
 class WeightedPairs:

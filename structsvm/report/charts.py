@@ -14,11 +14,6 @@ from typing import NamedTuple
 from structsvm.common.escaping import escape
 from structsvm.report.figures import Differences, Lines, Series, line_style
 
-__all__ = [
-    "HEIGHT", "MARGIN", "WIDTH", "Axis", "Frame", "bars", "histogram", "line_sample", "line_style", "lines", "marker",
-    "number", "png", "svg", "upright",
-]  # fmt: skip
-
 WIDTH, HEIGHT = 360, 230
 """Size of every chart in its own units, narrow enough that text keeps its size on a phone."""
 

@@ -12,11 +12,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = [
-    "COLOURS", "DASHES", "Bars", "Differences", "Lines", "Series", "against_C", "differences", "feature_names", "gap",
-    "line_style", "precision_recall", "regret", "right_answers", "step_functions", "weight_names", "weights",
-]  # fmt: skip
-
 COLOURS = {
     "pos": ("#b45309", "#f59e0b", "#d97b16"),
     "neg": ("#1d4ed8", "#7aa2ff", "#3b7dd8"),

@@ -13,8 +13,6 @@ import numpy as np
 from structsvm.report import charts, figures
 from structsvm.report.html import Column, bar_list, draw, p_value, paragraph, style_in, table
 
-__all__ = ["analysis", "evaluation", "fit", "importances", "model", "run_table", "simulation"]
-
 
 def _box(*pieces: str) -> str:
     return f'<div class="structsvm">{style_in("structsvm")}{"".join(pieces)}</div>'

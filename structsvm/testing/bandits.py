@@ -11,8 +11,6 @@ import numpy as np
 from structsvm.protocols import Float
 from structsvm.testing.require import require, require_refusal
 
-__all__ = ["check_bandit"]
-
 
 def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state: int = 0) -> None:
     """Check a dueling bandit: what a simulator and a live system rely on (:class:`structsvm.online.bandits.Bandit`).
@@ -81,7 +79,7 @@ class _Played:
 
 
 def _check_duels(make: Callable[[int], Any], name: str, seed: int) -> None:
-    from structsvm.online.bandits.policy import Duel
+    from structsvm.protocols import Duel
 
     for n_arms in (1, 2, 5):
         bandit, twin, played = make(n_arms), make(n_arms), _Played(np.linspace(0.5, 0, n_arms), seed)

@@ -9,8 +9,6 @@ import numpy as np
 
 from structsvm.testing.require import require, require_refusal
 
-__all__ = ["check_click_model"]
-
 
 def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> None:
     """Check a simulated user (:class:`structsvm.online.users.ClickModel`).

@@ -13,8 +13,6 @@ import numpy as np
 from structsvm.checks import check_choice
 from structsvm.testing.require import require, require_refusal
 
-__all__ = ["check_interleaver"]
-
 
 def check_interleaver(
     interleaver: Any,

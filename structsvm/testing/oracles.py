@@ -13,8 +13,6 @@ import numpy as np
 from structsvm.protocols import Float, Int, Oracle, Separator
 from structsvm.testing.require import require
 
-__all__ = ["check_oracle"]
-
 
 def check_oracle(
     oracle: Oracle,

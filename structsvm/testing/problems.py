@@ -11,8 +11,6 @@ import numpy as np
 from structsvm.protocols import Problem, QPSolver, StructuredModel
 from structsvm.testing.require import require
 
-__all__ = ["check_problem", "check_qp_solver", "check_structured_model"]
-
 _ROUNDING = 1e-9
 
 

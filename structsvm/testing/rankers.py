@@ -20,8 +20,6 @@ from structsvm.protocols import Float
 from structsvm.queries import QueryData
 from structsvm.testing.require import require
 
-__all__ = ["check_ranker"]
-
 
 def check_ranker(
     estimator: Any,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["require", "require_refusal"]
-
 
 def require(holds: bool, name: str, message: str) -> None:
     """AssertionError of the thing checked, by its name, unless it holds."""

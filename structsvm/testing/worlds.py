@@ -9,8 +9,6 @@ import numpy as np
 from structsvm.protocols import World
 from structsvm.testing.require import require
 
-__all__ = ["check_world"]
-
 
 def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0) -> None:
     """Check a world of your own (:class:`structsvm.protocols.World`).

@@ -12,7 +12,7 @@ import structsvm
 from structsvm.cli import main
 from structsvm.cli.dask import predict_there
 from structsvm.cli.files import Columns
-from structsvm.cli.grids import parse_grid
+from structsvm.cli.options import parse_grid
 from structsvm.cli.paper import latex, markdown
 from structsvm.metrics.significance import compare, holm
 from structsvm.readers import make_ranking, read_letor, write_letor

@@ -19,7 +19,8 @@ from structsvm.clicks import (
     model_quality,
 )
 from structsvm.clicks.cascades import _posterior
-from structsvm.online.interleaving import RankedQueries, preference_matrix
+from structsvm.online.interleaving.compiled.comparisons import preference_matrix
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 
 READERS = [
     CascadeModel,

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from structsvm import SVMMap, TreeRanker
-from structsvm.export import TREE_FORMATS, export_model, write_export
+from structsvm.export import export_model, write_export
+from structsvm.export.trees import TREE_FORMATS
 from structsvm.features import LeafFeatures
 from structsvm.features.boosters import lightgbm_forest
 from structsvm.readers import make_taught

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from structsvm.metrics import CONVENTIONS, available_metrics, evaluate
+from structsvm.metrics import available_metrics, evaluate
+from structsvm.metrics.conventions import CONVENTIONS
 
 # ---- slow twins: one query, one loop per document
 

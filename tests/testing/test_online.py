@@ -19,7 +19,8 @@ from structsvm.online.interleaving import (
     Shown,
     TeamDraft,
 )
-from structsvm.online.users import CASCADE_TABLES, CascadeUser, DependentClickUser, PositionBasedUser
+from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
+from structsvm.online.users.cascade import CASCADE_TABLES
 from structsvm.testing import check_bandit, check_click_model, check_interleaver
 
 # the interleaved filters need more until they are sure

@@ -19,7 +19,6 @@ from structsvm.common.lazy import attach
 if TYPE_CHECKING:
     from structsvm.online.bandits.beat_the_mean import BeatTheMean as BeatTheMean
     from structsvm.online.bandits.by_name import NAMES as NAMES
-    from structsvm.online.bandits.by_name import compiled_names as compiled_names
     from structsvm.online.bandits.by_name import from_json as from_json
     from structsvm.online.bandits.by_name import make as make
     from structsvm.online.bandits.doubler import Doubler as Doubler
@@ -48,7 +47,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.online.bandits.beat_the_mean": "BeatTheMean",
-        "structsvm.online.bandits.by_name": "NAMES compiled_names from_json make",
+        "structsvm.online.bandits.by_name": "NAMES from_json make",
         "structsvm.online.bandits.doubler": "Doubler",
         "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent",
         "structsvm.online.bandits.horizons": "Anytime ExploreThenExploit",

@@ -8,17 +8,9 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    check_horizon,
-    check_pair,
-    pick,
-    tied,
-)
+from structsvm.online.bandits.policy import check_arms, check_horizon, check_pair, pick, tied
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["BeatTheMean"]
+from structsvm.protocols import Duel
 
 
 class BeatTheMean(SavedState):
@@ -39,13 +31,7 @@ class BeatTheMean(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = BeatTheMean(3, horizon=1000), np.random.default_rng(0)
-    >>> for _ in range(3000):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "btm"
@@ -76,10 +62,7 @@ class BeatTheMean(SavedState):
         return Duel((int(arm), pick(alive, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the outcome for the first arm only, and drop the arm that is surely below the mean.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Count the outcome for the first arm only, and drop the arm that is surely below the mean."""
         arm, other, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
         if self.finished or arm not in self.remaining or other not in self.remaining:

@@ -14,8 +14,6 @@ from typing import Any
 from structsvm.common.lazy import homes, labels
 from structsvm.protocols import Bandit
 
-__all__ = ["NAMES", "compiled_names", "from_json", "make"]
-
 _ROOM = "structsvm.online.bandits"
 
 NAMES = labels(_ROOM)
@@ -23,13 +21,7 @@ NAMES = labels(_ROOM)
 
 
 def compiled_names() -> list[str]:
-    """Return the short names of the bandits that have a compiled form.
-
-    Examples
-    --------
-    >>> "rucb" in compiled_names(), "sparring" in compiled_names()
-    (True, False)
-    """
+    """Return the short names of the bandits that have a compiled form."""
     # IF1 and IF2 are functions: the compiled form is declared by the class in the same module
     modules = {name: import_module(homes(_ROOM)[member]) for name, member in NAMES.items()}
     return [

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_positive
-from structsvm.online.bandits.policy import Duel, check_arms, check_pair, tied
+from structsvm.online.bandits.policy import check_arms, check_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.online.bandits.sparring import ucb1
-
-__all__ = ["Doubler"]
+from structsvm.protocols import Duel
 
 
 class Doubler(SavedState):
@@ -32,13 +31,7 @@ class Doubler(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = Doubler(3), np.random.default_rng(0)
-    >>> for _ in range(2000):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "doubler"
@@ -59,10 +52,7 @@ class Doubler(SavedState):
         return Duel((left, ucb1(self.rewards, self.plays, self.alpha, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Reward the right arm if it won; after ``2^epoch`` outcomes the next epoch begins.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Reward the right arm if it won; after ``2^epoch`` outcomes the next epoch begins."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
         if not self.pool.any():
             self.pool[left] = 1  # the paper starts from one arbitrary arm

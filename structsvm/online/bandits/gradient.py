@@ -12,19 +12,9 @@ from structsvm.common.portable.arrays import norm
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Float
 
-__all__ = ["BGD1", "BGD2", "DBGD", "GradientDescent", "Probe"]
-
 
 class Probe(NamedTuple):
-    """A comparison of the present point with a neighbour.
-
-    Attributes
-    ----------
-    w, candidate : ndarray of float64, shape (d,)
-        The present point, and its neighbour (projected).
-    direction : ndarray of float64, shape (d,)
-        The unit vector from the present point towards the neighbour.
-    """
+    """The present point, a neighbour (projected), and the unit vector from the one towards the other."""
 
     w: Float
     candidate: Float
@@ -96,14 +86,10 @@ class GradientDescent(SavedState):
         return Probe(self.w, self._project(self.w + self.delta * direction), direction)
 
     def update(self, probe: Probe, outcome: Any) -> None:
-        """Move according to the outcome.
+        """Move according to the outcome, or the mean of the outcomes of several queries.
 
-        Parameters
-        ----------
-        probe : Probe
-        outcome : bool, float or array of them
-            Feedback "win": whether the candidate won, one result per query. Feedback "probability" and
-            "advantage": the probability that the *present point* wins (BGD knows it; DBGD only sees results).
+        Feedback "win": whether the candidate won. Feedback "probability" and "advantage": the probability that the
+        *present point* wins (BGD knows it; DBGD only sees results).
         """
         self.t += 1
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
@@ -162,13 +148,6 @@ def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = Non
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from structsvm.online.bandits import BGD2
-    >>> rng, descent = np.random.default_rng(0), BGD2(np.zeros(2), delta=0.5, gamma=0.2, radius=5)
-    >>> for _ in range(2000):
-    ...     probe = descent.select(rng)
-    ...     descent.update(probe, 0.5 + 0.4 * (probe.w[0] - probe.candidate[0]))  # P(present point wins)
-    >>> bool(descent.best()[0] > 4)
-    True
+    See :func:`structsvm.online.bandits.BGD1`, which learns from the same outcomes.
     """
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="advantage")

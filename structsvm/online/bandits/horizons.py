@@ -11,8 +11,6 @@ from structsvm.online.bandits.policy import check_horizon
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Bandit, Duel
 
-__all__ = ["Anytime", "ExploreThenExploit"]
-
 
 class ExploreThenExploit(SavedState):
     """A bandit that explores for a while with another one and then plays its answer (thesis, Algorithm 4).

@@ -8,10 +8,9 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair
+from structsvm.online.bandits.policy import check_arms, check_horizon, check_pair
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["IF1", "IF2", "InterleavedFilter"]
+from structsvm.protocols import Duel
 
 
 class InterleavedFilter(SavedState):
@@ -119,14 +118,7 @@ def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from structsvm.online.bandits import IF1
-    >>> bandit, rng = IF1(3, horizon=1000), np.random.default_rng(0)
-    >>> while not bandit.finished:
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.InterleavedFilter`.
     """
     return InterleavedFilter(n_arms, horizon, prune=False)
 
@@ -136,13 +128,6 @@ def IF2(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from structsvm.online.bandits import IF2
-    >>> bandit, rng = IF2(3, horizon=1000), np.random.default_rng(0)
-    >>> while not bandit.finished:
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.InterleavedFilter`.
     """
     return InterleavedFilter(n_arms, horizon, prune=True)

@@ -8,11 +8,10 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, record_set
+from structsvm.online.bandits.policy import check_arms, copeland_leader, record_set
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["MDB"]
+from structsvm.protocols import Duel
 
 
 class MDB(SavedState):
@@ -75,10 +74,7 @@ class MDB(SavedState):
         return Duel(tuple(wide.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count every pair of the set; a set of one arm changes nothing.
-
-        Raise ValueError, and learn nothing, unless the duel is a set of its arms and the outcomes are in [0, 1].
-        """
+        """Count every pair of the set; a set of one arm changes nothing."""
         record_set(self.wins, duel, outcome)
         self.t += 1
 

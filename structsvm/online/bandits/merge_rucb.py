@@ -10,16 +10,9 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    pick,
-    record_pair,
-    tied,
-)
+from structsvm.online.bandits.policy import check_arms, pick, record_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
+from structsvm.protocols import Duel
 
 
 def initial_batches(order: Sequence[int], size: int) -> list[list[int]]:
@@ -76,13 +69,7 @@ class MergeRUCB(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = MergeRUCB(8), np.random.default_rng(0)
-    >>> for _ in range(12_000):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.06 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "mergerucb"

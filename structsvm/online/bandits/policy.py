@@ -11,20 +11,6 @@ from numpy.typing import NDArray
 from structsvm.checks import BadInput, check_whole
 from structsvm.protocols import Duel, Float
 
-__all__ = [
-    "Duel",
-    "check_arms",
-    "check_horizon",
-    "check_pair",
-    "copeland_leader",
-    "pair_indices",
-    "pick",
-    "record_pair",
-    "record_set",
-    "result",
-    "tied",
-]
-
 
 @lru_cache(maxsize=16)
 def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

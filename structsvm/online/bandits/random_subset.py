@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, record_set
+from structsvm.online.bandits.policy import check_arms, copeland_leader, record_set
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["RandomSubset"]
+from structsvm.protocols import Duel
 
 
 class RandomSubset(SavedState):
@@ -42,10 +41,7 @@ class RandomSubset(SavedState):
                 return Duel(tuple(chosen.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count every pair of the set; a set of one arm changes nothing.
-
-        Raise ValueError, and learn nothing, unless the duel is a set of its arms and the outcomes are in [0, 1].
-        """
+        """Count every pair of the set; a set of one arm changes nothing."""
         record_set(self.wins, duel, outcome)
 
     def best(self, rng: np.random.Generator | None = None) -> int:

@@ -8,19 +8,10 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    copeland_leader,
-    pair_indices,
-    pick,
-    record_pair,
-    tied,
-)
+from structsvm.online.bandits.policy import check_arms, copeland_leader, pair_indices, pick, record_pair, tied
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["RCS"]
+from structsvm.protocols import Duel
 
 
 class RCS(SavedState):
@@ -42,13 +33,7 @@ class RCS(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = RCS(3), np.random.default_rng(0)
-    >>> for _ in range(500):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "rcs"
@@ -77,10 +62,7 @@ class RCS(SavedState):
         return Duel((champion, challenger))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and that the first arm was champion.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Count the win, and that the first arm was champion."""
         record_pair(self.wins, duel, outcome)
         self.t += 1
         self.times_champion[duel.arms[0]] += 1

@@ -8,10 +8,9 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import Duel, check_arms, pair_indices, record_pair, tied
+from structsvm.online.bandits.policy import check_arms, pair_indices, record_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["RMED1"]
+from structsvm.protocols import Duel
 
 # distance below which divergences are equal: as sums of logarithms, equal ones may differ in the last bits
 TIE = 1e-9
@@ -38,13 +37,7 @@ class RMED1(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = RMED1(3), np.random.default_rng(0)
-    >>> for _ in range(500):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "rmed1"
@@ -91,10 +84,7 @@ class RMED1(SavedState):
         return Duel((arm, tied(-share, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and add the arms of small enough divergence to the next round.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Count the win, and add the arms of small enough divergence to the next round."""
         record_pair(self.wins, duel, outcome)
         started = self.t >= self.n_arms * (self.n_arms - 1) // 2
         self.t += 1

@@ -8,16 +8,9 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    copeland_leader,
-    pick,
-    record_pair,
-)
+from structsvm.online.bandits.policy import check_arms, copeland_leader, pick, record_pair
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["RUCB", "upper_bounds"]
+from structsvm.protocols import Duel
 
 
 def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.ndarray:

@@ -9,7 +9,6 @@ import numpy as np
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
-    Duel,
     check_arms,
     check_horizon,
     copeland_leader,
@@ -18,8 +17,7 @@ from structsvm.online.bandits.policy import (
     tied,
 )
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["SAVAGE"]
+from structsvm.protocols import Duel
 
 
 class SAVAGE(SavedState):
@@ -74,10 +72,7 @@ class SAVAGE(SavedState):
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and drop an arm that surely loses to the other.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Count the win, and drop an arm that surely loses to the other."""
         record_pair(self.wins, duel, outcome)
         self.t += 1
         first, second = duel.arms

@@ -8,8 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["SavedState"]
-
 _TYPES = ("float64", "int64", "bool")
 
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import Duel, check_arms, check_pair, tied
+from structsvm.online.bandits.policy import check_arms, check_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
-
-__all__ = ["Sparring", "ucb1"]
+from structsvm.protocols import Duel
 
 
 def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Generator) -> int:
@@ -39,13 +38,7 @@ class Sparring(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> bandit, rng = Sparring(3), np.random.default_rng(0)
-    >>> for _ in range(2000):
-    ...     duel = bandit.select(rng)
-    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
-    >>> bandit.best()
-    0
+    See :class:`structsvm.online.bandits.RUCB`, which is used alike.
     """
 
     label = "sparring"
@@ -63,10 +56,7 @@ class Sparring(SavedState):
         return Duel((left, right))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Reward the winner on its side.
-
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
-        """
+        """Reward the winner on its side."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
         self.rewards[0, left] += won
         self.rewards[1, right] += 1.0 - won

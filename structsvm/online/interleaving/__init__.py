@@ -14,11 +14,6 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.online.interleaving.balanced import Balanced as Balanced
-    from structsvm.online.interleaving.compiled.comparisons import compare_pairs as compare_pairs
-    from structsvm.online.interleaving.compiled.comparisons import multileave_outcomes as multileave_outcomes
-    from structsvm.online.interleaving.compiled.comparisons import preference_matrix as preference_matrix
-    from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries as RankedQueries
-    from structsvm.online.interleaving.distortions import distortion as distortion
     from structsvm.online.interleaving.document_constraints import DocumentConstraints as DocumentConstraints
     from structsvm.online.interleaving.optimized import Optimized as Optimized
     from structsvm.online.interleaving.probabilistic import Probabilistic as Probabilistic
@@ -31,11 +26,6 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.online.interleaving.balanced": "Balanced",
-        "structsvm.online.interleaving.compiled.comparisons": (
-            "compare_pairs multileave_outcomes preference_matrix"
-        ),
-        "structsvm.online.interleaving.compiled.ranked_queries": "RankedQueries",
-        "structsvm.online.interleaving.distortions": "distortion",
         "structsvm.online.interleaving.document_constraints": "DocumentConstraints",
         "structsvm.online.interleaving.optimized": "Optimized",
         "structsvm.online.interleaving.probabilistic": "Probabilistic",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
-from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import (
     Shown,
-    check_rankings,
     check_record,
     evidence_ranks,
     ranks_of,
@@ -21,11 +20,9 @@ from structsvm.online.interleaving.record import (
 )
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["Balanced"]
-
 
 @dataclass(frozen=True)
-class Balanced:
+class Balanced(ListsByChoices):
     """Balanced interleaving of two rankings.
 
     The list holds, at every depth, about equally many top documents of both. Let ``k`` be the least depth
@@ -50,18 +47,6 @@ class Balanced:
     rankings: ClassVar[str] = "2"
     fairness: ClassVar[str] = "biased"
 
-    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge two rankings into at most ``length`` documents; ``rng`` flips the one coin."""
-        checked = check_rankings(rankings, length, pair=True)
-        return _merge(self.name, checked, length, random_choices(rng))
-
-    def distribution(
-        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
-    ) -> list[tuple[Shown, float]]:
-        """Return the one or two lists ``show`` can return, with their exact probability."""
-        checked = check_rankings(rankings, length, pair=True)
-        return enumerate_choices(lambda choose: _merge(self.name, checked, length, choose))
-
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the clicked documents in each ranking's top ``k``, (2,); raise ValueError for wrong input."""
         check_record(shown, self.name, n_rows=2)
@@ -85,18 +70,17 @@ class Balanced:
         """Return the sign of the difference in credit for each pair, (2, 2)."""
         return signs(self.credit(shown, clicks))
 
-
-def _merge(name: str, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
-    """Return the balanced list, with the rank of every document in both rankings as evidence."""
-    first = choose([0.5, 0.5])
-    ranks = [ranks_of(ranking) for ranking in rankings]
-    documents: dict[Hashable, None] = {}
-    pointer = [0, 0]
-    while len(documents) < length and (pointer[0] < len(rankings[0]) or pointer[1] < len(rankings[1])):
-        turn = first if pointer[0] == pointer[1] else int(pointer[1] < pointer[0])
-        if pointer[turn] == len(rankings[turn]):
-            turn = 1 - turn
-        documents.setdefault(rankings[turn][pointer[turn]])
-        pointer[turn] += 1
-    evidence = tuple(tuple(rank.get(document) for document in documents) for rank in ranks)
-    return Shown(name, tuple(documents), 2, evidence)
+    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+        """Return the balanced list, with the rank of every document in both rankings as evidence."""
+        first = choose([0.5, 0.5])
+        ranks = [ranks_of(ranking) for ranking in rankings]
+        documents: dict[Hashable, None] = {}
+        pointer = [0, 0]
+        while len(documents) < length and (pointer[0] < len(rankings[0]) or pointer[1] < len(rankings[1])):
+            turn = first if pointer[0] == pointer[1] else int(pointer[1] < pointer[0])
+            if pointer[turn] == len(rankings[turn]):
+                turn = 1 - turn
+            documents.setdefault(rankings[turn][pointer[turn]])
+            pointer[turn] += 1
+        evidence = tuple(tuple(rank.get(document) for document in documents) for rank in ranks)
+        return Shown(self.name, tuple(documents), 2, evidence)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from structsvm.online.interleaving.record import Shown
-
-__all__ = ["Choose", "enumerate_choices", "random_choices"]
+from structsvm.online.interleaving.record import Shown, check_rankings
 
 Choose = Callable[[Sequence[float]], int]
 """Function from the probabilities of some options to the index of the option chosen."""
@@ -58,3 +56,27 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
             path.pop()
         if not path:
             return list(probabilities.items())
+
+
+class ListsByChoices:
+    """Mixin of the interleavers that make a list by choices at random, in ``_merge``."""
+
+    rankings: ClassVar[str]
+
+    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+        raise NotImplementedError
+
+    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
+        """Merge rankings of any hashable ids, best first, into a list of at most ``length`` documents.
+
+        The list is shorter where the rankings together hold fewer; ``rng`` is a generator, a seed or None.
+        """
+        checked = check_rankings(rankings, length, pair=self.rankings == "2")
+        return self._merge(checked, length, random_choices(rng))
+
+    def distribution(
+        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
+    ) -> list[tuple[Shown, float]]:
+        """Return every list ``show`` can return with its exact probability."""
+        checked = check_rankings(rankings, length, pair=self.rankings == "2")
+        return enumerate_choices(lambda choose: self._merge(checked, length, choose))

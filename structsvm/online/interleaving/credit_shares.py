@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
 
-__all__ = ["share_of_largest"]
-
 
 def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float) -> NDArray[np.float64]:
     """Return the difference in credit per click of each pair of rankers, as a share of the largest possible."""

@@ -7,35 +7,12 @@ from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput
 
-__all__ = ["distortion"]
-
 
 def distortion(multileaved: ArrayLike, pairwise: ArrayLike, winner: int) -> float:
     """Return the share of the other rankers that beat the Condorcet winner in multileaving but not in pairs.
 
-    Parameters
-    ----------
-    multileaved, pairwise : array-like, shape (n_rankers, n_rankers)
-        ``[i, j]``: estimated probability that ranker i beats j when all are multileaved, and when the two
-        alone are interleaved; for instance ``(1 + multileave_outcomes(...) / n_samples) / 2`` and
-        ``preference_matrix``.
-    winner : int
-        The Condorcet winner of ``pairwise``.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; ranker i counts when ``multileaved[i, winner] > 1/2 >= pairwise[i, winner]``.
-
-    Notes
-    -----
-    Brost, Seldin, Cox & Lioma, "Multi-dueling bandits" (CIKM 2016), 4.2.6 and Table 3.
-
-    Examples
-    --------
-    >>> distortion([[0.5, 0.4, 0.7], [0.6, 0.5, 0.6], [0.3, 0.4, 0.5]],
-    ...            [[0.5, 0.6, 0.7], [0.4, 0.5, 0.6], [0.3, 0.4, 0.5]], winner=0)
-    0.5
+    ``[i, j]`` estimates the probability that ranker i beats j when all are multileaved, and when the two alone are
+    interleaved (Brost, Seldin, Cox & Lioma, "Multi-dueling bandits", CIKM 2016, 4.2.6 and Table 3).
     """
     together, alone = np.asarray(multileaved, dtype=np.float64), np.asarray(pairwise, dtype=np.float64)
     for name, matrix in (("multileaved", together), ("pairwise", alone)):

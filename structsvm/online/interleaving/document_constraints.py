@@ -12,8 +12,6 @@ from structsvm.online.interleaving.balanced import Balanced
 from structsvm.online.interleaving.record import Shown, check_record, evidence_ranks
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["DocumentConstraints"]
-
 
 @dataclass(frozen=True)
 class DocumentConstraints(Balanced):

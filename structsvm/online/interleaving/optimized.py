@@ -23,8 +23,6 @@ from structsvm.online.interleaving.record import (
 )
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["Optimized", "allowed_lists", "fair_distribution", "sensitivity"]
-
 
 @dataclass(frozen=True)
 class Optimized:
@@ -75,21 +73,9 @@ class Optimized:
         check_whole("max_lists", self.max_lists)
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge two or more rankings.
+        """Merge rankings of any hashable ids, best first, into a list of at most ``length`` documents.
 
-        Parameters
-        ----------
-        rankings : sequence of sequences of ids
-            Best document first; any hashable ids, no document twice in one ranking.
-        length : int, default 10
-            The list holds at most so many documents, fewer where the rankings together hold fewer.
-        rng : Generator, int or None
-            Source of the random numbers.
-
-        Returns
-        -------
-        Shown
-            Record whose ``slack`` is 0 if the distribution is fair.
+        The ``slack`` of the record is 0 if the distribution is fair; ``rng`` is a generator, a seed or None.
         """
         ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import check_number
 from structsvm.common.portable.elementary import power
-from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
-    check_rankings,
     check_record,
     evidence_matrix,
     ranks_of,
 )
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["Probabilistic", "duel_probabilities"]
-
 
 @dataclass(frozen=True)
-class Probabilistic:
+class Probabilistic(ListsByChoices):
     """Probabilistic interleaving and, with more than two rankings, probabilistic multileaving.
 
     For every place a fair coin names a ranker, which draws a document that is not yet shown with
@@ -66,31 +63,6 @@ class Probabilistic:
 
     def __post_init__(self) -> None:
         check_number("tau", self.tau, 0)
-
-    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge two or more rankings.
-
-        Parameters
-        ----------
-        rankings : sequence of sequences of ids
-            Best document first; any hashable ids, no document twice in one ranking.
-        length : int, default 10
-            The list holds at most so many documents, fewer where the rankings together hold fewer.
-        rng : Generator, int or None
-            Source of the random numbers.
-
-        Returns
-        -------
-        Shown
-        """
-        return self._merge(check_rankings(rankings, length), length, random_choices(rng))
-
-    def distribution(
-        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
-    ) -> list[tuple[Shown, float]]:
-        """Return every list ``show`` can return with its exact probability: ``m!/(m - length)!`` of m documents."""
-        checked = check_rankings(rankings, length)
-        return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the probability that each ranker has more clicks than another, mean over the others, (n_rankers,)."""

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
 
-__all__ = ["Shown"]
-
 VERSION = 1
 """Version of the record. Others are refused, as crediting them by new rules would mix two experiments."""
 

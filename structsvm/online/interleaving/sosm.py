@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.portable.elementary import power
-from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.credit_shares import share_of_largest
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
-    check_rankings,
     check_record,
     evidence_matrix,
     ranks_of,
@@ -23,11 +22,9 @@ from structsvm.online.interleaving.record import (
 from structsvm.online.interleaving.team_draft import draft
 from structsvm.online.users.probability_tables import check_clicks
 
-__all__ = ["SOSM"]
-
 
 @dataclass(frozen=True)
-class SOSM:
+class SOSM(ListsByChoices):
     """Sample-only scored multileaving, for two or many rankers.
 
     The list is drafted by teams. Each ranker then orders the shown documents; a click on the document it
@@ -54,17 +51,6 @@ class SOSM:
     rankings: ClassVar[str] = "2 or more"
     fairness: ClassVar[str] = "expected centred credit 0 if all places are equally likely"
     draws_outcome: ClassVar[bool] = True
-
-    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge two or more rankings into at most ``length`` documents, as ``TeamDraft.show`` does."""
-        return self._merge(check_rankings(rankings, length), length, random_choices(rng))
-
-    def distribution(
-        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
-    ) -> list[tuple[Shown, float]]:
-        """Return every list ``show`` can return with its exact probability."""
-        checked = check_rankings(rankings, length)
-        return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the credit of each ranker, (n_rankers,); raise ValueError for a wrong record or clicks."""

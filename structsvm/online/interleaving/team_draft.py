@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
-from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
-from structsvm.online.interleaving.record import Shown, check_rankings, check_record, signs
+from structsvm.online.interleaving.chance import Choose, ListsByChoices
+from structsvm.online.interleaving.record import Shown, check_record, signs
 from structsvm.online.users.probability_tables import check_clicks
-
-__all__ = ["TeamDraft", "check_draft", "draft", "n_fair_places", "teams_of"]
 
 
 @dataclass(frozen=True)
-class TeamDraft:
+class TeamDraft(ListsByChoices):
     """Team-draft interleaving and, with more than two rankings, team-draft multileaving.
 
     In each round the rankers pick in random order, each the best document of its ranking that is not yet in
@@ -44,32 +42,6 @@ class TeamDraft:
     name: ClassVar[str] = "team_draft"
     rankings: ClassVar[str] = "2 or more"
     fairness: ClassVar[str] = "expected outcome 0"
-
-    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge two or more rankings.
-
-        Parameters
-        ----------
-        rankings : sequence of sequences of ids
-            Best document first; any hashable ids, no document twice in one ranking.
-        length : int, default 10
-            The list holds at most so many documents, fewer where the rankings together hold fewer.
-        rng : Generator, int or None
-            Source of the random numbers.
-
-        Returns
-        -------
-        Shown
-        """
-        checked = check_rankings(rankings, length)
-        return self._merge(checked, length, random_choices(rng))
-
-    def distribution(
-        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
-    ) -> list[tuple[Shown, float]]:
-        """Return every list ``show`` can return with its probability, over ``(n!)^(length/n)`` orders of picks."""
-        checked = check_rankings(rankings, length)
-        return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the clicks on the picks of each ranker, (n_rankers,)."""

@@ -11,37 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.online.simulation.worlds import check_preferences, condorcet_winner
 
-__all__ = ["AssumptionReport", "SubsetShares", "assumption_report", "subset_shares"]
-
 
 @dataclass(frozen=True)
 class AssumptionReport:
-    """Assumptions that a preference matrix satisfies.
+    """Assumptions that a preference matrix satisfies; None where one is not defined.
 
-    Attributes
-    ----------
-    n_arms : int
-    condorcet : int or None
-        The Condorcet winner: RUCB, RCS, SAVAGE, mergeRUCB, RMED1 and MDB need one.
-    borda : list of int
-        Arms with the highest mean probability of winning.
-    copeland : list of int
-        Arms that beat the most others.
-    total_order : list of int or None
-        All arms, each beating those after it: IF and Beat the Mean need it. None if there is a cycle or a draw.
-    strong_transitivity : float or None
-        Share of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` (thesis, eq. 5.4); 1 is needed
-        by IF. None without a total order.
-    triangle_inequality : float or None
-        Share of triples with ``e[i, k] <= e[i, j] + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.5).
-    relaxed_gamma : float or None
-        The least gamma >= 1 of relaxed transitivity, ``gamma e[1, k] >= max(e[1, j], e[j, k])``, for Beat the
-        Mean. None without a Condorcet winner.
-    smallest_gap : float or None
-        Distance from 1/2 of the Condorcet winner's probability against its hardest opponent; regret grows as its
-        inverse.
-    uninformative : float
-        Share of the arms that draw with some other arm: mergeRUCB needs at most a third.
+    The shares are those of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` and with ``e[i, k] <= e[i, j]
+    + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5); ``relaxed_gamma`` is the least of ``gamma e[1, k] >=
+    max(e[1, j], e[j, k])``, ``smallest_gap`` that of the Condorcet winner, and ``uninformative`` the share of arms with
+    a draw.
     """
 
     n_arms: int
@@ -122,16 +100,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
 
 @dataclass(frozen=True, eq=False)
 class SubsetShares:
-    """Shares of the subsets of each size that satisfy an assumption (RCS, Fig. 1).
-
-    Attributes
-    ----------
-    sizes : ndarray of int64, shape (n,)
-    condorcet : ndarray of float64, shape (n,)
-        Computed exactly.
-    total_order : ndarray of float64, shape (n,)
-        Estimated from ``n_subsets`` random subsets of each size.
-    """
+    """Shares of the subsets of each size with a Condorcet winner (exact) and a total order (estimated; RCS, Fig. 1)."""
 
     sizes: NDArray[np.int64]
     condorcet: NDArray[np.float64]

@@ -15,8 +15,6 @@ from structsvm.common.arrays import Archive, Damaged, read_json
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int, World
 
-__all__ = ["Checkpoint", "RunState", "UnderWay", "fingerprint"]
-
 _MOST_SETTINGS_BYTES = 1 << 28
 
 

@@ -25,21 +25,10 @@ from structsvm.online.simulation.runs import (
 )
 from structsvm.protocols import Float, Int
 
-__all__ = ["Exploration", "explore"]
-
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """Cost of exploration, until the bandit has decided.
-
-    Attributes
-    ----------
-    steps : ndarray of int64, shape (n_runs,)
-        Numbers of comparisons.
-    regret : ndarray of float64, shape (n_runs,)
-    winner : ndarray of int64, shape (n_runs,)
-    correct : ndarray of bool, shape (n_runs,)
-    """
+    """Comparisons, regret and answer of each run until the bandit has decided."""
 
     steps: Int
     regret: Float
@@ -61,28 +50,8 @@ def explore(
 ) -> Exploration:
     """Let a bandit explore to its end, past the horizon if it needs to (thesis 5.5: IF1 and IF2).
 
-    :func:`~structsvm.online.simulate` stops at the horizon, which hides how much longer some methods explore.
-
-    Parameters
-    ----------
-    bandit : str, object or callable
-        As for :func:`~structsvm.online.simulate`, but one that ends: if1, if2, btm, savage, mergerucb.
-    world : array-like or World
-    horizon : int
-        Horizon from which the bandit computes its confidence.
-    n_runs, seed, regret, n_jobs, options
-        As for :func:`~structsvm.online.simulate`. With one seed IF1 and IF2 start from the same candidate and order.
-    max_steps : int, optional
-        Give up after so many comparisons (the answer then is the bandit's best guess).
-
-    Returns
-    -------
-    Exploration
-
-    Examples
-    --------
-    >>> explore("if2", [[0.5, 0.9], [0.1, 0.5]], horizon=100).winner
-    array([0])
+    ``simulate`` stops at the horizon, which hides how much longer some methods explore. With one seed IF1 and IF2 start
+    alike; after ``max_steps`` comparisons the answer is the bandit's best guess.
     """
     world = as_world(world)
     check_regret(regret)

@@ -23,8 +23,6 @@ from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, labels_of
 
-__all__ = ["METHODS", "VALUES", "Descent", "RankingDescent", "descend", "descend_rankings", "ndcg_of"]
-
 METHODS = ("dbgd", "bgd1", "bgd2")
 """Methods that learn from who won, the probability that the present point wins, and that probability minus 1/2."""
 
@@ -49,16 +47,9 @@ VALUES: dict[str, Callable[[Float], float]] = {
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Result of :func:`descend`.
+    """Cumulative regret of each run after ``times`` comparisons, and the weights where each ended.
 
-    Attributes
-    ----------
-    times : ndarray of int64, shape (n_times,)
-        Numbers of comparisons.
-    regret : ndarray of float64, shape (n_runs, n_times)
-        Cumulative: the sum of ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; at most 1 per step.
-    weights : ndarray of float64, shape (n_runs, dimension)
-        Where each run ended.
+    The regret of a step is ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; at most 1.
     """
 
     times: Int
@@ -73,17 +64,7 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class RankingDescent:
-    """Result of :func:`descend_rankings`.
-
-    Attributes
-    ----------
-    times : ndarray of int64, shape (n_times,)
-        Numbers of updates.
-    ndcg : ndarray of float64, shape (n_runs, n_times)
-        Mean NDCG of the present weights over all queries.
-    weights : ndarray of float64, shape (n_runs, n_features)
-        Where each run ended, of length 1.
-    """
+    """Mean NDCG over all queries of each run's weights after ``times`` updates, and where each ended."""
 
     times: Int
     ndcg: Float
@@ -103,41 +84,10 @@ def descend(
     times: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Descent:
-    """Descend on a value function over a ball, comparing with the logistic link.
+    """Descend on a value function of ``VALUES`` over a ball, comparing with the logistic link.
 
-    Parameters
-    ----------
-    problem : {"P1", "P2", "P3", "P4", "P5"}
-        A key of ``VALUES``.
-    horizon : int
-        Comparisons.
-    method : {"dbgd", "bgd1", "bgd2"}
-        Kind of outcome that the bandit learns from, see ``METHODS``.
-    delta_factor : float, default=1
-        ``delta_L`` of Table 6.1.
-    dimension : int, default=50
-    radius : float, default=10
-    n_runs, seed
-        Each run has its own stream.
-    times : array-like of int, optional
-        When to record; by default 100 points on a log scale. The horizon is always added.
-    n_jobs : int, optional
-        Threads, as in joblib; the result does not depend on them.
-
-    Returns
-    -------
-    Descent
-
-    Notes
-    -----
     ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``, ``gamma = R/sqrt(T)``, start ``sqrt(5/d)`` in each coordinate (thesis,
     6.3.1). Table 6.1 states no horizon; 10^6 reproduces it.
-
-    Examples
-    --------
-    >>> run = descend("P1", horizon=20_000, seed=1)
-    >>> bool(run.average_regret[-1] < 0.9)
-    True
     """
     from structsvm.online.simulation.runs import generators, run_streams, time_grid
 
@@ -181,39 +131,8 @@ def descend_rankings(
     """Run DBGD over linear rankers on the unit sphere; simulated users prefer the higher NDCG (thesis, 6.3.2).
 
     For each query of a comparison ``w'`` wins with probability ``logistic(scale (NDCG@k(w') - NDCG@k(w)))``; the
-    weights move towards ``w'`` if it wins more than half of them.
-
-    Parameters
-    ----------
-    data : QueryData
-        Queries are drawn with replacement. A sparse matrix is made dense.
-    horizon : int
-        Updates; each costs ``queries`` comparisons.
-    delta, gamma : float, default=1, 0.01
-        The best of Table 6.2, for 100 queries per update.
-    queries : int, default=1
-        Queries compared before each update.
-    scale : float, default=10
-        Factor of the difference in NDCG: 10 in chapter 6 of the thesis, 1 in chapter 5.
-    k : int, default=10
-    start : array-like, shape (n_features,), optional
-        The first weights, made length 1; by default a random direction, another for each run.
-    n_runs, seed, n_jobs
-        As for :func:`descend`.
-    times : array-like of int, optional
-        When to measure NDCG; by default at 100 evenly spaced updates. The horizon is always added.
-
-    Returns
-    -------
-    RankingDescent
-
-    Examples
-    --------
-    >>> from structsvm.readers import make_ranking
-    >>> data = make_ranking(30, 10, 5, random_state=0)
-    >>> run = descend_rankings(data, horizon=3000, seed=0)
-    >>> bool(run.ndcg[0, -1] > run.ndcg[0, 0])
-    True
+    weights move towards ``w'`` if it wins more than half of the ``queries``. ``delta`` and ``gamma`` are the best of
+    Table 6.2.
     """
     from structsvm.online.bandits.gradient import DBGD
     from structsvm.online.simulation.runs import generators, run_streams, time_grid
@@ -284,7 +203,7 @@ def _in_threads(job: Callable[[int], Any], n_runs: int, n_jobs: int) -> tuple[An
 
 
 @kernel
-def _value(problem: Any, w: Any) -> Any:
+def _value(problem, w):
     total = 0.0
     for i in range(len(w)):  # coordinate i + 1 of the thesis
         x = w[i]
@@ -305,7 +224,7 @@ def _value(problem: Any, w: Any) -> Any:
 
 
 @kernel
-def _wins(difference: Any) -> Any:
+def _wins(difference):
     """Return the logistic link; the branches keep exp from overflowing."""
     if difference >= 0:
         return 1.0 / (1.0 + exp(-difference))
@@ -314,31 +233,21 @@ def _wins(difference: Any) -> Any:
 
 
 @kernel
-def _into_ball(w: Any, radius: Any) -> Any:
+def _into_ball(w, radius):
     length = np.sqrt(dot(w, w))
     if length > radius:
         w *= radius / length
 
 
 @kernel
-def _direction(u: Any, rng: Any) -> Any:
+def _direction(u, rng):
     for i in range(len(u)):
         u[i] = rng.standard_normal()
     u /= np.sqrt(dot(u, u))
 
 
 @kernel
-def _descend(
-    problem: Any,
-    feedback: Any,
-    w: Any,
-    delta: Any,
-    gamma: Any,
-    radius: Any,
-    times: Any,
-    rng: Any,
-    regret: Any,
-) -> Any:
+def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
     d = len(w)
     u = np.empty(d)
     candidate = np.empty(d)
@@ -375,7 +284,7 @@ def _descend(
 
 
 @kernel
-def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: Any, top_gain: Any) -> Any:
+def _ndcg(X, gains, ideal, start, stop, w, top, top_gain):
     """Return NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
     k = len(top)
     n = 0
@@ -400,7 +309,7 @@ def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: An
 
 
 @kernel
-def _ndcg_table(X: Any, gains: Any, ideal: Any, offsets: Any, weights: Any, k: Any, table: Any) -> Any:
+def _ndcg_table(X, gains, ideal, offsets, weights, k, table):
     top, top_gain = np.empty(k), np.empty(k)
     for r in range(len(weights)):
         for q in range(len(ideal)):
@@ -409,21 +318,7 @@ def _ndcg_table(X: Any, gains: Any, ideal: Any, offsets: Any, weights: Any, k: A
 
 
 @kernel
-def _descend_rankings(
-    X: Any,
-    gains: Any,
-    ideal: Any,
-    offsets: Any,
-    w: Any,
-    delta: Any,
-    gamma: Any,
-    queries: Any,
-    scale: Any,
-    k: Any,
-    times: Any,
-    rng: Any,
-    measured: Any,
-) -> Any:
+def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale, k, times, rng, measured):
     d, n_queries = len(w), len(ideal)
     u, candidate = np.empty(d), np.empty(d)
     top, top_gain = np.empty(k), np.empty(k)

@@ -26,8 +26,6 @@ from structsvm.online.users import CascadeUser
 from structsvm.protocols import ClickModel, Float, Int
 from structsvm.queries import QueryData, labels_of
 
-__all__ = ["InterleavedRankers", "informative_features", "ndcg_table", "rank_queries", "value_preferences"]
-
 
 def informative_features(data: QueryData) -> Int:
     """Return the features whose values differ within some query; all others rank at random."""

@@ -15,8 +15,6 @@ from structsvm.online.simulation.play import Simulation
 from structsvm.protocols import Float
 from structsvm.report import figures
 
-__all__ = ["DuelMap", "duel_map", "headline", "leaders", "results_table", "simulation_page"]
-
 _DEPTH = 12
 """Most pairs in the table under a heat map, so that it stays readable."""
 

@@ -32,8 +32,6 @@ from structsvm.online.simulation.runs import (
 )
 from structsvm.protocols import Float, Int, World
 
-__all__ = ["Progress", "Simulation", "simulate"]
-
 _LONGEST = 10**18
 """Most comparisons per run, so that regret and counts fit in 64 bits."""
 
@@ -258,7 +256,7 @@ def _plays_compiled(bandit: Any, made: Any, world: World, asked: bool | None) ->
     has_form = isinstance(bandit, str) and hasattr(made, "compiled")
     can = has_form and (getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays"))
     if asked and not can:
-        from structsvm.online.bandits import compiled_names
+        from structsvm.online.bandits.by_name import compiled_names
 
         raise BadInput(
             "compiled",

@@ -17,22 +17,6 @@ from structsvm.online.simulation.checkpoint import RunState, UnderWay
 from structsvm.online.simulation.worlds import PreferenceMatrix
 from structsvm.protocols import Float, Int, World
 
-__all__ = [
-    "REGRETS",
-    "as_world",
-    "bandit_maker",
-    "check_regret",
-    "generators",
-    "in_processes",
-    "in_threads",
-    "log_grid",
-    "on_backend",
-    "play_literally",
-    "regret_of",
-    "run_streams",
-    "time_grid",
-]
-
 REGRETS = ("average", "sum", "weak")
 """Kinds of regret of a comparison: the mean gap of the arms compared, the sum of a pair's gaps, the least gap."""
 

@@ -13,20 +13,6 @@ from structsvm.common.portable.elementary import expit
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.protocols import Float
 
-__all__ = [
-    "LINKS",
-    "SYNTHETIC",
-    "NoWinner",
-    "NormalScores",
-    "PreferenceMatrix",
-    "Utilities",
-    "bradley_terry",
-    "check_preferences",
-    "condorcet_winner",
-    "synthetic_utilities",
-    "worst_case",
-]
-
 
 def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
     """Return a preference matrix as an array, checked: square, values in [0, 1], ``P + P' = 1``."""

@@ -29,23 +29,11 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.analysis import Analysis as Analysis
     from structsvm.online.statistics.analysis import PairComparison as PairComparison
     from structsvm.online.statistics.analysis import analyse as analyse
-    from structsvm.online.statistics.click_weights import LEARNERS as LEARNERS
     from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights
     from structsvm.online.statistics.click_weights import learn_weights as learn_weights
-    from structsvm.online.statistics.corrections import benjamini_hochberg as benjamini_hochberg
     from structsvm.online.statistics.credited import credit_log as credit_log
     from structsvm.online.statistics.credited import read_credits as read_credits
-    from structsvm.online.statistics.features import FEATURES as FEATURES
-    from structsvm.online.statistics.features import click_features as click_features
-    from structsvm.online.statistics.features import psi as psi
-    from structsvm.online.statistics.learning import inverse_rank_test as inverse_rank_test
-    from structsvm.online.statistics.learning import inverse_z_test as inverse_z_test
-    from structsvm.online.statistics.learning import max_mean_difference as max_mean_difference
-    from structsvm.online.statistics.running import RunningStatistics as RunningStatistics
-    from structsvm.online.statistics.sample_size import SampleSizeCurve as SampleSizeCurve
     from structsvm.online.statistics.sample_size import queries_needed as queries_needed
-    from structsvm.online.statistics.sample_size import sample_size_curve as sample_size_curve
-    from structsvm.online.statistics.significance import TESTS as TESTS
     from structsvm.online.statistics.significance import TestResult as TestResult
     from structsvm.online.statistics.significance import sign_test as sign_test
     from structsvm.online.statistics.significance import t_test as t_test
@@ -59,14 +47,10 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.metrics.significance": "holm",
         "structsvm.online.statistics.always_valid": "ConfidenceSequence confidence_sequence",
         "structsvm.online.statistics.analysis": "Analysis PairComparison analyse",
-        "structsvm.online.statistics.click_weights": "LEARNERS ClickWeights learn_weights",
-        "structsvm.online.statistics.corrections": "benjamini_hochberg",
+        "structsvm.online.statistics.click_weights": "ClickWeights learn_weights",
         "structsvm.online.statistics.credited": "credit_log read_credits",
-        "structsvm.online.statistics.features": "FEATURES click_features psi",
-        "structsvm.online.statistics.learning": "inverse_rank_test inverse_z_test max_mean_difference",
-        "structsvm.online.statistics.running": "RunningStatistics",
-        "structsvm.online.statistics.sample_size": "SampleSizeCurve queries_needed sample_size_curve",
-        "structsvm.online.statistics.significance": "TESTS TestResult sign_test t_test wilcoxon_test z_test",
+        "structsvm.online.statistics.sample_size": "queries_needed",
+        "structsvm.online.statistics.significance": "TestResult sign_test t_test wilcoxon_test z_test",
         "structsvm.online.statistics.simulated_log": "simulate_log",
     },
 )

@@ -26,8 +26,6 @@ from structsvm.common.portable.elementary import exp, log, log1p
 from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
 
-__all__ = ["ConfidenceSequence", "confidence_sequence", "outcomes_needed"]
-
 _SHARES = np.ldexp(0.9, -np.arange(12))
 """Shares of the capital that are bet. The best is near mean / variance, which a few million outcomes resolve to
 0.0005."""

@@ -33,8 +33,6 @@ from structsvm.online.statistics.significance import (
 )
 from structsvm.protocols import Float
 
-__all__ = ["Analysis", "Measured", "PairComparison", "analyse", "measure"]
-
 _BIASED = {
     "balanced": "prefers a ranker even if clicks ignore the documents",
     "document_constraints": "prefers a ranker even if clicks ignore the documents",

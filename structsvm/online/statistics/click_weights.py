@@ -22,8 +22,6 @@ from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_te
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.protocols import Float
 
-__all__ = ["LEARNERS", "ClickWeights", "learn_weights"]
-
 LEARNERS: dict[str, Callable[..., Float]] = {
     "inverse_z_test": inverse_z_test,
     "inverse_rank_test": inverse_rank_test,

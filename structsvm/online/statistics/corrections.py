@@ -10,30 +10,11 @@ from numpy.typing import ArrayLike
 from structsvm.metrics.significance import holm, p_values
 from structsvm.protocols import Float
 
-__all__ = ["CORRECTIONS", "benjamini_hochberg", "uncorrected"]
-
 
 def benjamini_hochberg(p: ArrayLike) -> Float:
     """Return Benjamini and Hochberg's adjusted p-values, which bound the expected share of false rejections.
 
-    The share is at most alpha for independent or positively dependent comparisons.
-
-    Parameters
-    ----------
-    p : array-like, shape (n_comparisons,)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_comparisons,)
-
-    Notes
-    -----
-    Benjamini & Hochberg (JRSS B 1995), by ``scipy.stats.false_discovery_control``.
-
-    Examples
-    --------
-    >>> benjamini_hochberg([0.01, 0.04, 0.03])
-    array([0.03, 0.04, 0.04])
+    The share is at most alpha for independent or positively dependent comparisons (JRSS B 1995).
     """
     from scipy.stats import false_discovery_control
 

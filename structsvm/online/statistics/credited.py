@@ -40,8 +40,6 @@ from structsvm.online.statistics.digests import Digests, first_rows, joined, num
 from structsvm.online.statistics.features import FEATURES, click_features
 from structsvm.protocols import Float
 
-__all__ = ["CreditedLog", "PairColumns", "credit_log", "read_credits"]
-
 _LOOKED_AT = 1 << 16
 """Impressions that are searched for users who come again: enough to see that they do, and little memory."""
 _BLOCKS = 8

@@ -25,17 +25,6 @@ from structsvm.online.interleaving import (
 from structsvm.online.interleaving.record import signs
 from structsvm.protocols import Float
 
-__all__ = [
-    "DRAWN",
-    "METHODS",
-    "CreditRow",
-    "Credits",
-    "Rows",
-    "beyond_bound",
-    "credit_impressions",
-    "credit_rows",
-]
-
 METHODS: dict[str, Interleaver] = {
     name: method() for name, method in labelled("structsvm.online.interleaving", "name").items()
 }

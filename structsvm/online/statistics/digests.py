@@ -7,19 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Digests", "first_rows", "joined", "numbered"]
-
 Int = NDArray[np.int64]
 
 
 class Digests:
-    """128 bits for each id, zeros for none: two of Python's 64-bit hashes, whose key is drawn anew in each process.
-
-    Attributes
-    ----------
-    any : bool
-        Whether an id other than None was settled.
-    """
+    """128 bits for each id, zeros for none: two of Python's 64-bit hashes, whose key is drawn anew in each process."""
 
     def __init__(self) -> None:
         self.any = False

@@ -12,8 +12,6 @@ from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.protocols import Float
 
-__all__ = ["FEATURES", "ClickedDocument", "click_features", "clicked_documents", "psi"]
-
 FEATURES = (
     "click",
     "download",
@@ -74,32 +72,8 @@ def clicked_documents(impression: Impression) -> list[ClickedDocument]:
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
     """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
 
-    Parameters
-    ----------
-    impression : Impression
-        An impression of team draft. Anything not logged counts as absent: no download, no bold words.
-    own, other : int
-        The rankers that are compared, from 0. Documents of others or of nobody matter only for whether the query has a
-        single click, and which click was first and last.
-
-    Returns
-    -------
-    ndarray of float64, shape (14,)
-        In the order of ``FEATURES``.
-
-    Notes
-    -----
-    Thesis eq. 7.2 and section 7.3.2. "Followed by a click on a higher position" is taken to mean the next click.
-    Feature 3 is ``1 / |C_own|`` for each click, that is +1 for the query (and -1 for the other team).
-
-    Examples
-    --------
-    >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.clicklog import Click
-    >>> shown = Shown("team_draft", ("a", "b", "c"), 2, ((1, 1, 0),))
-    >>> features = click_features(Impression(shown, (Click(3),)))
-    >>> [name for name, value in zip(FEATURES, features) if value]
-    ['click', 'single click, rank > 1', 'single click, rank <= 10']
+    Anything not logged counts as absent. Documents of other teams matter only for whether the query has a single click,
+    and which click was first and last (thesis eq. 7.2 and 7.3.2; "followed by a click" is taken to mean the next one).
     """
     documents = clicked_documents(impression)
     teams = {team: [document for document in documents if document.team == team] for team in (own, other)}
@@ -146,28 +120,9 @@ def psi(
     *,
     features: Callable[[Impression, int, int], Float] = click_features,
 ) -> Float:
-    """Return ``Psi_j`` of every impression, the rows that the learning methods and the tests work on.
+    """Return ``Psi_j`` of every impression, (n_impressions, n_features): ``psi(log) @ w`` is the statistic ``delta_w``.
 
-    Parameters
-    ----------
-    log : ClickLog or iterable of Impression
-    own, other : int
-        The rankers that are compared; for learning, ``own`` is the one known to be better.
-    features : callable (impression, own, other) -> vector
-        Features to compute instead; they must be antisymmetric in the two rankers.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_impressions, n_features)
-        ``psi(log) @ w`` is the test statistic ``delta_w`` of every query (thesis eq. 7.2).
-
-    Examples
-    --------
-    >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.clicklog import Click
-    >>> shown = Shown("team_draft", ("a", "b"), 2, ((1, 0),))
-    >>> psi([Impression(shown, (Click(1),)), Impression(shown, ())])[:, 0]
-    array([-1.,  0.])
+    For learning, ``own`` is the ranker known to be better; other ``features`` must be antisymmetric in the two rankers.
     """
     impressions = log.impressions if isinstance(log, ClickLog) else tuple(log)
     if not impressions:

@@ -15,8 +15,6 @@ from structsvm.checks import BadInput, check_number
 from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
 from structsvm.protocols import Float
 
-__all__ = ["inverse_rank_test", "inverse_z_test", "max_mean_difference"]
-
 
 def _rows(psi: ArrayLike) -> Float:
     rows = np.asarray(psi, dtype=np.float64)
@@ -35,26 +33,7 @@ def _ridge(ridge: float) -> float:
 
 
 def max_mean_difference(psi: ArrayLike) -> Float:
-    """Return the unit vector in the direction of ``sum_j Psi_j``: the largest mean score (thesis 7.2.1).
-
-    Parameters
-    ----------
-    psi : array-like, shape (n_queries, n_features)
-
-    Returns
-    -------
-    ndarray of float64, shape (n_features,)
-
-    Raises
-    ------
-    ValueError
-        If the sum is zero: then no direction is better than another.
-
-    Examples
-    --------
-    >>> max_mean_difference([[3.0, 1.0], [0.0, 3.0]])
-    array([0.6, 0.8])
-    """
+    """Return the unit vector in the direction of ``sum_j Psi_j``: the largest mean score (thesis 7.2.1)."""
     total = _rows(psi).sum(axis=0)
     return total / _length(total)
 
@@ -62,31 +41,8 @@ def max_mean_difference(psi: ArrayLike) -> Float:
 def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights of the largest z-score on the training queries (thesis 7.2.2).
 
-    Parameters
-    ----------
-    psi : array-like, shape (n_queries, n_features)
-    ridge : float, default=0
-        Added to the diagonal of ``Sigma = sum Psi Psi'``; 0 is the thesis' choice. With few queries a little
-        (say 1: one more query with a click in each feature) keeps rare features from large weights.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_features,)
-        ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``; where ``Sigma`` is singular (some of the fourteen features
-        are sums of others when all clicks are on the first page), the shortest of the equally good vectors.
-
-    Raises
-    ------
-    ValueError
-        If the queries sum to zero.
-
-    Examples
-    --------
-    Clicks of the second kind are noise, and the mean difference does not see it:
-
-    >>> rows = [[1, 2], [1, -2], [1, 2], [-1, -1]]
-    >>> inverse_z_test(rows).round(3), max_mean_difference(rows).round(3)
-    (array([ 0.529, -0.046]), array([0.894, 0.447]))
+    They are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, the shortest such vector if ``Sigma`` is singular, as it is
+    when all clicks are on the first page. With few queries ``ridge=1`` keeps rare features from large weights.
     """
     rows = _rows(psi)
     total = rows.sum(axis=0)
@@ -104,28 +60,8 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
     """Return the weights of a logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
 
-    It minimises ``sum_j log(1 + exp(-w . Psi_j)) + ridge/2 |w|^2``.
-
-    Parameters
-    ----------
-    psi : array-like, shape (n_queries, n_features)
-    ridge : float, default=1
-        0 is plain maximum likelihood, which does not exist if some direction is never wrong (common with rare
-        features); 1 is scikit-learn's default and has little effect with hundreds of queries.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_features,)
-
-    Raises
-    ------
-    ValueError
-        If all queries are zero, or ``ridge=0`` and the likelihood has no maximum.
-
-    Examples
-    --------
-    >>> inverse_rank_test([[1.0], [1.0], [1.0], [-1.0]], ridge=0).round(4)  # log(3)
-    array([1.0986])
+    ``ridge=0`` is plain maximum likelihood, which does not exist if some direction is never wrong; 1 has little effect
+    with hundreds of queries.
     """
     rows, ridge = _rows(psi), _ridge(ridge)
     if not rows.any():

@@ -14,8 +14,6 @@ from structsvm.online.statistics.always_valid import confidence_sequence
 from structsvm.online.statistics.analysis import Analysis, PairComparison, measure
 from structsvm.online.statistics.credited import CreditedLog, credit_log
 
-__all__ = ["page", "summary"]
-
 _LOOKS = 40
 """Points of the curves on the page, as each costs a confidence interval."""
 

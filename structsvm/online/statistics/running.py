@@ -45,8 +45,6 @@ from structsvm.online.statistics.significance import (
 )
 from structsvm.protocols import Float
 
-__all__ = ["RunningStatistics"]
-
 VERSION = 1
 _METHODS = ("team_draft", "optimized", "probabilistic", "sosm")
 
@@ -73,34 +71,8 @@ class _Pair:
 class RunningStatistics:
     """Statistics of one experiment that take impressions as they close.
 
-    Parameters
-    ----------
-    method : {"team_draft", "optimized", "probabilistic", "sosm"}
-        Probabilistic interleaving keeps some thousand values, as its outcomes are hardly ever equal.
-    rankers : sequence of str
-        Two or more names.
-    length : int
-        Most documents on a list. With the number of rankers it bounds the statistic of team draft, which the
-        always-valid decision needs to know before the clicks.
-    alpha : float, default=0.05
-        Level of :attr:`decision`.
-    random_state : int, default=0
-        For the drawn wins and losses of fractional outcomes, as of ``analyse``.
-
-    Attributes
-    ----------
-    n_impressions, n_clicked : int
-
-    Examples
-    --------
-    >>> running = RunningStatistics("team_draft", ["old", "new"], length=2)
-    >>> row = CreditRow(0, ("a", "b"), ((0, 1),), (1,), 1.0, False)
-    >>> for _ in range(40):
-    ...     outcomes = running.add([row])
-    >>> running.analysis().always_valid_winner, running.decision["winner"], running.decision["n"]
-    ('new', 'new', 10)
-    >>> RunningStatistics.from_json(running.to_json()).analysis() == running.analysis()
-    True
+    With the number of rankers, ``length``, the most documents on a list, bounds the statistic of team draft, which the
+    always-valid decision (at level ``alpha``) needs to know before the clicks.
     """
 
     def __init__(
@@ -134,10 +106,7 @@ class RunningStatistics:
 
     @property
     def decision(self) -> dict[str, Any] | None:
-        """The first always-valid decision, ``{"winner", "n", "p"}`` with the impressions it took; None before.
-
-        Once made it stays, also where later clicks speak less clearly.
-        """
+        """The first always-valid decision, which stays: ``{"winner", "n", "p"}``, ``n`` impressions it took."""
         return self._decision
 
     def p_values(self) -> list[float]:
@@ -161,17 +130,7 @@ class RunningStatistics:
         return 1.0 if self.method in DRAWN else self._largest
 
     def add(self, rows: Sequence[CreditRow]) -> Float:
-        """Add impressions in the order shown.
-
-        Parameters
-        ----------
-        rows : sequence of CreditRow
-
-        Returns
-        -------
-        ndarray, shape (n_rows, n_pairs)
-            The outcome of each for every two rankers, from -1 to 1.
-        """
+        """Add impressions in the order shown; return the outcome of each for every two rankers, from -1 to 1."""
         if not rows:
             return np.empty((0, len(self._pairs)))
         credit, outcome, spread = credit_impressions(self.method, len(self.rankers), rows)
@@ -196,18 +155,7 @@ class RunningStatistics:
         return outcome
 
     def analysis(self, *, test: str = "t", power: float = 0.8, correction: str = "holm") -> Analysis:
-        """Return what ``analyse`` says of the log of these impressions.
-
-        Parameters
-        ----------
-        test, power, correction
-            As of :func:`~structsvm.online.statistics.analyse`.
-
-        Raises
-        ------
-        ValueError
-            Before the first impression, or for a test that does not hold its level for the method.
-        """
+        """Return what ``analyse`` says of the log of these impressions, one or more."""
         check_choice("test", test, TESTS)
         check_choice("correction", correction, CORRECTIONS)
         if not self.n_impressions:

@@ -22,33 +22,13 @@ from structsvm.online.statistics.significance import (
 )
 from structsvm.protocols import Float
 
-__all__ = ["SampleSizeCurve", "queries_needed", "sample_size_curve"]
-
 _CELLS = 1 << 21
 """Most resampled values in memory at a time (16 MB)."""
 
 
 @dataclass(frozen=True)
 class SampleSizeCurve:
-    """The p-value that a share ``power`` of the experiments of each size reaches.
-
-    Attributes
-    ----------
-    sizes : ndarray of int64, shape (n_sizes,)
-        Numbers of queries, increasing.
-    p_values : ndarray of float64, shape (n_sizes,)
-    test : str
-    power : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structsvm.online.statistics import sample_size_curve
-    >>> delta = np.random.default_rng(0).choice([-1, 1], size=2000, p=[0.4, 0.6])
-    >>> curve = sample_size_curve(delta, sizes=[50, 100, 400], random_state=0)
-    >>> [p < 0.05 for p in curve.p_values.tolist()]  # half of all experiments with 100 queries find it
-    [False, True, True]
-    """
+    """The p-value that a share ``power`` of the experiments of each size reaches."""
 
     sizes: NDArray[np.int64]
     p_values: Float
@@ -59,12 +39,6 @@ class SampleSizeCurve:
         """Return the queries after which the p-value is at most ``target``; infinity if no size reached it.
 
         It is the first crossing, interpolated linearly in the logarithm of p between sizes.
-
-        Examples
-        --------
-        >>> curve = SampleSizeCurve(np.array([25, 50, 75]), np.array([0.2, 0.1, 0.05]), "t", 0.5)
-        >>> curve.needed(0.1), curve.needed(0.01)
-        (50.0, inf)
         """
         check_fraction("target", target)
         reached = np.flatnonzero(self.p_values <= target)
@@ -87,36 +61,10 @@ def sample_size_curve(
     n_resamples: int = 1000,
     random_state: int | np.random.Generator | None = 0,
 ) -> SampleSizeCurve:
-    """Resample the queries at growing sizes and record the p-values (thesis Figs 7.2-7.4).
+    """Resample the queries at growing sizes (25, 50, ... by default) and record the p-values (thesis Figs 7.2-7.4).
 
-    Parameters
-    ----------
-    delta : array-like, shape (n_queries,)
-        The test statistic of every query.
-    test : {"t", "z", "sign", "wilcoxon"}
-    sizes : array-like of int, optional
-        Numbers of queries to try, increasing; by default 25, 50, ... up to the number of queries in the data, as in the
-        thesis. Larger sizes extrapolate, with the data as the whole population.
-    power : float, default=0.5
-        The share of resamples that must do at least as well; a half gives the median p-value.
-    n_resamples : int, default=1000
-    random_state : int or Generator, default=0
-
-    Returns
-    -------
-    SampleSizeCurve
-
-    Notes
-    -----
-    A resample of size m is the first m queries of one long resample (with replacement), so the curve is smooth;
-    at each size the resamples are independent draws.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> curve = sample_size_curve(rng.choice([-1, 1], size=2000, p=[0.4, 0.6]), random_state=0)
-    >>> 60 < curve.needed(0.05) < 130
-    True
+    A resample of size m is the first m queries of one long resample (with replacement), so the curve is smooth; sizes
+    beyond that of the data take the data as the whole population.
     """
     values = check_delta(delta)
     check_choice("test", test, TESTS)

@@ -23,20 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.protocols import Float
 
-__all__ = [
-    "TESTS",
-    "TestResult",
-    "check_delta",
-    "cluster_means",
-    "cluster_numbers",
-    "drawn_signs",
-    "sign_test",
-    "standard_error",
-    "t_test",
-    "wilcoxon_test",
-    "z_test",
-]
-
 # relative tolerance for ties: sums of the same weights in another order differ in the last digits
 DECIMALS = 12
 
@@ -71,21 +57,8 @@ TestResult.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test 
 
 
 def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
-    """Compute the exact binomial sign test; zeros (ties) are left out.
+    """Compute the exact binomial sign test; zeros (ties) are left out; parameters as for :func:`t_test`.
 
-    Parameters
-    ----------
-    delta : array-like, shape (n_queries,)
-        The test statistic of every query, positive in favour of the own ranker.
-    clusters : sequence, shape (n_queries,), optional
-        User or session of every query; the signs of the clusters' means are counted.
-
-    Returns
-    -------
-    TestResult
-
-    Notes
-    -----
     This is a test of the median. Use it if the statistic is symmetric about zero under the hypothesis, as the click
     difference of team draft is; otherwise test :func:`drawn_signs` of the outcomes.
 
@@ -99,22 +72,11 @@ def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None
 
 
 def z_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
-    """Compute the z test of mean zero (thesis 7.1.1: variance over n, not n - 1).
+    """Compute the z test of mean zero, with the variance over n, not n - 1 (thesis 7.1.1).
 
-    Parameters
-    ----------
-    delta : array-like, shape (n_queries,)
-    clusters : sequence, shape (n_queries,), optional
-        User or session of every query; the clusters' means are tested, by Student's t as in :func:`t_test`, since the
-        number of clusters is often small.
-
-    Returns
-    -------
-    TestResult
-
-    Notes
-    -----
-    Without clusters it needs some hundred queries: with ten, one A/A log in ten is significant at level 0.05.
+    Parameters are as for :func:`t_test`. With clusters it is Student's t of their means, since the number of clusters
+    is often small. Without clusters it needs some hundred queries: with ten, one A/A log in ten is significant at level
+    0.05.
 
     Examples
     --------
@@ -130,6 +92,7 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
     Parameters
     ----------
     delta : array-like, shape (n_queries,)
+        The test statistic of every query, positive in favour of the own ranker.
     clusters : sequence, shape (n_queries,), optional
         User or session of every query; the clusters' means are tested, each cluster counting once.
 
@@ -156,15 +119,7 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
 def wilcoxon_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the Wilcoxon signed rank test by its normal approximation (thesis 7.1.1); zeros are left out.
 
-    Parameters
-    ----------
-    delta : array-like, shape (n_queries,)
-    clusters : sequence, shape (n_queries,), optional
-        User or session of every query; the clusters' means are ranked.
-
-    Returns
-    -------
-    TestResult
+    Parameters are as for :func:`t_test`.
 
     Notes
     -----

@@ -13,8 +13,6 @@ from structsvm.online.clicklog import Click, Impression
 from structsvm.protocols import ClickModel, Interleaver
 from structsvm.queries import QueryData
 
-__all__ = ["simulate_log"]
-
 _SECONDS_PER_PLACE = 3.0
 _SECONDS_OF_DWELL = 20.0
 

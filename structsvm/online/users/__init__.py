@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.online.users.cascade import CASCADE_TABLES as CASCADE_TABLES
     from structsvm.online.users.cascade import CascadeUser as CascadeUser
     from structsvm.online.users.dependent import DependentClickUser as DependentClickUser
     from structsvm.online.users.position_based import PositionBasedUser as PositionBasedUser
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.online.users.cascade": "CASCADE_TABLES CascadeUser",
+        "structsvm.online.users.cascade": "CascadeUser",
         "structsvm.online.users.dependent": "DependentClickUser",
         "structsvm.online.users.position_based": "PositionBasedUser",
         "structsvm.protocols": "ClickModel ClickTables",

@@ -11,8 +11,6 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.online.users.probability_tables import TableClicks, check_table
 from structsvm.protocols import ClickTables
 
-__all__ = ["CASCADE_TABLES", "CascadeUser"]
-
 CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {
     ("perfect", 2): ((0.0, 1.0), (0.0, 0.0)),
     ("navigational", 2): ((0.05, 0.95), (0.2, 0.9)),

@@ -9,8 +9,6 @@ import numpy as np
 from structsvm.online.users.probability_tables import TableClicks, check_places, check_table
 from structsvm.protocols import ClickTables
 
-__all__ = ["PositionBasedUser"]
-
 
 @dataclass(frozen=True)
 class PositionBasedUser(TableClicks):

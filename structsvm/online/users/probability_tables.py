@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.protocols import ClickTables
 
-__all__ = ["TableClicks", "check_grades", "check_places", "check_table"]
-
 
 class TableClicks:
     """Mixin of the click models: draws and probabilities from their ``tables``."""

@@ -14,8 +14,6 @@ from structsvm.metrics.leaders import leaders
 from structsvm.report import figures
 from structsvm.studies.demo.task import Outcome, Pictures, System
 
-__all__ = ["headline", "measure_headline", "results_table", "write_page"]
-
 _SHOWN = 10
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from structsvm.queries import QueryData
 from structsvm.studies.demo.task import Task
 
-__all__ = ["POPULARITY", "spam_task"]
-
 _N_TRAIN, _N_TEST, _N_DOCUMENTS = 60, 200, 60
 _SHARE_RELEVANT, _SHARE_GOOD, _SHARE_SPAM = 0.1, 0.4, 0.05
 _NAMES = ("quality", "popularity")
@@ -17,13 +15,7 @@ POPULARITY = 1
 
 
 def spam_task(random_state: int = 0) -> Task:
-    """Return a task in which ROC area and average precision want different rankings.
-
-    One document in ten is relevant: four in ten of these by their quality, the others by their popularity. One in
-    twenty of the rest is spam: very popular and of low quality. A weight on quality that pushes spam down also costs
-    popular relevant documents their places among the ordinary ones. By ROC area, which counts all pairs of documents
-    alike, this does not pay; by average precision, which looks at the top, it does.
-    """
+    """Return a task in which ROC area and average precision want different rankings; its text says why."""
     rng = np.random.default_rng(random_state)
     train, test = _made(_N_TRAIN, rng), _made(_N_TEST, rng)
     return Task(

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column
 
-__all__ = ["Outcome", "Pictures", "System", "Task", "digits_task", "letor_task", "run"]
-
 # number of images in the training part, and of query images in each part
 _N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300
 _CS = (0.1, 1.0, 10.0, 100.0)

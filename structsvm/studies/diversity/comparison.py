@@ -16,10 +16,6 @@ from structsvm.readers.candidate_sets import LabelledSets
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
 
-__all__ = [
-    "METHODS", "WITH_LABELS", "DiversityResult", "check_names", "compare_methods", "with_subtopics",
-]  # fmt: skip
-
 METHODS: dict[str, Any] = {
     one.label: one
     for one in vars(baselines).values()

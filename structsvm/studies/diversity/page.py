@@ -16,8 +16,6 @@ from structsvm.studies.diversity.comparison import WITH_LABELS, DiversityResult
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
 
-__all__ = ["Coverage", "as_records", "coverage_matrix", "headline", "page", "seen_in_training", "table"]
-
 
 def table(result: DiversityResult) -> tuple[list[report.Column], list[list[str]]]:
     """Return columns and formatted rows, one per method: means over the sets, and how the first method compares."""

@@ -17,8 +17,6 @@ from structsvm.checks import BadInput
 from structsvm.queries import QueryData
 from structsvm.readers.tables import is_parquet, is_table, parquet_files
 
-__all__ = ["Fold", "FoldData", "Part", "checksum", "find_folds", "load_fold"]
-
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
 

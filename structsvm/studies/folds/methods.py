@@ -17,8 +17,6 @@ from structsvm.oracles import LOSSES
 from structsvm.protocols import Float, Progress
 from structsvm.queries import QueryData, dense_column
 
-__all__ = ["Candidate", "Training", "best_feature", "check_method", "methods", "walk", "warm_up"]
-
 _DESCRIPTIONS = {
     "svm-LOSS": f"structural SVM for {', '.join(LOSSES)} (SVM-map is svm-map)",
     "ranksvm": "pairwise ranking SVM, hinge loss, every query weighs the same",

@@ -14,8 +14,6 @@ from structsvm.report import figures
 from structsvm.studies.folds.paired_tests import paired_tests, remarks
 from structsvm.studies.folds.results import MethodResult, Results
 
-__all__ = ["as_records", "best_in_search", "headline", "page", "table", "tests_table"]
-
 _SHOWN_WEIGHTS = 15
 _PER_CHART = 4  # most lines per chart, so that they can be distinguished
 

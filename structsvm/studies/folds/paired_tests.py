@@ -10,8 +10,6 @@ import numpy as np
 from structsvm.metrics.significance import compare, holm
 from structsvm.studies.folds.results import Results
 
-__all__ = ["LEVEL", "PairedTest", "paired_tests", "remarks"]
-
 LEVEL = 0.05
 
 

@@ -13,8 +13,6 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-__all__ = ["PEERS", "Boosted", "Point", "best_boosted", "boosted_path", "catboost_model", "check_installed"]
-
 
 class Point(NamedTuple):
     """One setting of a booster."""

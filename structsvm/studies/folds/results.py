@@ -29,8 +29,6 @@ from structsvm.queries import QueryData
 from structsvm.studies.folds.folds import Fold, checksum, load_fold, size_of
 from structsvm.studies.folds.methods import WITHOUT_C, Training, check_method, walk, warm_up
 
-__all__ = ["Measures", "MethodResult", "Results", "Row", "run"]
-
 _FORMAT = 5  # increase when the content of a cell, or its computation, changes
 _KEPT_PROGRESS = 60
 
@@ -134,10 +132,7 @@ class MethodResult:
         return np.concatenate([cell["validation"] for cell in self.cells])
 
     def precision(self) -> Float | None:
-        """Return interpolated precision at recall 0, 0.1, ..., 1.
-
-        It is the mean over test queries with a relevant document.
-        """
+        """Return interpolated precision at eleven levels of recall, the mean over queries with a relevant document."""
         counts = np.array([cell["test"]["n_relevant_queries"] for cell in self.cells])
         if not counts.any():
             return None
@@ -176,6 +171,17 @@ class Results:
         return rows
 
 
+class _Plan(NamedTuple):
+    """What all cells of a study have in common."""
+
+    grid: list[float]
+    measures: Measures
+    training: Training
+    fill: float | None
+    columns: Mapping[str, Any]
+    work: Path | None
+
+
 def run(
     folds: Sequence[Fold],
     methods: Sequence[str],
@@ -200,14 +206,11 @@ def run(
             raise BadInput("baseline", f"expected one of the methods {', '.join(names)}", value=name)
     if work is not None:
         Path(work).mkdir(parents=True, exist_ok=True)
-    wanted = {
-        (name, fold.name): (fold, _key(fold, name, grid, measures, training, fill, columns or {}))
-        for fold in folds
-        for name in names
-    }
+    plan = _Plan(grid, measures, training, fill, columns or {}, None if work is None else Path(work))
+    wanted = {(name, fold.name): (fold, _key(fold, name, plan)) for fold in folds for name in names}
     done: dict[tuple[str, str], dict[str, Any]] = {}
     for cell_name, (_, key) in wanted.items():
-        if work is not None and (cell := _found(_file(Path(work), key), key)) is not None:
+        if plan.work is not None and (cell := _found(_file(plan.work, key), key)) is not None:
             done[cell_name] = cell
             _report(callback, cell_name, True)
     reused = len(done)
@@ -219,10 +222,7 @@ def run(
         return_as="generator_unordered",
         batch_size=1,
         pre_dispatch="all",
-    )(
-        delayed(_compute)(*wanted[cell_name], cell_name, grid, measures, training, fill, columns or {}, work)
-        for cell_name in missing
-    )
+    )(delayed(_compute)(*wanted[cell_name], cell_name, plan) for cell_name in missing)
     for cell_name, cell in trained:
         done[cell_name] = cell
         _report(callback, cell_name, False)
@@ -249,8 +249,7 @@ _OTHER_SECONDS_PER_MB = 0.01
 def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
     """Return the training time of a method on a fold, to an order of magnitude, by the size of its training files.
 
-    It is the same on every machine, so that the choice of processes is, too. A megabyte of plain text (or a fifth of
-    it, compressed) counts 0.2 seconds for LambdaRank, 0.1 per C for lcra and 0.01 per C for all others.
+    It is the same on every machine, so that the choice of processes is, too.
     """
     queries = [0 if part.queries is None else len(part.queries) for part in fold.parts]
     share = queries[0] / sum(queries) if sum(queries) else 1.0
@@ -287,28 +286,19 @@ def _checked(
     return grid
 
 
-def _key(
-    fold: Fold,
-    name: str,
-    grid: Sequence[float],
-    measures: Measures,
-    training: Training,
-    fill: float | None,
-    columns: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return everything that a cell depends on, and the version that made it.
-
-    Other versions compute their own cells.
-    """
+def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
+    """Return everything that a cell depends on, and the version that made it: others compute their own."""
     return {
         "format": _FORMAT,
         "structsvm": __version__,
         "method": name,
-        "Cs": list(grid),
-        "measures": asdict(measures) | {"report": list(measures.report)},
-        "training": asdict(training) | {"monotone": [list(sign) for sign in training.monotone]},
-        "fill": fill,
-        "columns": {name: list(value) if name == "features" else value for name, value in columns.items()},
+        "Cs": list(plan.grid),
+        "measures": asdict(plan.measures) | {"report": list(plan.measures.report)},
+        "training": asdict(plan.training) | {"monotone": [list(sign) for sign in plan.training.monotone]},
+        "fill": plan.fill,
+        "columns": {
+            name: list(value) if name == "features" else value for name, value in plan.columns.items()
+        },
         "parts": [
             {
                 "files": [checksum(file) for file in part.files],
@@ -339,36 +329,21 @@ def _found(path: Path, key: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _compute(
-    fold: Fold,
-    key: dict[str, Any],
-    cell_name: tuple[str, str],
-    grid: Sequence[float],
-    measures: Measures,
-    training: Training,
-    fill: float | None,
-    columns: Mapping[str, Any],
-    work: Path | None,
+    fold: Fold, key: dict[str, Any], cell_name: tuple[str, str], plan: _Plan
 ) -> tuple[tuple[str, str], dict[str, Any]]:
     """Train one cell and save it; runs in a process of its own."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # sums in another order could change the order of a tie
-        cell = _cell(fold, cell_name[0], grid, measures, training, fill, columns)
-    if work is not None:
-        with replacing(_file(Path(work), key)) as file:
+        cell = _cell(fold, cell_name[0], plan)
+    if plan.work is not None:
+        with replacing(_file(plan.work, key)) as file:
             file.write(json.dumps({"key": key, "cell": cell}, allow_nan=False).encode())
     return cell_name, cell
 
 
-def _cell(
-    fold: Fold,
-    name: str,
-    grid: Sequence[float],
-    measures: Measures,
-    training: Training,
-    fill: float | None,
-    columns: Mapping[str, Any],
-) -> dict[str, Any]:
+def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
+    grid, measures, training, fill, columns, _ = plan
     data = load_fold(fold, fill, columns)
 
     def selected(part: QueryData, scores: Float) -> Any:

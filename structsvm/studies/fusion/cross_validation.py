@@ -21,8 +21,6 @@ from structsvm.protocols import Float, Int
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import Candidates
 
-__all__ = ["CS", "LEARNED", "FusionResult", "PoolJudge", "cross_validate_fusion"]
-
 CS = tuple(float(C) for C in np.logspace(-1, 2, 7))
 """Values of C tried by default."""
 
@@ -81,46 +79,8 @@ class PoolJudge:
 class FusionResult:
     """Result of :func:`cross_validate_fusion`; the topics are the judged ones of the pool, in its order.
 
-    Attributes
-    ----------
-    pool : Candidates
-        The judged topics.
-    scores : ndarray, shape (n_rows,)
-        Score of each document by the model that was not trained on its topic.
-    fold : ndarray of int64, shape (n_topics,)
-        The outer fold of each topic.
-    Cs : tuple of float
-    chosen : tuple of float
-        C of each outer fold, chosen on its training topics.
-    curve : ndarray, shape (n_topics, n_Cs)
-        The measure of each held-out topic for every C.
-    model : FusionModel
-        Trained on all judged topics, with the C chosen on ``curve``.
-    measure : str
-    values : dict of name -> ndarray, shape (n_topics,)
-        The measure of each topic for the learned fusion (held out, named :data:`LEARNED`), the single runs and the
-        fusions without learning.
-    runs : tuple of str
-        The names of ``values`` that are single runs.
-    precision : dict of name -> ndarray, shape (11,)
-        Interpolated precision at recall 0, 0.1, ..., 1 for the learned fusion, the best run and the other fusions.
-
-    Examples
-    --------
-    >>> from structsvm.datasets import make_runs
-    >>> from structsvm.readers import candidates
-    >>> from structsvm.studies.fusion import cross_validate_fusion
-    >>> runs, qrels, _ = make_runs(n_topics=20, random_state=0)
-    >>> result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=[1.0], folds=3, inner_folds=2)
-    >>> for name, values in result.values.items():
-    ...     print(f"{name}: {values.mean():.3f}")
-    learned fusion: 0.860
-    system0: 0.849
-    system1: 0.582
-    system2: 0.534
-    CombSUM: 0.780
-    CombMNZ: 0.780
-    RRF: 0.780
+    ``scores`` are those of models not trained on the topic, ``fold`` the outer fold of each topic and ``chosen`` its C;
+    ``curve`` is the measure of each held-out topic for every C, ``values`` that of each topic by system.
     """
 
     pool: Candidates
@@ -139,7 +99,7 @@ class FusionResult:
     def on_training(self) -> tuple[tuple[str, ...], Float]:
         """The run that is best on the training topics of each fold, and its measure of each topic of the fold.
 
-        This is the single run that somebody could have chosen; :attr:`best_run` is known only afterwards.
+        Somebody could have chosen this run; :attr:`best_run` is known only afterwards.
         """
         held_out = np.empty(self.pool.n_topics)
         names = []
@@ -151,10 +111,7 @@ class FusionResult:
 
     @property
     def best_run(self) -> str:
-        """The single run with the best mean.
-
-        It is chosen on the topics it is compared on, which favours it.
-        """
+        """The single run with the best mean, which is chosen on the topics it is compared on."""
         return _best_run(self.values, self.runs)
 
     def against(self, name: str) -> Comparison:
@@ -181,43 +138,9 @@ def cross_validate_fusion(
 ) -> FusionResult:
     """Re-rank every judged topic by a model trained, with its C chosen, without that topic.
 
-    The topics are dealt to ``folds``. For each fold the other topics are dealt to ``inner_folds``, on which C is
-    chosen; the model of the other topics with that C ranks the fold. The final model, for new topics, is trained on all
-    judged topics with the C that is chosen on the outer folds.
-
-    Parameters
-    ----------
-    pool : Candidates
-        Candidates made from the runs and ``qrels``. Topics without judgments are left out.
-    qrels : Qrels
-    Cs, loss, relevance, within, tol
-        As in :func:`~structsvm.estimators.fusion.fusion_path`. The measure is that of the
-        loss; MAP for "roc" and "pairs".
-    folds, inner_folds : int
-        Numbers of folds, at least 2.
-    selection : {"max", "one_se"}, default="max"
-        How C is chosen: the best mean over topics, or the smallest C within one standard error of it.
-    depth : int, optional
-        Depth to which the runs were pooled: rankings count up to this number of documents. By default to the end.
-    random_state : int, default=0
-        Seed of the division into folds.
-    n_jobs : int, optional
-        Threads; the result is the same for any number.
-    callback : callable, optional
-        Called after each path with the number of paths done and of all; what it returns is not used.
-
-    Returns
-    -------
-    FusionResult
-
-    Examples
-    --------
-    >>> from structsvm.datasets import make_runs
-    >>> from structsvm.readers.run_features import candidates
-    >>> runs, qrels, _ = make_runs(random_state=1)
-    >>> result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=[1.0], folds=3, inner_folds=2)
-    >>> result.runs, result.values[LEARNED].shape
-    (('system0', 'system1', 'system2'), (6,))
+    For each of ``folds`` C is chosen on ``inner_folds`` of the other topics. The final model is trained on all judged
+    topics with the C chosen on the outer folds. ``depth`` is that to which the runs were pooled: rankings count up to
+    it.
     """
     from joblib import Parallel, delayed
 

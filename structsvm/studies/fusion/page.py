@@ -12,8 +12,6 @@ from structsvm.metrics import compare
 from structsvm.report import figures
 from structsvm.studies.fusion.cross_validation import LEARNED, FusionResult
 
-__all__ = ["as_record", "headline", "page", "table"]
-
 _SHOWN_STEPS = 24
 _SHOWN_TOPICS = 500
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.online import simulate
-from structsvm.online.bandits import compiled_names
+from structsvm.online.bandits.by_name import compiled_names
 from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 from structsvm.readers import make_ranking

@@ -12,8 +12,8 @@ import pytest
 
 from structsvm.online import bandits, simulate
 from structsvm.online.bandits import Anytime, ExploreThenExploit, from_json, make
-from structsvm.online.bandits.policy import Duel
 from structsvm.online.simulation.worlds import PreferenceMatrix, Utilities
+from structsvm.protocols import Duel
 
 HORIZON = {"btm": 2500, "savage": 4000, "sparring": 3000, "multisbm": 4000, "doubler": 4000}
 LEARNERS = [name for name in bandits.NAMES if name != "random"]

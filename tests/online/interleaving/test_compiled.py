@@ -7,18 +7,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structsvm.online.interleaving import (
-    SOSM,
-    Probabilistic,
-    RankedQueries,
-    TeamDraft,
+from structsvm.online.interleaving import SOSM, Probabilistic, TeamDraft
+from structsvm.online.interleaving.compiled import comparisons
+from structsvm.online.interleaving.compiled.comparisons import (
     compare_pairs,
-    distortion,
     multileave_outcomes,
     preference_matrix,
 )
-from structsvm.online.interleaving.compiled import comparisons
 from structsvm.online.interleaving.compiled.probabilistic import probabilistic
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.interleaving.distortions import distortion
 from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
 
 USERS = {

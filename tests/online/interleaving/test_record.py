@@ -17,8 +17,8 @@ from structsvm.online.interleaving import (
     Probabilistic,
     Shown,
     TeamDraft,
-    distortion,
 )
+from structsvm.online.interleaving.distortions import distortion
 
 METHODS = [TeamDraft(), Balanced(), DocumentConstraints(), Probabilistic(), Optimized(), SOSM()]
 MANY = [TeamDraft(), Probabilistic(), Optimized(), SOSM()]

@@ -10,7 +10,8 @@ from scipy.special import expit
 
 from structsvm.online import simulate
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving import SOSM, RankedQueries
+from structsvm.online.interleaving import SOSM
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.gradient_descent import ndcg_of
 from structsvm.online.simulation.letor_world import (
     InterleavedRankers,

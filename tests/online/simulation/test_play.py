@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structsvm.online import bandits, explore, simulate
+from structsvm.online import bandits, simulate
 from structsvm.online.bandits import RUCB, Duel
 from structsvm.online.simulation import runs
+from structsvm.online.simulation.exploration import explore
 from structsvm.online.simulation.play import Progress
 from structsvm.online.simulation.runs import log_grid
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case

@@ -10,7 +10,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from structsvm.online.statistics import always_valid as av
-from structsvm.online.statistics import benjamini_hochberg, confidence_sequence, holm, queries_needed, t_test
+from structsvm.online.statistics import confidence_sequence, holm, queries_needed, t_test
+from structsvm.online.statistics.corrections import benjamini_hochberg
 
 
 def capital(values, m):

@@ -16,9 +16,10 @@ from structsvm.cli import interleave
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import analyse, inverse_z_test, psi, simulate_log, t_test
+from structsvm.online.statistics import analyse, credit_log, simulate_log, t_test
 from structsvm.online.statistics.analysis import measure
-from structsvm.online.statistics.credited import credit_log
+from structsvm.online.statistics.features import psi
+from structsvm.online.statistics.learning import inverse_z_test
 from structsvm.online.users import CascadeUser
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor

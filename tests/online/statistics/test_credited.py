@@ -17,7 +17,8 @@ from structsvm.online import clicklog as room
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import analyse, credit_log, crediting, psi, read_credits, simulate_log
+from structsvm.online.statistics import analyse, credit_log, crediting, read_credits, simulate_log
+from structsvm.online.statistics.features import psi
 from structsvm.online.users import CascadeUser
 from structsvm.readers import make_ranking
 

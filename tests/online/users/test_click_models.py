@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structsvm.online.users import CASCADE_TABLES, CascadeUser, DependentClickUser, PositionBasedUser
+from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
+from structsvm.online.users.cascade import CASCADE_TABLES
 
 MODELS = {
     **{f"{name}-{n}": CascadeUser.named(name, n) for name, n in CASCADE_TABLES},

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
-
-__all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused BeatTheMean read for its parameters; fill regret, winners and duels."""
-    log_t = log(2.0 * policy.horizon * world.n_arms)
-    factor = 3 * policy.gamma**2
-    _beat_the_mean(
-        outcomes_of(world),
-        pair_costs(world.gaps, kind),
-        times,
-        factor,
-        log_t,
-        rng,
-        ties,
-        regret,
-        winners,
-        duels,
-    )
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel
 
 
 @kernel
-def _best(share: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
+def _best(share, alive, n_alive, ties):
     """Return the remaining arm with the largest share of wins; break ties by ``ties``."""
     highest = share[:n_alive].max()
     best = np.flatnonzero(share[:n_alive] == highest)
@@ -44,18 +20,7 @@ def _best(share: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _beat_the_mean(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    factor: Any,
-    log_t: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _beat_the_mean(outcomes, costs, times, factor, log_t, rng, ties, regret, winners, duels):
     k = len(costs)
     # [i, j]: duels in which i was the first arm
     wins = np.zeros((k, k))
@@ -133,7 +98,10 @@ def _beat_the_mean(
 
 
 @kernel
-def _fewest(played: Any, n_alive: Any) -> Any:
+def _fewest(played, n_alive):
     """Return the fewest comparisons of a remaining arm, and how many have so few."""
     fewest = played[:n_alive].min()
     return fewest, (played[:n_alive] == fewest).sum()
+
+
+play = player(_beat_the_mean, lambda policy: (3 * policy.gamma**2, log(2.0 * policy.horizon * policy.n_arms)))

@@ -17,8 +17,6 @@ from structsvm.online.interleaving.compiled.multileaving import multileave
 from structsvm.online.interleaving.compiled.probabilistic import probabilistic
 from structsvm.online.interleaving.compiled.team_draft import team_draft
 
-__all__ = ["duel", "is_live", "merge_set", "outcomes_of"]
-
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 

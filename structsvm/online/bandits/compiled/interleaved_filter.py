@@ -11,8 +11,6 @@ from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 
-__all__ = ["explore", "play"]
-
 
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
@@ -50,19 +48,7 @@ def explore(
 
 
 @kernel
-def _filter(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    order: Any,
-    log_t: Any,
-    prune: Any,
-    limit: Any,
-    rng: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _filter(outcomes, costs, times, order, log_t, prune, limit, rng, regret, winners, duels):
     k = len(costs)
     candidate = order[0]
     rivals = order[1:].copy()

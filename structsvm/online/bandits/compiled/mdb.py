@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.common.portable.compiled import exp, log
+from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.duels import duel, is_live, merge_set, outcomes_of
-from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
-
-__all__ = ["play"]
+from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
 
 
 def play(
@@ -30,20 +28,7 @@ def play(
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _mdb(
-    outcomes: Any,
-    scores: Any,
-    gaps: Any,
-    kind: Any,
-    times: Any,
-    alpha: Any,
-    beta: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, winners, duels):
     k = len(gaps)
     wins = np.zeros((k, k))
     live = is_live(outcomes)
@@ -95,11 +80,7 @@ def _mdb(
             for i in range(k):
                 if i != arm:
                     soonest = min(soonest, needed[i])
-            if soonest > log(horizon) + 1:
-                steps = horizon - t + 1
-            else:
-                # stop just before another arm becomes possible, so that rounding cannot skip it
-                steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
+            steps = steps_before(soonest, t, horizon)
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
                 regret[next_time] = total + gaps[arm] * (times[next_time] - t + 1)

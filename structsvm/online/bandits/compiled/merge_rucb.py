@@ -13,8 +13,6 @@ from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
-__all__ = ["play"]
-
 
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
@@ -46,7 +44,7 @@ def play(
 
 
 @kernel
-def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
+def _best(wins, members, sizes, ties):
     """Return the remaining arm with the largest share of wins; break ties by ``ties``."""
     k = len(wins)
     highest = -1.0
@@ -78,23 +76,23 @@ def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
 
 @kernel
 def _stage(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    alpha: Any,
-    offset: Any,
-    rng: Any,
-    ties: Any,
-    wins: Any,
-    threshold: Any,
-    members: Any,
-    sizes: Any,
-    state: Any,
-    total: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+    outcomes,
+    costs,
+    times,
+    alpha,
+    offset,
+    rng,
+    ties,
+    wins,
+    threshold,
+    members,
+    sizes,
+    state,
+    total,
+    regret,
+    winners,
+    duels,
+):
     """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
     n_batches = len(sizes)
     horizon = times[-1]

@@ -11,38 +11,17 @@ each pair has a second chain, half a win for both ahead of the first, and a tie 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, lgamma, log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, is_live, outcomes_of
-from structsvm.online.bandits.compiled.reductions import copeland_leader
-
-__all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused RCS read for its parameters; fill regret, winners and duels."""
-    _rcs(
-        outcomes_of(world),
-        pair_costs(world.gaps, kind),
-        times,
-        policy.alpha,
-        rng,
-        ties,
-        regret,
-        winners,
-        duels,
-    )
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel, is_live
+from structsvm.online.bandits.compiled.reductions import copeland_leader, steps_before
 
 
 @kernel
-def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
+def _tail_step(tail, pmf, n, w, won):
     """Update ``P(Bin(n + 1) <= w)`` and ``P(Bin(n + 1) = w)`` after one more comparison, won (1) or lost (0)."""
     m = n + 1
     if won:
@@ -61,7 +40,7 @@ def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
 
 
 @kernel
-def _chains_step(tail: Any, pmf: Any, ahead: Any, ahead_pmf: Any, n: Any, w: Any, won: Any) -> Any:
+def _chains_step(tail, pmf, ahead, ahead_pmf, n, w, won):
     """Update both chains of a pair after one more comparison, won (1), lost (0) or tied (0.5)."""
     if won == 0.5:
         later, later_pmf = _tail_step(tail, pmf, n, w, True)
@@ -73,7 +52,7 @@ def _chains_step(tail: Any, pmf: Any, ahead: Any, ahead_pmf: Any, n: Any, w: Any
 
 
 @kernel
-def _all(beats: Any, arm: Any) -> Any:
+def _all(beats, arm):
     """Return the probability that ``arm`` beats everyone in the tournament."""
     product = 1.0
     for j in range(len(beats)):
@@ -83,7 +62,7 @@ def _all(beats: Any, arm: Any) -> Any:
 
 
 @kernel
-def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
+def _champion(beats, lead, u, rng):
     """Return the arm that beats everyone, or -1, when ``u`` says that ``lead`` does not.
     ``u`` is uniform and at least the probability that ``lead`` beats everyone.
     """
@@ -111,17 +90,7 @@ def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def _rcs(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    alpha: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
     k = len(costs)
     wins = np.zeros((k, k))
     # row c: results of the others against c. The bound of a pair never compared is 2; that of the champion itself is
@@ -183,10 +152,7 @@ def _rcs(
                     if j != champion:
                         short = (0.5 - rates[j]) / roots[j]
                         soonest = min(soonest, short * short / alpha)
-                if soonest > log(horizon) + 1:
-                    steps = horizon - t + 1
-                else:
-                    steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
+                steps = steps_before(soonest, t, horizon)
                 if steps > 1 and chance < 1:
                     further = log(1 - rng.random()) / log(chance) if chance > 0 else 0.0
                     if further < steps - 1:
@@ -242,3 +208,6 @@ def _rcs(
             regret[next_time] = total
             winners[next_time] = copeland_leader(wins, ties)
             next_time += 1
+
+
+play = player(_rcs, lambda policy: (policy.alpha,))

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.common.portable.compiled import exp, log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
+from structsvm.common.portable.compiled import log
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel
+from structsvm.online.bandits.compiled.reductions import steps_before
 from structsvm.online.bandits.rmed import TIE
-
-__all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused RMED1 read for its parameters; fill regret, winners and duels."""
-    _rmed(
-        outcomes_of(world),
-        pair_costs(world.gaps, kind),
-        times,
-        policy.margin,
-        TIE,
-        rng,
-        ties,
-        regret,
-        winners,
-        duels,
-    )
 
 
 # fast-math without NaN and signed zeros lets the loops over arms be vectorised
 @kernel(fastmath={"nnan", "nsz"})
-def _min(values: Any) -> Any:
+def _min(values):
     least = np.inf
     for value in values:
         least = value if value < least else least
@@ -43,7 +22,7 @@ def _min(values: Any) -> Any:
 
 
 @kernel
-def _sum(values: Any) -> Any:
+def _sum(values):
     """Add four sums in turn: an addition takes about four cycles, in which three more can begin."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     n = len(values)
@@ -58,7 +37,7 @@ def _sum(values: Any) -> Any:
 
 
 @kernel
-def _choose(values: Any, limit: Any, rng: Any) -> Any:
+def _choose(values, limit, rng):
     """Return an index with a value of at most ``limit``, at random."""
     n = 0
     for value in values:
@@ -72,24 +51,13 @@ def _choose(values: Any, limit: Any, rng: Any) -> Any:
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def _join(divergence: Any, limit: Any, is_waiting: Any, joining: Any) -> Any:
+def _join(divergence, limit, is_waiting, joining):
     for j in range(len(divergence)):
         joining[j] = joining[j] | ((divergence[j] <= limit) & ~is_waiting[j])
 
 
 @kernel
-def _rmed(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    margin: Any,
-    tie: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _rmed(outcomes, costs, times, margin, tie, rng, ties, regret, winners, duels):
     k = len(costs)
     wins = np.zeros((k, k))
     share = np.full((k, k), 0.5)
@@ -169,11 +137,7 @@ def _rmed(
                         if j != arm:
                             soonest = min(soonest, divergence[j])
                     soonest -= divergence[arm] + margin
-                    if soonest > log(horizon) + 1:
-                        steps = horizon - t + 1
-                    else:
-                        # stop just before, so that rounding cannot skip the step
-                        steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
+                    steps = steps_before(soonest, t, horizon)
         cost = costs[arm, opponent]
         last = t + steps - 1
         while next_time < len(times) and times[next_time] <= last:
@@ -183,3 +147,6 @@ def _rmed(
         total += cost * steps
         duels[min(arm, opponent), max(arm, opponent)] += steps
         t = last
+
+
+play = player(_rmed, lambda policy: (policy.margin, TIE))

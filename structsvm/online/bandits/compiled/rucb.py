@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.common.portable.compiled import exp, log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
-from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
-
-__all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused RUCB read for its parameters; fill regret, winners and duels."""
-    _rucb(
-        outcomes_of(world),
-        pair_costs(world.gaps, kind),
-        times,
-        policy.alpha,
-        rng,
-        ties,
-        regret,
-        winners,
-        duels,
-    )
+from structsvm.common.portable.compiled import log
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel
+from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _rucb(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    alpha: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
     k = len(costs)
     n_arms = np.uint64(k)
     wins = np.zeros((k, k))
@@ -109,11 +78,7 @@ def _rucb(
                 for j in range(k):
                     if j != champion:
                         soonest = min(soonest, threshold[j, champion])
-                if soonest > log(horizon) + 1:
-                    steps = horizon - t + 1
-                else:
-                    # stop just before the change, so that rounding cannot skip it
-                    steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
+                steps = steps_before(soonest, t, horizon)
             cost = costs[champion, champion]
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
@@ -163,3 +128,6 @@ def _rucb(
             regret[next_time] = total
             winners[next_time] = copeland_leader(wins, ties)
             next_time += 1
+
+
+play = player(_rucb, lambda policy: (policy.alpha,))

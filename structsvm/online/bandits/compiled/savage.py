@@ -8,24 +8,13 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
+from structsvm.online.bandits.compiled.costs import player
+from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import copeland_leader
-
-__all__ = ["play"]
-
-
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused SAVAGE read for its parameters; fill regret, winners and duels."""
-    k = world.n_arms
-    log_t = log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta)
-    _savage(outcomes_of(world), pair_costs(world.gaps, kind), times, log_t, rng, ties, regret, winners, duels)
 
 
 @kernel
-def _count_level(plays: Any, alive: Any, n_alive: Any, at_level: Any) -> Any:
+def _count_level(plays, alive, n_alive, at_level):
     """Count the remaining pairs with the fewest comparisons, by first arm; return that number of comparisons."""
     level = np.inf
     for a in range(n_alive):
@@ -39,7 +28,7 @@ def _count_level(plays: Any, alive: Any, n_alive: Any, at_level: Any) -> Any:
 
 
 @kernel
-def _best(wins: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
+def _best(wins, alive, n_alive, ties):
     """Return the remaining arm that is ahead of the most others; break ties by ``ties``."""
     rest = np.empty((n_alive, n_alive))
     for a in range(n_alive):
@@ -49,17 +38,7 @@ def _best(wins: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
 
 
 @kernel
-def _savage(
-    outcomes: Any,
-    costs: Any,
-    times: Any,
-    log_t: Any,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-) -> Any:
+def _savage(outcomes, costs, times, log_t, rng, ties, regret, winners, duels):
     k = len(costs)
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
@@ -118,3 +97,11 @@ def _savage(
         regret[next_time] = total + costs[arm, arm] * (times[next_time] - t)
         winners[next_time] = arm
         next_time += 1
+
+
+def _settings(policy: Any) -> tuple[float]:
+    k = policy.n_arms
+    return (log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta),)
+
+
+play = player(_savage, _settings)

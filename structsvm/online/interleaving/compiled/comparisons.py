@@ -23,14 +23,6 @@ from structsvm.online.interleaving.compiled.team_draft import team_draft
 from structsvm.online.users.probability_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
-__all__ = [
-    "LiveComparisons",
-    "PairCounts",
-    "compare_pairs",
-    "multileave_outcomes",
-    "preference_matrix",
-]
-
 _PIECE = 1 << 17
 """Comparisons per compiled call, at most half a second, as Ctrl-C is noticed only between calls."""
 _CHUNK = 1 << 15
@@ -39,17 +31,7 @@ result."""
 
 
 class PairCounts(NamedTuple):
-    """Results of the comparisons of each pair; arrays of shape (n_pairs,).
-
-    Examples
-    --------
-    >>> from structsvm.online.interleaving import RankedQueries, compare_pairs
-    >>> from structsvm.online.users import CascadeUser
-    >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [2, 1, 0]], grades=[1, 0, 0], offsets=[0, 3])
-    >>> counts = compare_pairs(ranked, [(0, 1)], CascadeUser.named("perfect", 2), 1000, length=2)
-    >>> counts.wins, counts.losses, counts.preference.round(2)
-    (array([609]), array([0]), array([0.8]))
-    """
+    """Results of the comparisons of each pair; arrays of shape (n_pairs,)."""
 
     n_samples: int
     wins: NDArray[np.int64]
@@ -80,40 +62,9 @@ def compare_pairs(
 ) -> PairCounts:
     """Interleave each pair of rankers ``n_samples`` times, each time on a random query and with new clicks.
 
-    Parameters
-    ----------
-    ranked : RankedQueries
-    pairs : array-like of int, shape (n_pairs, 2)
-        The rankers to compare.
-    clicks : ClickModel
-        The simulated user, one of ``structsvm.online.users``.
-    n_samples : int
-        Comparisons of each pair; queries are drawn with replacement.
-    method : {"probabilistic", "team_draft"}
-        The outcome is ``Probabilistic().outcome(...)[0, 1]`` (exact over assignments) or ``TeamDraft()``'s
-        sign. A probabilistic outcome x is a win (x > 0) or a loss with probability ``|x|``, otherwise a tie: its sign
-        alone would favour a ranker that wins often and by little.
-    length : int, default 10
-        Documents shown; fewer where a query has fewer.
-    tau : float, default 3
-        Decay of the probabilistic method.
-    random_state : int, default 0
-    n_jobs : int, default 1
-        Threads; the result does not depend on their number.
-    callback : callable, optional
-        Called with the share that is done, about every hundred thousand comparisons.
-
-    Returns
-    -------
-    PairCounts
-
-    Examples
-    --------
-    >>> from structsvm.online.users import CascadeUser
-    >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
-    >>> user = CascadeUser.named("perfect", 2)
-    >>> compare_pairs(ranked, [(0, 1)], user, 1000, length=1, method="team_draft").wins
-    array([482])
+    A probabilistic outcome x (exact over assignments) is a win (x > 0) or a loss with probability ``|x|``, otherwise a
+    tie: its sign alone would favour a ranker that wins often and by little. ``callback`` is told the share that is
+    done.
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
@@ -173,15 +124,7 @@ def preference_matrix(
 ) -> NDArray[np.float64]:
     """Return the probability that ranker i beats ranker j, estimated by ``n_samples`` interleavings of every pair.
 
-    Parameters and errors as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
-
-    Examples
-    --------
-    >>> from structsvm.online.users import CascadeUser
-    >>> ranked = RankedQueries.from_rankings([[0, 1], [0, 1]], grades=[1, 0], offsets=[0, 2])
-    >>> preference_matrix(ranked, CascadeUser.named("perfect", 2), 100)
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
+    Parameters as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
     """
     first, second = np.triu_indices(ranked.n_rankers, 1)
     counts = compare_pairs(
@@ -213,32 +156,10 @@ def multileave_outcomes(
     random_state: int = 0,
     n_jobs: int = 1,
 ) -> NDArray[np.float64]:
-    """Multileave the given rankers ``n_samples`` times, each time on a random query and with new clicks.
+    """Return the wins of ``rankers[i]`` over ``rankers[j]`` minus its losses, in ``n_samples`` multileavings.
 
-    Parameters
-    ----------
-    ranked : RankedQueries
-    rankers : array-like of int, shape (n,)
-        At least two different rankers.
-    clicks, n_samples, length, random_state, n_jobs
-        As for :func:`compare_pairs`.
-    method : {"sosm", "team_draft"}
-
-    Returns
-    -------
-    ndarray, shape (n, n)
-        Sum of the outcomes: how often ``rankers[i]`` won against ``rankers[j]``, minus how often it lost. Team draft
-        counts the sign of the credit; SOSM draws a win with the probability of its outcome.
-        ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
-
-    Examples
-    --------
-    >>> from structsvm.online.users import CascadeUser
-    >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [1, 0, 2], [2, 1, 0]], [1, 0, 0], [0, 3])
-    >>> multileave_outcomes(ranked, [0, 1, 2], CascadeUser.named("perfect", 2), 10)
-    array([[  0.,  10.,  10.],
-           [-10.,   0.,   1.],
-           [-10.,  -1.,   0.]])
+    Each is on a random query, with new clicks. Team draft counts the sign of the credit; SOSM draws a win with the
+    probability of its outcome. ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
@@ -270,13 +191,7 @@ def multileave_outcomes(
 
 
 class LiveComparisons:
-    """Comparisons one at a time: the rankings of some rankers are merged for a random query, and a user clicks.
-
-    Attributes
-    ----------
-    tables : ClickTables
-        Click tables of the user.
-    """
+    """Comparisons one at a time: the rankings of some rankers are merged for a random query, and a user clicks."""
 
     def __init__(
         self,

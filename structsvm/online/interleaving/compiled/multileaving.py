@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.random_numbers import below, happens, uniform
 
-__all__ = ["multileave"]
-
 
 @kernel
 def multileave(

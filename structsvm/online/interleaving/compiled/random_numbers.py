@@ -10,8 +10,6 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 
-__all__ = ["below", "happens", "next_bits", "uniform"]
-
 
 @kernel
 def next_bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:

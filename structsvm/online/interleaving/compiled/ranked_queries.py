@@ -11,32 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.online.users.probability_tables import check_grades
 
-__all__ = ["RankedQueries"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankedQueries:
-    """All documents of all queries as ranked by several rankers: the input of the compiled comparisons.
+    """All documents of all queries as ranked by several rankers; rows of ``rankings`` and ``places`` are rankers.
 
+    Within a query ``rankings`` holds its documents, numbered from 0, best first, and ``places`` their places, from 0.
     Build it with :meth:`from_scores` or :meth:`from_rankings`; the constructor checks nothing.
-
-    Attributes
-    ----------
-    rankings : ndarray of int32, shape (n_rankers, n_rows)
-        ``rankings[r, offsets[q]:offsets[q + 1]]`` are the documents of query ``q``, numbered from 0 within
-        the query, best first.
-    places : ndarray of int32, shape (n_rankers, n_rows)
-        The inverse of ``rankings``: the place, from 0, of each document.
-    grades : ndarray of int64, shape (n_rows,)
-        The grade of each document.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-
-    Examples
-    --------
-    >>> ranked = RankedQueries.from_scores([[.1, .9], [.5, .4], [.7, .2]], grades=[0, 1, 2], offsets=[0, 3])
-    >>> ranked.rankings
-    array([[2, 1, 0],
-           [0, 1, 2]], dtype=int32)
     """
 
     rankings: NDArray[np.int32]
@@ -58,18 +39,9 @@ class RankedQueries:
     def from_scores(
         cls, scores: Any, grades: ArrayLike, offsets: ArrayLike, *, random_state: Any = 0
     ) -> RankedQueries:
-        """Rank the documents of each query by each column of ``scores``, highest first.
+        """Rank the documents of each query by each column of ``scores`` (dense or sparse), highest first.
 
-        Parameters
-        ----------
-        scores : array-like or CSR matrix, shape (n_rows, n_rankers)
-            One column per ranker: ``QueryData.X`` compares single features, as the papers do.
-        grades : array-like of int, shape (n_rows,)
-            ``QueryData.y``.
-        offsets : array-like of int, shape (n_queries + 1,)
-            ``QueryData.offsets``. Queries without documents are left out.
-        random_state : int or Generator, default 0
-            Seed of the order of tied documents, drawn once per ranker and query.
+        The order of tied documents is drawn once per ranker and query. Queries without documents are left out.
         """
         dense = np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores)
         if dense.ndim != 2 or dense.shape[1] == 0:
@@ -89,14 +61,7 @@ class RankedQueries:
 
     @classmethod
     def from_rankings(cls, rankings: ArrayLike, grades: ArrayLike, offsets: ArrayLike) -> RankedQueries:
-        """Use given rankings: for each ranker and query a permutation of its documents 0, 1, ...
-
-        Examples
-        --------
-        >>> ranked = RankedQueries.from_rankings([[0, 1, 1, 0], [1, 0, 0, 1]], [1, 0, 0, 1], [0, 2, 4])
-        >>> ranked.n_rankers, ranked.n_queries
-        (2, 2)
-        """
+        """Use given rankings: for each ranker and query a permutation of its documents 0, 1, ..."""
         array = np.asarray(rankings)
         if array.ndim != 2 or array.shape[0] == 0 or array.dtype.kind not in "iu":
             raise BadInput("rankings", f"expected integers (rankers, rows), got {array.dtype} {array.shape}")

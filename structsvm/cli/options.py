@@ -1,0 +1,76 @@
+"""Options that several commands have, each spelled and checked alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
+Relevance = Annotated[float, typer.Option(help="Label from which a document is relevant.")]
+Convention = Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")]
+Tol = Annotated[float, typer.Option(help="Relative duality gap to reach.")]
+
+GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."
+
+
+def parse_grid(text: str) -> list[float]:
+    """Return the numbers of ``1e-3:1e3:13`` or ``0.1,1,10``."""
+    error = ValueError(f"--C: expected low:high:number or a,b,c with numbers > 0, got {text!r}")
+    try:
+        if ":" in text:
+            low, high, number = text.split(":")
+            n = int(number)
+            ends = float(low), float(high)
+            if n < 2 or not 0 < ends[0] < ends[1] < float("inf"):
+                raise error
+            ratio = ends[1] / ends[0]
+            # rounded, so that 0.1 is not 0.10000000000000002 in tables and keys
+            values = [float(f"{ends[0] * ratio ** (i / (n - 1)):.12g}") for i in range(n)]
+        else:
+            values = [float(piece) for piece in text.split(",")]
+    except (ValueError, OverflowError):
+        raise error from None
+    if not all(0 < value < float("inf") for value in values):
+        raise error
+    return values
+
+
+def _check_scale(scale: str) -> str:
+    from structsvm.estimators.linear import SCALES
+
+    if scale not in SCALES:  # before any data are read
+        raise ValueError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
+    return scale
+
+
+Scale = Annotated[
+    str,
+    typer.Option(
+        callback=_check_scale,
+        help="Scaling of the features, kept in the model: none; minmax or zscore by the training data; query-minmax, "
+        "query-zscore or query-percentile within each query.",
+    ),
+]
+
+Monotone = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="The sign of a weight: +1 or -1 behind the number or name of its feature, as in 3:+1; repeat for more."
+    ),
+]
+
+
+def read_signs(texts: list[str] | None) -> dict[str, int]:
+    """Return the sign of each feature."""
+    signs: dict[str, int] = {}
+    for text in texts or ():
+        feature, _, sign = text.rpartition(":")
+        if not feature or sign not in ("+1", "1", "-1"):
+            raise ValueError(f"--monotone {text}: expected a feature and +1 or -1, as in 3:+1")
+        if feature in signs:
+            raise ValueError(f"--monotone {text}: the sign of feature {feature} is given twice")
+        signs[feature] = int(sign)
+    return signs
