@@ -16,6 +16,7 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Float, Int
 
 __all__ = [
+    "LARGEST",
     "Grouping",
     "QueryData",
     "SingleQueryWarning",
@@ -34,6 +35,9 @@ __all__ = [
     "unit_weights",
     "value_at",
 ]
+
+LARGEST = 1e100
+"""Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
 
 _CHUNK_BYTES = 1 << 20  # bytes checked at a time, so that chunk and mask stay in the cache
 

@@ -15,12 +15,19 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.checks import BadInput
-from structsvm.estimators.input_rows import LARGEST
 from structsvm.estimators.linear import linear_scores
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float, Oracle
-from structsvm.queries import QueryData, check_features, first_beyond, group_queries, refuse_masked, value_at
+from structsvm.queries import (
+    LARGEST,
+    QueryData,
+    check_features,
+    first_beyond,
+    group_queries,
+    refuse_masked,
+    value_at,
+)
 from structsvm.readers import open_store
 from structsvm.trainers.partitioned import Partition
 

@@ -16,11 +16,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from structsvm.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
-from structsvm.estimators.input_rows import LARGEST, validate_rows
+from structsvm.estimators.input_rows import validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
-from structsvm.queries import Grouping, group_queries, one_query, refuse_masked, stacklevel_of_user
+from structsvm.queries import LARGEST, Grouping, group_queries, one_query, refuse_masked, stacklevel_of_user
 
 __all__ = [
     "FittedRanker",

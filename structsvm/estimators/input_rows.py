@@ -15,12 +15,9 @@ from sklearn.utils.validation import validate_data
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import memory_bytes
-from structsvm.queries import check_sparse, first_beyond, refuse_masked, stacklevel_of_user, value_at
+from structsvm.queries import LARGEST, check_sparse, first_beyond, refuse_masked, stacklevel_of_user, value_at
 
-__all__ = ["LARGEST", "FeatureScaleWarning", "check_width", "naming", "validate_rows", "warn_of_scale"]
-
-LARGEST = 1e100
-"""Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
+__all__ = ["FeatureScaleWarning", "check_width", "naming", "validate_rows", "warn_of_scale"]
 
 _VECTORS = 24
 """Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""

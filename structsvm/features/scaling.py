@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.protocols import Float
-from structsvm.queries import QueryData, group_queries, one_query
+from structsvm.queries import LARGEST, QueryData, first_beyond, group_queries, one_query, value_at
 
 SCALINGS = ("minmax", "zscore", "percentile")
 
@@ -130,9 +130,14 @@ class QueryScaler(TransformerMixin, BaseEstimator):
                 "expected a dense matrix, got a sparse one",
                 "scaling would fill its zeros (use X.toarray(), or no scaling)",
             )
-        return validate_data(
-            self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset
-        )
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
+        bad = None if self.method == "percentile" else first_beyond(X, LARGEST, missing=True)
+        if bad is not None:
+            raise BadInput(
+                "X", f"expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would "
+                "overflow", "divide the column", at=f"[{bad[0]}, {bad[1]}]",
+            )  # fmt: skip
+        return X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -345,6 +345,8 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     """As in ``structsvm predict ... -o - | head``."""
     write_letor(make_ranking(20, 20, 3, random_state=0), tmp_path / "rows.txt")
     assert run("train", tmp_path / "rows.txt", "-o", tmp_path / "m.npz") == 0
+    # compiled before, of which a process that is the first says so
+    assert run("predict", tmp_path / "m.npz", tmp_path / "rows.txt", "-o", tmp_path / "scores") == 0
     reader, writer = os.pipe()
     os.close(reader)
     command = [

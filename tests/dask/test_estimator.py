@@ -422,6 +422,10 @@ def at(values, row, value, kind=None):
             lambda c: {"qid": at(c["qid"], 3, np.nan, float)},
             r"partition 1: qid\[3\]: expected an int or a string",
         ),
+        (
+            lambda c: {"qid": at(c["qid"], 3, np.nan, "category")},
+            r"partition 1: qid\[3\]: expected the query of each row, got a missing one",
+        ),
         (lambda c: {"qid": None}, "partition 1: qid: expected the query of each row, got none"),
         (lambda c: {"y": None}, "partition 1: y: expected one number per row, got none"),
     ],
@@ -429,6 +433,18 @@ def at(values, row, value, kind=None):
 def test_bad_partitions_are_named(change, message, client, frame):
     with pytest.raises(BadInput, match=message):
         ranker(client).fit(frames_of(frame, change))
+
+
+def test_bytes_and_text_are_no_ids_of_one_kind(client, frame):
+    names = [f"f{j}" for j in range(5)]
+    parts = [
+        (rows[names], rows["label"], rows["qid"].astype(str)) for rows in (frame.iloc[:360], frame.iloc[360:])
+    ]
+    first = (*parts[0][:2], parts[0][2].to_numpy().astype(bytes))
+    with pytest.raises(
+        BadInput, match="partition 1: expected query ids that are bytes, as in partition 0, got strings"
+    ):
+        ranker(client).fit([delayed(first), delayed(parts[1])])
 
 
 def test_what_is_taken_as_it_is(client, data, frame, local):
@@ -506,6 +522,10 @@ def test_bad_files_are_named(client, frame, tmp_path):
     frame.iloc[960:].drop(columns="f1").to_parquet(tmp_path / "part-2.parquet")
     with pytest.raises(BadInput, match=r"part-2.parquet: expected the 5 features of .*got no column 'f1'"):
         ranker(client).fit(path)
+    with pytest.raises(
+        BadInput, match=r"part-1.parquet: expected each file once, got it twice; leave one out"
+    ):
+        ranker(client).fit([tmp_path / f"part-{i}.parquet" for i in (0, 1, 1)])
     with pytest.raises(BadInput, match="expected a file, a folder or a pattern"):
         ranker(client).fit(str(tmp_path / "none-*.txt"))
 
