@@ -282,13 +282,14 @@ def is_id(value: Any) -> bool:
 
 
 def slow_counts(rows: list[list[Any]], as_text: bool) -> dict[tuple[Any, Any, int], list[int]]:
-    """Shows and clicks by query, document and position."""
+    """Shows and clicks by query, document and position; ids are texts where one of the column is."""
     counts: dict[tuple[Any, Any, int], list[int]] = {}
+    kinds = [str if as_text or any(isinstance(row[k], str) for row in rows) else lambda x: x for k in (0, 1)]
     for query, document, position, clicked, _ in rows:
         at = position if isinstance(position, (int, float)) else math.nan
         if is_id(query) and is_id(document) and at in range(1, 1001):
-            key = (str(query), str(document)) if as_text else (query, document)
-            cell = counts.setdefault((*key, int(at)), [0, 0])
+            key = kinds[0](query), kinds[1](document), int(at)
+            cell = counts.setdefault(key, [0, 0])
             cell[0] += 1
             cell[1] += int(clicked or 0)
     return counts
@@ -332,7 +333,7 @@ def table(rng: random.Random, path: Path) -> bool:
         return False
     lost = sum(n for reason, n in cells.dropped.items() if reason in LOST)
     if damage:
-        n_rows = sum(bool(line.strip(b"\r")) for line in text.split(b"\n")[1:])
+        n_rows = sum(bool(line.strip(b"\r")) for line in text.split(b"\n")) - 1
         assert cells.n_shows + lost == n_rows, f"{n_rows - cells.n_shows - lost} rows are gone without a word"
     elif session is not None:
         assert cells.n_shows + lost == len(rows), "rows are gone without a word"
