@@ -8,8 +8,6 @@ from typing import Any
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
 
-__all__ = ["Batches"]
-
 _BATCH = 1 << 20  # impressions counted at once
 
 

@@ -24,14 +24,6 @@ from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.compiled import log
 from structsvm.protocols import Float, Int
 
-__all__ = [
-    "CascadeModel",
-    "ClickChainModel",
-    "DependentClickModel",
-    "DynamicBayesianModel",
-    "SimplifiedDynamicBayesianModel",
-]
-
 
 class _Walk(NamedTuple):
     """Parameters of the walk for given entries: attraction and satisfaction of each, and three numbers."""

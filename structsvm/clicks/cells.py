@@ -14,8 +14,6 @@ from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
-__all__ = ["MAX_POSITION", "ClickCells", "first_position_of"]
-
 MAX_POSITION = 1000
 """Largest position that is counted by default: tables by position stay small, and a position beyond is an error."""
 

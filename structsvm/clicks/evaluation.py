@@ -20,8 +20,6 @@ from structsvm.clicks.sessions import ClickSessions, joined_sessions
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
 
-__all__ = ["CounterfactualEstimate", "Interval", "evaluate_from_clicks"]
-
 
 class Interval(NamedTuple):
     """An estimate and an interval around it."""

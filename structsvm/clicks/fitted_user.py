@@ -14,8 +14,6 @@ from structsvm.protocols import ClickTables, Float, Int
 if TYPE_CHECKING:
     from structsvm.clicks.cells import ClickCells
 
-__all__ = ["TableUser", "rows_of_query"]
-
 
 @dataclass(frozen=True, eq=False)
 class TableUser(TableClicks):

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from structsvm.checks import BadInput, check_number
 from structsvm.clicks.cells import ClickCells
 
-__all__ = ["divide_by_query", "learned_share", "sketch_of"]
-
 _KEPT = 1024
 _MOST_OFTEN = 3
 """Clicks of a query from which its counts are hardly those of the same query in another log."""

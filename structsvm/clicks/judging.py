@@ -18,8 +18,6 @@ from structsvm.clicks.propensities import Propensities, harvest
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
 
-__all__ = ["ClickJudgments", "judgments"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickJudgments:

@@ -14,8 +14,6 @@ from structsvm.oracles.weighted_log_rank import WeightedLogRank
 from structsvm.oracles.weighted_pairs import WeightedPairs
 from structsvm.protocols import Float, Int, Oracle, Separator
 
-__all__ = ["MeanOfPairs", "click_values", "loss_by_name"]
-
 _NAME = re.compile(r"(pairs|mean_pairs|dcg|mrr)(?:@([1-9]\d*))?")
 
 

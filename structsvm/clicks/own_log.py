@@ -17,8 +17,6 @@ from structsvm.protocols import Int
 if TYPE_CHECKING:
     from structsvm.online.clicklog import Line
 
-__all__ = ["cells_of_log"]
-
 _LISTS = 1 << 14  # lists held at once as objects
 
 

@@ -15,8 +15,6 @@ from structsvm.clicks.judging import METHODS, ClickJudgments
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.quality import ModelQuality
 
-__all__ = ["Search", "clicks_page", "errors_of", "size_of_log"]
-
 _MOST_POSITIONS = 50  # in a table
 _MOST_DOCUMENTS = 20
 

@@ -17,8 +17,6 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.protocols import Float, Int
 
-__all__ = ["PositionBasedModel", "UserBrowsingModel"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PositionBasedModel:

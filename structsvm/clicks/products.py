@@ -20,8 +20,6 @@ from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.compiled import exp, expm1, log
 from structsvm.protocols import Float, Int
 
-__all__ = ["LOW", "ProductCells", "ProductFit", "expectation_maximisation", "fit_product"]
-
 LOW = float(elementary.log(1e-6))
 """Smallest logarithm of a probability."""
 _MOST_LEVELS = 2000

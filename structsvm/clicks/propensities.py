@@ -19,8 +19,6 @@ from structsvm.common.portable.compiled import log as kernel_log
 from structsvm.common.portable.elementary import exp, log
 from structsvm.protocols import Float, Int
 
-__all__ = ["Link", "Propensities", "TrustBias", "check_connected", "harvest", "trust_bias"]
-
 _BOX = 30.0
 """Bound of the magnitude of log propensities: the optimum is certified within it, and beyond is no estimate."""
 _MAX_STEPS = 50

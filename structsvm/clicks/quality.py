@@ -14,8 +14,6 @@ from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float, Int
 
-__all__ = ["ModelQuality", "held_out_quality", "model_quality"]
-
 
 class ModelQuality(NamedTuple):
     """Quality of a click model on a log.

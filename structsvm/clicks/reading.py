@@ -13,8 +13,6 @@ from structsvm.clicks.cells import ClickCells
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labels
 
-__all__ = ["is_ubi", "read_clicks"]
-
 
 def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any) -> ClickCells:
     """Read a click log of any known format.

@@ -9,8 +9,6 @@ from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import ClickCells
 from structsvm.common.files import read_lines, shorten
 
-__all__ = ["read_sessions"]
-
 
 def read_sessions(path: str | PathLike[str]) -> ClickCells:
     """Read session text (plain, gzip, bzip2 or xz).

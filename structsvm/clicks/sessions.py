@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
-__all__ = ["ClickSessions", "distinct_sessions", "joined_sessions"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickSessions:

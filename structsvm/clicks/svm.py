@@ -26,8 +26,6 @@ from structsvm.estimators.structural import StructuralRanker
 from structsvm.protocols import Float, Int, Oracle
 from structsvm.queries import QueryData, group_queries
 
-__all__ = ["ClickSVM", "ClickSVMCV"]
-
 _TINY = np.finfo(np.float64).tiny
 
 

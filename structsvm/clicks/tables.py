@@ -17,8 +17,6 @@ from structsvm.checks import BadInput
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count, _is_known, first_position_of
 from structsvm.common.files import is_stream, read_rows
 
-__all__ = ["read_table"]
-
 _BATCH = 1 << 20  # rows held at once
 
 

@@ -14,8 +14,6 @@ from structsvm.clicks.team_draft_ubi import TeamDraftLog
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
 
-__all__ = ["read_team_draft_table"]
-
 _USUAL = {
     "impression": "impression_id list list_id search_id request_id",
     "document": USUAL["document"],

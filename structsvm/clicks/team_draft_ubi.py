@@ -15,8 +15,6 @@ from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, pa
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
 
-__all__ = ["TeamDraftLog", "read_team_draft_ubi"]
-
 CONFIGURATION = ("search_config", "search_configuration_id", "_search_configuration_id")
 """Names under which an event may say the configuration, in ``event_attributes`` or its ``object``."""
 

@@ -15,8 +15,6 @@ from structsvm.clicks.cells import MAX_POSITION, ClickCells, said
 from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, Texts, read_entries
 from structsvm.protocols import Float, Int
 
-__all__ = ["read_ubi"]
-
 
 def read_ubi(
     path: str | PathLike[str],

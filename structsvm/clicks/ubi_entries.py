@@ -15,23 +15,6 @@ from msgspec.json import Decoder, decode
 from structsvm.common.files import read_blocks, shorten
 from structsvm.protocols import Float, Int
 
-__all__ = [
-    "CLICK",
-    "IMPRESSION",
-    "MISSING",
-    "NO_ORDINAL",
-    "Entries",
-    "Entry",
-    "Events",
-    "Queries",
-    "Texts",
-    "document_of",
-    "ordinal_of",
-    "parse_entries",
-    "read_entries",
-    "time_of",
-]
-
 _BLOCK = 1 << 21
 _ENTRIES = 1 << 16  # events held as lists at once
 _LARGEST_ORDINAL = 2**53  # beyond, not every whole number is a float

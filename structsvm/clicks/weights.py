@@ -12,8 +12,6 @@ from structsvm.clicks.propensities import Propensities
 from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Float
 
-__all__ = ["WeightedRows", "Weighting", "click_weights"]
-
 Weighting = Literal["ips", "policy"]
 
 

@@ -14,8 +14,6 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Archive", "Damaged", "Header", "read_header", "read_json"]
-
 _MAGIC = b"\x93NUMPY"
 _MOST_HEADER_BYTES = 10_000
 _KINDS = "biufU"

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["begun", "clock", "compiled", "ended", "not_kept", "telling", "underway"]
-
 _ELSEWHERE = "the environment variable NUMBA_CACHE_DIR names another folder"
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from structsvm.queries import stacklevel_of_user
 
-__all__ = ["note_queries", "warn_of_cut_queries"]
-
 _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
 """Ids by model, as long as scikit-learn is between training and measuring it."""
 

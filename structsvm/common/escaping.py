@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-__all__ = ["escape", "printable"]
-
 # C0 but tab and newline, DEL, C1, what turns the direction of writing, and halves of surrogate pairs
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

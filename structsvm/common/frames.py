@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["frame"]
-
 
 def frame(columns: Mapping[str, Any], *, index: Any = None, index_name: str | None = None) -> Any:
     """Return a pandas frame; ImportError, with how to install it, if pandas is missing."""

@@ -33,8 +33,6 @@ from numba.core.serialize import dumps
 
 from structsvm.common import compiling
 
-__all__ = ["CALLS", "SHARED", "kept_in", "kernel"]
-
 SHARED = "structsvm.common.portable"
 """Folder whose kernels all others may call: sums and elementary functions."""
 

@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["attach", "homes", "labelled", "labels"]
-
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 _HOMES: dict[str, dict[str, str]] = {}

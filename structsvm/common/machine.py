@@ -8,8 +8,6 @@ import os
 
 from structsvm.checks import BadInput
 
-__all__ = ["count_threads", "memory_bytes", "return_freed_memory"]
-
 
 def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads: None is 1, -1 all processors this process may use (the joblib convention)."""

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["did_you_mean", "plain_name"]
-
 _OTHERS = {
     "p": "precision",
     "r": "recall",

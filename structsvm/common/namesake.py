@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["refuse_namesake"]
-
 
 def refuse_namesake(package: str) -> None:
     """Raise ImportError where another distribution has written into the folder of this package."""

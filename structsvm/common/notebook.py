@@ -9,8 +9,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["html_by"]
-
 
 def html_by(name: str) -> Callable[[Any], str]:
     """Return a ``_repr_html_`` that calls the function ``name`` of ``structsvm.report.notebook`` with the result."""

@@ -18,8 +18,6 @@ from structsvm.estimators.parameters import parameters
 from structsvm.protocols import Float
 from structsvm.queries import stacklevel_of_user
 
-__all__ = ["AccuracySVM"]
-
 _SCALES: dict[str, Scale] = {
     "acc": "none",
     "acc2": "none",

@@ -11,8 +11,6 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.queries import stacklevel_of_user
 
-__all__ = ["Categories", "categories_of", "encode"]
-
 Categories = dict[str, list[Any]]
 """Names of columns to their categories, sorted; the number of a category is its place."""
 

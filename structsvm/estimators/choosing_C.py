@@ -12,17 +12,6 @@ from structsvm.checks import BadInput, check_C, check_choice
 from structsvm.common.portable.arrays import combine
 from structsvm.protocols import Float, Int
 
-__all__ = [
-    "SELECTIONS",
-    "Choice",
-    "Selection",
-    "check_grid",
-    "check_selection",
-    "choose_C",
-    "say_edge",
-    "select_C",
-]
-
 _log = logging.getLogger("structsvm")
 
 Selection = Literal["max", "one_se"]

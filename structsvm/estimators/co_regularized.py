@@ -20,8 +20,6 @@ from structsvm.queries import check_features, group_queries, one_query
 from structsvm.trainers.pair_index import PairIndex, index_pairs
 from structsvm.trainers.pairwise_descent import view_weights
 
-__all__ = ["CoRegularizedSGD"]
-
 _log = logging.getLogger("structsvm")
 
 

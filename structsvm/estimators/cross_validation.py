@@ -27,8 +27,6 @@ from structsvm.queries import QueryData
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
 
-__all__ = ["CrossValidated", "HeldOutLosses", "StructuralRankerCV", "cross_validate_C", "training_part"]
-
 
 @parameters
 class CrossValidated:

@@ -31,8 +31,6 @@ from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.path import Solver, fit_path
 
-__all__ = ["Reason", "SVMDiv", "SeparationAudit"]
-
 _log = logging.getLogger("structsvm")
 T = TypeVar("T")
 PREDICTIONS = ("greedy", "exact", "swap")

@@ -22,18 +22,6 @@ from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import LARGEST, Grouping, group_queries, one_query, refuse_masked, stacklevel_of_user
 
-__all__ = [
-    "FittedRanker",
-    "all_or_nothing",
-    "no_constraint",
-    "query_weights",
-    "ranks",
-    "require_qid",
-    "scaled_rows",
-    "split_qid",
-    "warn_of_uninformative",
-]
-
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 

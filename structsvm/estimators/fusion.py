@@ -19,8 +19,6 @@ from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
-__all__ = ["FusionModel", "fusion_path"]
-
 
 @dataclass(frozen=True, eq=False)
 class FusionModel:

@@ -13,8 +13,6 @@ from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
 
-__all__ = ["choose_held_out", "read_validation", "unmeasurable"]
-
 
 def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
     """Return rows of ``validation=(X, y, qid)``, scaled like the training rows, with their labels and queries."""

@@ -17,8 +17,6 @@ from structsvm.checks import BadInput
 from structsvm.common.machine import memory_bytes
 from structsvm.queries import LARGEST, check_sparse, first_beyond, refuse_masked, stacklevel_of_user, value_at
 
-__all__ = ["FeatureScaleWarning", "check_width", "naming", "validate_rows", "warn_of_scale"]
-
 _VECTORS = 24
 """Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""
 

@@ -34,8 +34,6 @@ from structsvm.trainers.forces import Utility, informative_queries
 from structsvm.trainers.lambdarank import Epoch, LambdaRankFit, ascend, network_scores
 from structsvm.trainers.network import column_figures, initial_weights
 
-__all__ = ["LambdaRank"]
-
 _log = logging.getLogger("structsvm")
 
 _ENOUGH_QUERIES = 20

@@ -17,8 +17,6 @@ from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, column_numbers, group_queries, one_query
 
-__all__ = ["SCALES", "LinearRanker", "LinearSVM", "Scale", "linear_scores", "make_scaler"]
-
 Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
 SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
 

@@ -20,8 +20,6 @@ from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.ordinal import ordinal_interior_point
 from structsvm.trainers.passes import RankingProblem
 
-__all__ = ["OrdinalSVM"]
-
 
 @parameters
 class OrdinalSVM(LinearSVM):

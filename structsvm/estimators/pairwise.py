@@ -14,8 +14,6 @@ from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Oracle
 from structsvm.trainers.path import SOLVERS
 
-__all__ = ["PairwiseSVM"]
-
 _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "squared_hinge": SquaredPairs}
 
 

@@ -37,8 +37,6 @@ from structsvm.trainers.pairwise_descent import (
     view_weights,
 )
 
-__all__ = ["PairwiseSGD", "ScaledRows", "unlabeled_rows"]
-
 _log = logging.getLogger("structsvm")
 
 _PIECE = 500_000

@@ -10,8 +10,6 @@ from functools import wraps
 from inspect import cleandoc, signature
 from typing import Any, TypeVar, cast, dataclass_transform
 
-__all__ = ["parameters"]
-
 _Class = TypeVar("_Class", bound=type)
 
 _ELSEWHERE = {

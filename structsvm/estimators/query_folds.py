@@ -13,8 +13,6 @@ from structsvm.checks import BadInput, check_flag, check_whole
 from structsvm.protocols import Int
 from structsvm.queries import group_queries
 
-__all__ = ["QueryKFold"]
-
 
 class QueryKFold(BaseCrossValidator):
     """Splitter into folds of whole queries, which asks for ``qid`` itself.

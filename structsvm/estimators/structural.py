@@ -29,8 +29,6 @@ from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, check_options, fit_path
 
-__all__ = ["SVMNDCG", "SVMMap", "SVMRoc", "StructuralRanker", "model_path"]
-
 _log = logging.getLogger("structsvm")
 
 Ranker = TypeVar("Ranker", bound="StructuralRanker")

@@ -39,8 +39,6 @@ from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, check_options, fit_path
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
-__all__ = ["TreeRanker", "TreeRankerCV", "tree_path"]
-
 _FEW_ROWS = 200_000
 """Rows up to which one_slack keeps the coefficients of its cuts: a megabyte a cut and more."""
 

@@ -9,8 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput
 
-__all__ = ["as_regressor"]
-
 
 def as_regressor(ranker: Any) -> Any:
     """Return a view of a fitted ranker that scikit-learn accepts as a fitted regressor.

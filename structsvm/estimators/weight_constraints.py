@@ -14,16 +14,6 @@ from structsvm.protocols import Float
 from structsvm.qp.convex import Convex
 from structsvm.queries import refuse_number
 
-__all__ = [
-    "Constraints",
-    "Monotone",
-    "Penalty",
-    "check_weights",
-    "compile_weights",
-    "numbered_signs",
-    "signs_by_feature",
-]
-
 Monotone = Mapping[Any, int] | Sequence[int] | None
 """The sign of each weight, or of some by name or column; None: no sign is asked for."""
 

@@ -30,8 +30,6 @@ from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings, is_loopback
 
-__all__ = ["create_app"]
-
 CSP = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; "
     "base-uri 'none'; form-action 'self'"

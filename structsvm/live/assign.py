@@ -13,8 +13,6 @@ from structsvm.live.draw import bucket, keyed
 from structsvm.live.store.queries import ExperimentRow
 from structsvm.protocols import Bandit
 
-__all__ = ["Assigned", "Experiment", "assign", "fresh_bandit"]
-
 
 @dataclass
 class Experiment:

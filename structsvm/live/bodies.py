@@ -6,11 +6,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-__all__ = [
-    "Acknowledge", "Acknowledged", "Assign", "Assigned", "Change", "Changes", "Clicks", "Config", "Error", "Experiment",
-    "Experiments", "Kill", "Killed", "Live", "Ready", "Report", "Revision", "SetState", "Show", "Shown", "Taken",
-]  # fmt: skip
-
 MAX_ID = 256
 """Most characters of an id."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["Breaker"]
-
 
 class Breaker:
     """Opens after ``failures`` in a row; after ``rest_s`` it lets one request try."""

@@ -7,10 +7,9 @@ from typing import Any
 
 from structsvm.checks import BadInput
 from structsvm.live.assign import Experiment
-from structsvm.live.config import MAX_ID, MAX_IDS, check_id, is_text
+from structsvm.live.bodies import MAX_ID, MAX_IDS
+from structsvm.live.config import check_id, is_text
 from structsvm.live.refused import Refused
-
-__all__ = ["check_call", "check_page", "check_rankings"]
 
 
 def check_call(request_id: Any, unit: Any, context: Any) -> None:

@@ -15,8 +15,6 @@ from urllib.parse import quote
 
 from structsvm.checks import BadInput, check_positive
 
-__all__ = ["Client", "Page"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Clock"]
-
 
 class Clock:
     """Milliseconds since 1970 that do not go backwards, whatever the clock of the machine does.

@@ -26,8 +26,6 @@ from structsvm.online.statistics.crediting import CreditRow, credit_impressions
 from structsvm.online.statistics.running import RunningStatistics
 from structsvm.protocols import Bandit, Duel
 
-__all__ = ["Closer", "Folded", "shown_record"]
-
 log = logging.getLogger("structsvm.live")
 
 BATCH = 500

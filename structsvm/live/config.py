@@ -10,12 +10,8 @@ from typing import Any
 import msgspec
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.live.bodies import MAX_ID, MAX_IDS, MOST, Config
+from structsvm.live.bodies import MAX_ID, MOST, Config
 from structsvm.live.engines.answers import at_path
-
-__all__ = [
-    "MAX_ID", "MAX_IDS", "check_config", "check_id", "check_key", "continued", "is_text", "problem_of", "same_meaning",
-]  # fmt: skip
 
 _LONGEST = 65_536
 """Most characters of a configuration."""

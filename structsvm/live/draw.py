@@ -22,19 +22,6 @@ from structsvm.checks import BadInput
 from structsvm.online.interleaving import Optimized, Shown, TeamDraft
 from structsvm.online.interleaving.team_draft import draft
 
-__all__ = [
-    "METHODS",
-    "Secrets",
-    "Token",
-    "bucket",
-    "draw",
-    "hashed_unit",
-    "impression_id",
-    "keyed",
-    "page_of",
-    "reachable",
-]
-
 METHODS = ("team_draft", "optimized")
 """Interleaving methods of the service: those whose outcomes have few values, so that statistics stay small."""
 

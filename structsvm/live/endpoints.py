@@ -16,8 +16,6 @@ from structsvm.live.config import problem_of
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 
-__all__ = ["as_json", "body_of", "endpoint", "fields_of", "is_allowed", "json_body", "refusal", "who"]
-
 T = TypeVar("T")
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 

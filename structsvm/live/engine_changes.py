@@ -9,8 +9,6 @@ from structsvm.checks import BadInput
 from structsvm.live.engines.engine import engine_hashes
 from structsvm.live.store.queries import Store
 
-__all__ = ["follow_engines"]
-
 
 def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[str]:
     """Start a new revision of each experiment whose rankers are others in the configuration file by now.

@@ -9,8 +9,6 @@ import numpy as np
 
 from structsvm.online.statistics.always_valid import counted_sequence
 
-__all__ = ["ACKNOWLEDGED", "Watch", "Watches", "by_counters"]
-
 ACKNOWLEDGED = "acknowledged:"
 """Counters of acknowledged alarms begin with it; the guardrail follows."""
 

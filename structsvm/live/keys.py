@@ -11,8 +11,6 @@ from typing import Any
 
 from structsvm.checks import check_choice
 
-__all__ = ["SCOPES", "Keys", "new_key"]
-
 SCOPES = ("show", "click", "read", "admin")
 """What a key may allow: ask for lists; send clicks of others; read reports; change experiments (and all else)."""
 

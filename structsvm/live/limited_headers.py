@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["LimitedHeaders"]
-
 MAX_HEAD = 65_536
 """Most bytes of the headers of a request, behind those that came with its first packet."""
 

@@ -9,8 +9,6 @@ import msgspec
 
 from structsvm.live import bodies
 
-__all__ = ["OPERATIONS", "Operation", "document"]
-
 
 class Operation(NamedTuple):
     """A call: what it is for, which key it needs, what it takes and answers (a type, or the name of a content)."""

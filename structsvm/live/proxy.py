@@ -25,8 +25,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from structsvm.checks import BadInput
+from structsvm.live.bodies import MAX_ID
 from structsvm.live.breaker import Breaker
-from structsvm.live.config import MAX_ID, is_text
+from structsvm.live.config import is_text
 from structsvm.live.endpoints import endpoint
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
@@ -35,8 +36,6 @@ from structsvm.live.service import Service
 
 if TYPE_CHECKING:  # httpx takes as long to load as all else here, and only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw
-
-__all__ = ["Asked", "Proxy", "routes"]
 
 BUDGET_S = 0.1
 """How long a challenger may take, from the arrival of the request; longer only while production has not answered."""

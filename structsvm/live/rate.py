@@ -6,8 +6,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-__all__ = ["RateLimit"]
-
 _ADDRESSES = 10_000
 """Addresses kept, in memory only; the one that was quiet longest is forgotten."""
 

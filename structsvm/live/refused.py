@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Refused"]
-
 
 class Refused(Exception):
     """A call that is answered by an error: HTTP status, a word for programs, and a sentence for people."""

@@ -17,8 +17,6 @@ from structsvm.live.guardrails import Watches
 from structsvm.live.refused import Refused
 from structsvm.live.store.queries import Store
 
-__all__ = ["Registry"]
-
 _LOOK_S = 0.05
 """Least time between two looks for an experiment that is not known."""
 

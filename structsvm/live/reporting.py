@@ -17,8 +17,6 @@ from structsvm.live.guardrails import by_counters
 from structsvm.live.store.queries import Impression, Store
 from structsvm.online.statistics import Analysis
 
-__all__ = ["check_experiment", "lines_of", "report", "rows"]
-
 _PAGE = 2000
 _LOOKS = 200
 """Duels drawn to find the rankers that a bandit would compare next."""

@@ -19,10 +19,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live import reporting
 from structsvm.live.assign import Assigned, Experiment, assign
+from structsvm.live.bodies import MAX_ID
 from structsvm.live.calls import check_call, check_page, check_rankings
 from structsvm.live.clock import Clock
 from structsvm.live.closing import Closer
-from structsvm.live.config import MAX_ID, is_text
+from structsvm.live.config import is_text
 from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
 from structsvm.live.keys import Keys
 from structsvm.live.metrics import Metrics
@@ -35,8 +36,6 @@ from structsvm.live.store.opening import connector, open_store
 from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
 from structsvm.live.store.writer import Writer
-
-__all__ = ["CLICKS_BEHIND_S", "Refused", "Service"]
 
 log = logging.getLogger("structsvm.live")
 

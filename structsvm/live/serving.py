@@ -14,8 +14,6 @@ from structsvm.checks import BadInput
 from structsvm.live.app import create_app
 from structsvm.live.settings import Settings
 
-__all__ = ["check_address", "serve", "worker_app"]
-
 _VARIABLE = "STRUCTSVM_LIVE_SETTINGS"
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from structsvm.checks import BadInput, check_flag, check_number, check_whole
 
-__all__ = ["Settings", "is_loopback", "sqlite_file"]
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -18,8 +18,6 @@ from structsvm.live.engines.answers import at_path
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 
-__all__ = ["click_of", "lines", "lines_of", "routes"]
-
 MAX_EVENTS = 1000
 _CLICKS = {"click": "click", "item_click": "click"}
 _NO_ACTIONS = frozenset(("impression", "view", "search", "on_search", "query"))

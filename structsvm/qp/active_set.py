@@ -24,8 +24,6 @@ from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, QPResult
 from structsvm.qp.dual import certify_gradient, check, feasible, refuse
 
-__all__ = ["solve"]
-
 
 def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10

@@ -14,8 +14,6 @@ from structsvm.protocols import Float, QPSolver
 from structsvm.qp.active_set import solve as active_set
 from structsvm.qp.dual import feasible
 
-__all__ = ["ConeResult", "certify_cone", "check_cone", "project", "solve_cone"]
-
 
 class ConeResult(NamedTuple):
     """``alpha``, its weights, the dual value, and the absolute gap: ``value <= optimum <= value + gap``."""

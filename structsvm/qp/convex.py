@@ -35,8 +35,6 @@ from structsvm.protocols import Float
 from structsvm.qp.cvxpy import require
 from structsvm.queries import refuse_number
 
-__all__ = ["Convex", "Master"]
-
 _ACCURACY = 1e-12
 """Asked of Clarabel, relative and absolute."""
 

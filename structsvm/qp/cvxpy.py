@@ -9,8 +9,6 @@ import numpy as np
 from structsvm.protocols import Float, Int, QPResult
 from structsvm.qp.dual import certify, check, feasible
 
-__all__ = ["require", "solve"]
-
 
 def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10

@@ -8,8 +8,6 @@ from structsvm.checks import BadInput
 from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Int, QPResult
 
-__all__ = ["certify", "certify_gradient", "check", "feasible", "refuse"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 

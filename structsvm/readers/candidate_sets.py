@@ -17,15 +17,6 @@ from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
 
-__all__ = [
-    "LabelledSets",
-    "judged_candidates",
-    "read_ambient",
-    "read_aspects",
-    "read_candidates",
-    "write_candidates",
-]
-
 _EXPECTED = '{"query": ..., "documents": [{"id": ..., "text": ..., "title": ..., "subtopics": [...]}]}'
 
 

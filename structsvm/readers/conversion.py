@@ -15,8 +15,6 @@ from structsvm.common.files import is_stream, read_blocks
 from structsvm.readers import letor
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
-__all__ = ["convert_letor"]
-
 _BLOCK_BYTES = 1 << 26
 
 

@@ -19,8 +19,6 @@ from structsvm.queries import QueryData, group_queries
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
-__all__ = ["choose_columns", "convert_csv", "read_csv"]
-
 _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
 """Names of a column without one, as pandas writes it, and as it writes it again."""
 

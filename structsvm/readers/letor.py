@@ -45,8 +45,6 @@ from structsvm.readers.letor_scanner import (
     power_tables,
 )
 
-__all__ = ["read_letor", "write_letor"]
-
 GRAMMAR = "<grade> qid:<id> <k>:<v> ..."
 SPARSE_BELOW = 0.1
 _CHUNK_BYTES = 1 << 21

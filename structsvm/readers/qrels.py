@@ -30,8 +30,6 @@ from structsvm.readers.trec import (
 )
 from structsvm.readers.trec_frames import DOCUMENTS, TOPICS, column_of, frame_of, nested_dict, rows_of_dict
 
-__all__ = ["Qrels", "read_qrels", "write_qrels"]
-
 _GRADES = ("grade", "label", "relevance", "rel")
 _GRAMMAR = "<topic> <iteration> <docid> <grade>"
 _COLUMNS = Columns(_GRAMMAR, 4, (0, 2), 3, whole=True)

@@ -17,8 +17,6 @@ from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
 from structsvm.readers.trec import objects
 
-__all__ = ["Candidates", "JudgedRows", "candidates", "judge_run"]
-
 
 class JudgedRows(NamedTuple):
     """Arguments of :func:`structsvm.metrics.evaluate`, by their names.

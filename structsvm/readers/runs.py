@@ -33,8 +33,6 @@ from structsvm.readers.trec import (
 )
 from structsvm.readers.trec_frames import DOCUMENTS, TOPICS, column_of, frame_of, nested_dict, rows_of_dict
 
-__all__ = ["Run", "read_run", "write_run"]
-
 _SCORES = ("score",)
 _COLUMNS = Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
 

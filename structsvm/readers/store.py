@@ -29,8 +29,6 @@ from structsvm.common.files import beside, destination, permissions
 from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, value_at
 from structsvm.readers.store_place import discard, put_back, put_in_place
 
-__all__ = ["StoreWriter", "check_store", "open_store", "read_queries", "write_store"]
-
 _FORMAT = "structsvm-store"
 _VERSION = 1
 _META = "meta.json"

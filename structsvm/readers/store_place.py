@@ -13,8 +13,6 @@ from pathlib import Path
 
 from structsvm.common.files import beside
 
-__all__ = ["discard", "put_back", "put_in_place"]
-
 _LEFT_SECONDS = 60.0
 """Age from which an earlier store that stands aside belongs to no living writer: renaming takes far less."""
 

@@ -18,8 +18,6 @@ from structsvm.protocols import Float
 from structsvm.queries import QueryData
 from structsvm.readers.store import StoreWriter
 
-__all__ = ["make_ranking", "planted_weights", "write_ranking_store"]
-
 GRADE_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)
 _CHUNK_BYTES = 1 << 25
 

@@ -21,19 +21,6 @@ from structsvm.readers.csv_tables import choose_columns
 from structsvm.readers.letor import check_fill
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
-__all__ = [
-    "Layout",
-    "convert_parquet",
-    "is_csv",
-    "is_parquet",
-    "is_table",
-    "layout_of",
-    "parquet_files",
-    "read_parquet",
-    "read_units",
-    "row_groups_of",
-]
-
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 16
 

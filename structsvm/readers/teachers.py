@@ -17,8 +17,6 @@ from structsvm.common.portable.elementary import exp
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-__all__ = ["TEACHERS", "make_taught"]
-
 _SHARES = (0.80, 0.10, 0.05, 0.03, 0.02)
 _N_FACTORS = 5
 _N_TREES, _DEPTH = 60, 3

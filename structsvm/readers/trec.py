@@ -22,23 +22,6 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.common.files import read_blocks, shorten
 from structsvm.protocols import Int
 
-__all__ = [
-    "Block",
-    "Columns",
-    "Duplicates",
-    "Numbering",
-    "check_duplicates",
-    "check_words",
-    "first_of_each",
-    "number_topics",
-    "objects",
-    "read_columns",
-    "refuse_repeat",
-    "repeated",
-    "shown",
-    "strings",
-]
-
 Duplicates = Literal["error", "best"]
 
 _BLOCK_BYTES = 1 << 20

@@ -10,8 +10,6 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.frames import frame
 
-__all__ = ["DOCUMENTS", "TOPICS", "column_of", "frame_of", "nested_dict", "rows_of_dict"]
-
 TOPICS = ("topic", "qid", "query_id", "q_id", "query")
 DOCUMENTS = ("docid", "docno", "doc_id", "document")
 """Names of columns in trec_eval, PyTerrier, ir_measures and ranx."""

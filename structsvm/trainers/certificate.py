@@ -22,18 +22,6 @@ from structsvm.trainers.rows import rows_of
 if TYPE_CHECKING:
     from structsvm.qp.convex import Convex
 
-__all__ = [
-    "CertificateError",
-    "ConvergenceWarning",
-    "Fit",
-    "NothingLearnedWarning",
-    "Recorder",
-    "check_bounds",
-    "judge",
-    "relative_gap",
-    "watched",
-]
-
 _TINY = 1e-300
 _ROUNDING = 1e-7
 """Relative to the bounds: how far a lower one may stand above an upper one by rounding."""

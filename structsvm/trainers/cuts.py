@@ -11,8 +11,6 @@ from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
 from structsvm.trainers.passes import RowCut
 
-__all__ = ["CutPool", "GrowingPlanes"]
-
 _IDLE = 25
 """Solves after which a cut without mass is dropped: cuts dropped sooner come back, dropped later they slow the QP."""
 

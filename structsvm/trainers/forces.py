@@ -19,8 +19,6 @@ from structsvm.common.portable.compiled import exp
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float, Int
 
-__all__ = ["BoundUtility", "Utility", "forces", "informative_queries"]
-
 Gain = Literal["exponential", "linear"]
 _KINDS = {"ndcg": 0, "map": 1, "mrr": 2, "ranknet": 3}
 

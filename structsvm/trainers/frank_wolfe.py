@@ -45,8 +45,6 @@ from structsvm.trainers.row_planes import (
 from structsvm.trainers.segment_search import FEWEST, best_length, between
 from structsvm.trainers.smoothed_planes import Planes, minimise
 
-__all__ = ["BlockDual", "PlaneKind", "cache_size", "dual_of", "frank_wolfe", "pays"]
-
 PlaneKind = Literal["auto", "rows"]
 """How frank_wolfe keeps planes: as vectors where these fit in memory, or always as row coefficients."""
 

@@ -14,8 +14,6 @@ from structsvm.protocols import Float, Int
 from structsvm.trainers.forces import BoundUtility, Utility, forces
 from structsvm.trainers.network import ROWS_AT_ONCE, adam_step, backpropagate, forward
 
-__all__ = ["Epoch", "LambdaRankFit", "ascend", "network_scores"]
-
 
 class Epoch(NamedTuple):
     """What a callback is told after each pass over the queries.

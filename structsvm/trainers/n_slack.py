@@ -21,8 +21,6 @@ from structsvm.qp.dual import feasible
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.cuts import GrowingPlanes
 
-__all__ = ["n_slack"]
-
 
 def n_slack(
     problem: Problem,

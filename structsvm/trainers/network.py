@@ -12,8 +12,6 @@ from structsvm.common.portable.elementary import power
 from structsvm.common.portable.sums import combine, dot, matmul, products
 from structsvm.protocols import Float, Int
 
-__all__ = ["ROWS_AT_ONCE", "adam_step", "backpropagate", "column_figures", "forward", "initial_weights"]
-
 ROWS_AT_ONCE = 4096
 """Rows per matrix product when all are scored or summed: limits the float64 copy of them."""
 

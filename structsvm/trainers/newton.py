@@ -23,8 +23,6 @@ from structsvm.trainers.certificate import (
 )
 from structsvm.trainers.passes import RankingProblem
 
-__all__ = ["descend", "newton_fits", "newton_path"]
-
 _MAX_TRIALS = 30
 """Points tried along one step; each is a pass over the data, and from far fewer on rounding is all that is left."""
 

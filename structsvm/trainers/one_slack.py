@@ -15,8 +15,6 @@ from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.cuts import CutPool
 
-__all__ = ["one_slack"]
-
 _ROUNDS = 20
 """Passes that finding out which weights can be left out may take."""
 

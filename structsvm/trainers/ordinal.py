@@ -12,8 +12,6 @@ from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, Problem
 from structsvm.trainers.certificate import Fit, check_bounds, relative_gap
 
-__all__ = ["ordinal_interior_point"]
-
 
 def ordinal_interior_point(
     problem: Problem, X: Any, sides: Sequence[tuple[Int, Float, Int, Float]], C: float, *, tol: float = 1e-3

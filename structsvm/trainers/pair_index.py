@@ -10,8 +10,6 @@ from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping
 
-__all__ = ["PairIndex", "draw_into", "draw_pairs", "index_pairs", "stream_key"]
-
 
 class PairIndex(NamedTuple):
     """An index of the pairs of a data set, of queries that have some; a draw costs the same for any number of rows."""

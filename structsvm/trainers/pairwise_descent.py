@@ -20,8 +20,6 @@ from structsvm.common.portable.sums import dot_at
 from structsvm.protocols import Float, Int
 from structsvm.trainers.pair_index import PairIndex, draw_into, stream_key
 
-__all__ = ["Descent", "Views", "descend", "descend_until", "mean_squared_norms", "start", "view_weights"]
-
 Loss = Literal["hinge", "squared"]
 
 _NORM_PAIRS = 1000

@@ -20,8 +20,6 @@ from structsvm.protocols import Cut, Float, Int, Problem, Separator, SmoothSepar
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
-__all__ = ["RankingProblem", "RowCut", "run_ahead", "sample", "sweep"]
-
 _Result = TypeVar("_Result")
 
 _Answer = Callable[[Float, int, int, Float, Float], None]

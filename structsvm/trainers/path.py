@@ -23,8 +23,6 @@ from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
-__all__ = ["SOLVERS", "Solver", "check_options", "fit_path", "largest_C", "train"]
-
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
 SOLVERS: tuple[str, ...] = get_args(Solver)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
 
-__all__ = ["free_slot", "insert"]
-
 
 @kernel
 def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]

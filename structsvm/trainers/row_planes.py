@@ -24,8 +24,6 @@ from structsvm.protocols import Float, Int
 from structsvm.trainers.passes import RankingProblem, RowCut, run_ahead
 from structsvm.trainers.plane_cache import insert
 
-__all__ = ["RowDual", "mix", "rows_cache_size"]
-
 _AHEAD = 4
 """Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
 not depend on n_jobs."""

@@ -13,8 +13,6 @@ from structsvm.common.portable.sums import add_rows, gathered_dot, row_products
 from structsvm.protocols import CompiledRows, Int
 from structsvm.queries import check_sparse
 
-__all__ = ["CSRRows", "DenseRows", "rows_of", "support_of"]
-
 _NARROW = 256
 """With at most this many features, finding out which of them a query touches costs more than it saves."""
 

@@ -11,8 +11,6 @@ from structsvm.protocols import Float, Problem
 from structsvm.trainers.passes import sample
 from structsvm.trainers.smoothed_planes import Planes, Segment
 
-__all__ = ["FEWEST", "best_length", "between", "flat"]
-
 FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
 

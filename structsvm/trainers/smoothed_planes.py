@@ -53,8 +53,6 @@ from structsvm.common.portable.sums import dot, dot_at, gathered_dot
 from structsvm.protocols import Float, Int
 from structsvm.qp.cone import project
 
-__all__ = ["Planes", "Segment", "Solution", "minimise"]
-
 _LOWER = 0.25
 """Factor of ``mu`` from one stage to the next."""
 

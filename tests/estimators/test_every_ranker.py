@@ -27,7 +27,8 @@ from structsvm import (
 )
 from structsvm.clicks import ClickSVMCV
 from structsvm.features import LeafFeatures
-from structsvm.online import descend_rankings, rank_queries
+from structsvm.online import rank_queries
+from structsvm.online.simulation.gradient_descent import descend_rankings
 from structsvm.oracles import get_oracle
 from structsvm.readers.synthetic import make_ranking
 from structsvm.testing import check_ranker

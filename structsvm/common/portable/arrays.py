@@ -11,8 +11,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["combine", "dot", "inverse", "matmul", "norm", "products", "solve"]
-
 Float = NDArray[np.float64]
 
 _BLOCK = 1 << 16

@@ -12,8 +12,6 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot_at
 from structsvm.protocols import Float
 
-__all__ = ["inverse", "solve"]
-
 _ROUNDING = 1e-10
 """Share of its diagonal entry below which a pivot counts as zero; rounding leaves about ``n * 1e-16``."""
 

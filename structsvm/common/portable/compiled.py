@@ -23,8 +23,6 @@ from structsvm.common.portable.elementary import (
     SQRT_HALF,
 )
 
-__all__ = ["exp", "exp2", "expm1", "lgamma", "log", "log1p", "log2"]
-
 HALF_LOG_TWO_PI = 0.9189385332046727
 
 _ROUND = 6755399441055744.0

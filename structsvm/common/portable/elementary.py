@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["exp", "exp2", "expit", "expm1", "log", "log1p", "log2", "power"]
-
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453
 LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")

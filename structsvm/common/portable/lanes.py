@@ -21,20 +21,6 @@ from numba.core.extending import register_model
 from numba.core.typing.templates import ConcreteTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin
 
-__all__ = [
-    "WIDTH",
-    "gate",
-    "load",
-    "load_row",
-    "positive",
-    "spread",
-    "store",
-    "tail",
-    "tail_row",
-    "total",
-    "zero",
-]
-
 WIDTH = 8
 """Lanes per value: one register of AVX-512."""
 

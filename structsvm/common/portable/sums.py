@@ -12,20 +12,6 @@ from numpy.typing import NDArray
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.lanes import load, load_row, spread, store, tail, tail_row, total, zero
 
-__all__ = [
-    "add_rows",
-    "combine",
-    "dot",
-    "dot_at",
-    "gathered_dot",
-    "gram",
-    "matmul",
-    "norm",
-    "products",
-    "row_products",
-    "squared_distance",
-]
-
 Float = NDArray[np.float64]
 
 

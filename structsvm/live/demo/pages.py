@@ -14,8 +14,6 @@ from structsvm.live.demo.world import EUCLIDEAN, LEARNED, N_NOISY, World
 from structsvm.live.pages.experiment import bands
 from structsvm.live.pages.layout import STYLE, badge, count, facts, navigation, percent
 
-__all__ = ["search_page", "train_page", "verdict_panel", "waiting_page"]
-
 _STYLE = (
     STYLE
     + """

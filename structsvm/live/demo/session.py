@@ -16,8 +16,6 @@ from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, 
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 
-__all__ = ["STAGES", "Session"]
-
 STAGES = {"pair": "digits", "twins": "twins", "contenders": "contenders"}
 """What lists are made of: two rankers, a ranker against itself, or all contenders. The experiment of each."""
 

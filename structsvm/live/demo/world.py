@@ -18,8 +18,6 @@ from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.users import PositionBasedUser
 from structsvm.protocols import Float
 
-__all__ = ["EUCLIDEAN", "LEARNED", "TWINS", "ClickTraining", "World"]
-
 EUCLIDEAN, LEARNED = "euclidean", "learned"
 TWINS = ("twin-a", "twin-b")
 N_NOISY = 24

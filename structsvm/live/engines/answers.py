@@ -9,10 +9,6 @@ from typing import Any
 
 from structsvm.checks import BadInput
 
-__all__ = [
-    "NO_PARAMETERS", "Query", "UnusableAnswer", "at_path", "count_of", "merged_mappings", "page_number", "text_in",
-]  # fmt: skip
-
 MAX_PAGE = 10_000
 """Largest number of documents before and on a page; OpenSearch and Elasticsearch refuse more by default."""
 

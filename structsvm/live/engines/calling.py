@@ -11,8 +11,6 @@ import httpx
 from structsvm.live.engines.answers import UnusableAnswer
 from structsvm.live.engines.engine import Engine
 
-__all__ = ["Caller", "Raw"]
-
 _OWN = frozenset(
     name.encode()
     for name in (

@@ -14,8 +14,6 @@ from structsvm.checks import BadInput, check_choice, check_number
 from structsvm.common.lazy import labelled, labels
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, merged_mappings
 
-__all__ = ["Dialect", "Engine", "check", "engine_hashes", "engines_of"]
-
 _KEYS = ("kind", "url", "body", "headers", "headers_env", "id", "timeout_s")
 _MAX_ID = 256
 

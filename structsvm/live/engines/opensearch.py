@@ -15,8 +15,6 @@ from structsvm.live.engines.answers import (
     text_in,
 )
 
-__all__ = ["Elasticsearch", "OpenSearch"]
-
 _COSTLY = ("aggs", "aggregations", "suggest", "profile")
 """Parts of a request whose answer is taken from production only."""
 

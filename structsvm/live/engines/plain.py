@@ -14,8 +14,6 @@ from structsvm.live.engines.answers import (
     text_in,
 )
 
-__all__ = ["PlainHTTP"]
-
 
 class PlainHTTP:
     """Requests ``{"q": text, "from": n, "size": n, ...}``; answers ``{"documents": [...], ...}``.

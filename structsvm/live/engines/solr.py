@@ -16,8 +16,6 @@ from structsvm.live.engines.answers import (
     text_in,
 )
 
-__all__ = ["Solr"]
-
 _COSTLY = ("facet", "stats", "spellcheck", "debug", "debugQuery", "mlt", "terms")
 """Components whose answer is taken from production only, as parameters: the name, or the name and a point."""
 

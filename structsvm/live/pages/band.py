@@ -9,8 +9,6 @@ from structsvm import report
 from structsvm.common.escaping import escape
 from structsvm.report import charts
 
-__all__ = ["band_over_time"]
-
 _DECADES = 3
 """Powers of ten of impressions that are shown: the first ones say nothing."""
 

@@ -12,8 +12,6 @@ from structsvm.live.pages.band import band_over_time
 from structsvm.live.pages.layout import address, ago, badge, count, facts, moment, page, percent, share_of
 from structsvm.live.pages.overview import state_badges
 
-__all__ = ["bands", "experiment_page"]
-
 MOST_CHARTS = 6
 """Pairs with a chart of their own; the table has all."""
 

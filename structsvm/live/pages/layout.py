@@ -9,10 +9,6 @@ from urllib.parse import quote
 from structsvm import report
 from structsvm.common.escaping import escape
 
-__all__ = [
-    "STYLE", "address", "ago", "badge", "count", "facts", "moment", "navigation", "page", "percent", "share_of",
-]  # fmt: skip
-
 STYLE = """
 nav{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;font-size:.95rem}a{color:var(--s0);text-underline-offset:.2em}
 nav a[aria-current]{color:var(--ink);font-weight:700;text-decoration:none}

@@ -9,8 +9,6 @@ from structsvm import report
 from structsvm.common.escaping import escape
 from structsvm.live.pages.layout import address, ago, badge, count, facts, page, percent
 
-__all__ = ["overview_page", "state_badges"]
-
 
 def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refresh: int | None = 10) -> str:
     """Return the page ``/``."""

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from structsvm.live.store.sqlite import backup, drop_unit_keys
 
-__all__ = ["Backups"]
-
 
 class Backups:
     """The copies of one store, ``NAME-20261231T235959Z.db`` each, of which the newest are kept."""

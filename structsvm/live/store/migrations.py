@@ -8,8 +8,6 @@ from sqlalchemy import Connection, inspect, text
 
 from structsvm.live.store import schema
 
-__all__ = ["STEPS", "migrate", "version_of"]
-
 
 def _to_2(connection: Connection) -> None:
     """Add the mark of late clicks, and the horizon that the closer announces before it reads."""

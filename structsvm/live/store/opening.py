@@ -18,8 +18,6 @@ from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import HotConnection
 from structsvm.live.store.schema import VERSION
 
-__all__ = ["connector", "open_store", "prepare", "without_password"]
-
 
 def open_store(url: str) -> Store:
     """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; nothing is connected yet.

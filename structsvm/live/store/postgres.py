@@ -14,8 +14,6 @@ from sqlalchemy import Engine, create_engine, make_url
 
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored, StoreDown
 
-__all__ = ["LOCK", "PostgresConnection", "engines"]
-
 LOCK = 0x5712C70
 """Number of the advisory lock between writers and the closer."""
 

@@ -14,8 +14,6 @@ from structsvm.live.guardrails import ACKNOWLEDGED, Watches
 from structsvm.live.store import schema
 from structsvm.live.store.postgres import LOCK
 
-__all__ = ["ExperimentRow", "Impression", "Progress", "Store"]
-
 _e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, schema.stats.c
 
 

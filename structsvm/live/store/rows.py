@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-__all__ = [
-    "ACCEPTED",
-    "DUPLICATE",
-    "GONE",
-    "LATE",
-    "ClickRow",
-    "HotConnection",
-    "ShownRow",
-    "StoreDown",
-    "Stored",
-]
-
 ACCEPTED, DUPLICATE, LATE, GONE = range(4)
 """What became of a click: stored; there already; stored, but after its window; its impression is not there."""
 

@@ -19,11 +19,6 @@ from sqlalchemy import (
     text,
 )
 
-__all__ = [
-    "VERSION", "bandits", "changes", "clicks", "counters", "experiments", "impressions", "keys", "meta",
-    "series", "stats", "tables", "units",
-]  # fmt: skip
-
 VERSION = 3
 """Version of the schema; ``migrations`` brings older stores to it."""
 

@@ -15,8 +15,6 @@ from sqlalchemy.pool import QueuePool
 from structsvm.common.files import beside
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored, StoreDown
 
-__all__ = ["SqliteConnection", "backup", "drop_unit_keys", "engines"]
-
 BUSY_S = 2.0
 """How long a writer waits for another process before it gives up."""
 

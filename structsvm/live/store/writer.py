@@ -13,8 +13,6 @@ from typing import Any
 
 from structsvm.live.store.rows import ClickRow, HotConnection, ShownRow, Stored, StoreDown
 
-__all__ = ["Writer"]
-
 log = logging.getLogger("structsvm.live")
 
 _LINGER_S = 0.002

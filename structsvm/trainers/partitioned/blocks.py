@@ -6,8 +6,6 @@ import numpy as np
 
 from structsvm.protocols import Float, Int, Separator
 
-__all__ = ["Blocks"]
-
 
 class Blocks:
     """Separator whose queries are blocks of ``size`` neighbouring queries of another one."""

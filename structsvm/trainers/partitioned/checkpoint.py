@@ -16,8 +16,6 @@ from structsvm.protocols import Float, Progress
 from structsvm.trainers.certificate import Recorder
 from structsvm.trainers.partitioned.columns import Columns
 
-__all__ = ["Checkpoint", "other_rows"]
-
 _FORMAT = "structsvm-checkpoint"
 _COLUMNS = ("joint", "loss", "rounding", "group", "alpha", "idle")
 

@@ -12,8 +12,6 @@ from structsvm.common.portable.sums import gram as gram_of
 from structsvm.protocols import Float, Int, QPSolver
 from structsvm.qp.dual import feasible
 
-__all__ = ["Column", "Columns"]
-
 _IDLE = 10
 """Solves after which a column without mass is dropped."""
 

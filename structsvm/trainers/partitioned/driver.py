@@ -39,8 +39,6 @@ from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
 from structsvm.trainers.segment_search import FEWEST, best_length, flat
 
-__all__ = ["SOLVERS", "PartitionedSolver", "Partitions", "fit_path_partitioned", "train_partitioned"]
-
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
 SOLVERS: tuple[str, ...] = get_args(PartitionedSolver)
 

@@ -29,8 +29,6 @@ from structsvm.trainers.partitioned.columns import Column
 from structsvm.trainers.passes import RankingProblem, sample
 from structsvm.trainers.smoothed_planes import Segment
 
-__all__ = ["Description", "Partition", "SerialPartitions", "Task"]
-
 _PLANES = 10
 """Planes per query for which there must be memory; otherwise neighbouring queries share a dual coordinate."""
 
