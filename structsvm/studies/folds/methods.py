@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.compiling import clock
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.oracles import LOSSES
 from structsvm.protocols import Float, Progress
@@ -131,14 +131,14 @@ def walk(
     name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
 ) -> Iterator[Candidate]:
     """Train ``name`` for each C, smallest first; methods without C yield one candidate."""
-    started = time.perf_counter()
+    started = clock()
     with warnings.catch_warnings():
         # the candidate tells whether it converged
         warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
         for C, model in _models(name, Cs, train, validation, options, measure):
-            seconds = time.perf_counter() - started
+            seconds = clock() - started
             yield _described(C, model, seconds)
-            started = time.perf_counter()
+            started = clock()
 
 
 _WARM: set[tuple[Any, ...]] = set()
