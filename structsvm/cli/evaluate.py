@@ -30,8 +30,8 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="SCORES",
-            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of). If "
-            "DATA are TREC judgments, a TREC run; with --dask the model that ranks.",
+            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of), or a "
+            "csv of predict. If DATA are TREC judgments, a TREC run; with --dask the model that ranks.",
             callback=stdin_as_path,
         ),
     ],
@@ -95,12 +95,14 @@ def evaluate(
     # the features are not looked at, so a missing one does no harm
     options: dict[str, Any] = {"features": ()} if is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
-    values = read_scores(scores)
+    values, ids = read_scores(scores)
     if values.shape[0] != rows.n_rows:
         raise ValueError(
             f"{scores}: expected {rows.n_rows} scores, one for each row of {data}, got {values.shape[0]}; "
             "predict on this file"
         )
+    if ids is not None:
+        _check_ids(rows, ids, data, scores)
     if rows.order is not None:
         values = values[rows.order]
     results = [
@@ -110,6 +112,23 @@ def evaluate(
         for name in names
     ]
     _say(results, names, data, scores, convention, relevance, rows.n_rows, per_query, as_json)
+
+
+def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
+    """Raise where a csv of predict has the query or document of another row."""
+    import numpy as np
+
+    queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
+    documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
+    places = range(rows.n_rows) if rows.order is None else rows.order.tolist()
+    for row, query, document in zip(places, queries, documents, strict=True):
+        known, of = ids[row]
+        # without --docid in both, documents are numbers of rows
+        if known != str(query) or (document is not None and of not in (str(document), str(row + 1))):
+            raise ValueError(
+                f"{scores}, row {row + 1}: expected query {query} and document {document or row + 1} as in {data}, got "
+                f"{known} and {of}; predict on this file"
+            )
 
 
 def _are_judgments(data: Path) -> bool:

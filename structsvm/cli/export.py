@@ -52,8 +52,11 @@ def export(
     content = export_model(ranker, to, feature_names=names, name=model.stem if name is None else name)
     if (medians := kept_medians(ranker)) is not None:
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
-        said = ", ".join(f"{k}={v:g}" for k, v in zip(known, medians.tolist(), strict=True))
-        note(f"training had medians in place of missing features, which no format holds; send them: {said}")
+        were = ranker.table_.get("missing", range(len(medians)))  # models of 0.1 do not say
+        if said := ", ".join(f"{known[j]}={medians[j]:g}" for j in were):
+            note(
+                f"training had medians in place of missing features, which no format holds; send them: {said}"
+            )
     if output is None:
         typer.echo(content.decode(), nl=False)
         return

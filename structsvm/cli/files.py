@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import math
 import os
 import sys
@@ -77,8 +78,8 @@ class Table(Columns):
         typer.Option(
             "--fill",
             metavar="NUMBER",
-            help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it. In "
-            "train also median: that of each feature, which predict uses too.",
+            help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it. "
+            "Only in train also median: that of each feature, which predict uses too.",
         ),
     ] = None
 
@@ -106,7 +107,9 @@ class Table(Columns):
             if not math.isfinite(value):
                 raise ValueError
         except ValueError:
-            expected = "a number; train learns medians" if self.missing == "median" else "a finite number"
+            expected = (
+                "a number; only train learns medians" if self.missing == "median" else "a finite number"
+            )
             raise ValueError(f"--fill {self.missing}: expected {expected}") from None
         return value
 
@@ -308,30 +311,41 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def read_scores(path: Path) -> Float:
-    """Read one number per line, finite or ``-inf``, which means "not retrieved"."""
+_PREDICTED = ("query", "document", "score", "rank")
+"""The columns that ``predict --format csv`` writes."""
+
+
+def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
+    """Read one number per line, finite or ``-inf`` ("not retrieved"); or a csv of ``predict``, with its ids."""
     import numpy as np
 
     from structsvm.common.files import read_lines, shorten
 
     scores: list[float] = []
+    ids: list[tuple[str, str]] | None = None
     for number, line in read_lines(check_file(path)):
         word = line.strip()
+        if number == 1 and word == ",".join(_PREDICTED):
+            ids = []
+            continue
         try:
+            if ids is not None:
+                query, document, word, _ = next(csv.reader([word]))
+                ids.append((query, document))
             if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() takes 1_000 and ١
                 raise ValueError
             score = float(word)
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
                 raise ValueError
-        except ValueError:
+        except (ValueError, csv.Error):
             raise ValueError(
-                f"{path}:{number}: expected one finite number, the score of row {number} (or -inf: not retrieved), "
-                f"got {shorten(line)}; predict again"
+                f"{path}:{number}: expected one finite number, the score of row {number - (ids is not None)} (or -inf: "
+                f"not retrieved), got {shorten(line)}; write one score per line, or predict again"
             ) from None
         scores.append(score)
     if not scores:
         raise ValueError(f"{path}: expected one score per line, got an empty file; predict again")
-    return np.array(scores)
+    return np.array(scores), ids
 
 
 def read_names(path: Path) -> list[str]:

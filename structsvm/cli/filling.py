@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from structsvm.cli.files import Table
 
 if TYPE_CHECKING:
-    from structsvm.protocols import Float
+    from structsvm.protocols import Float, Int
     from structsvm.queries import QueryData
 
 
@@ -28,6 +28,15 @@ def medians(rows: QueryData, path: Path) -> Float:
             raise ValueError(f"{path}: expected values of each feature for its median, got none of {name}")
         found[j] = np.median(known)
     return found
+
+
+def missing(rows: QueryData) -> Int:
+    """Return the columns with a missing value, from 0."""
+    import numpy as np
+
+    from structsvm.queries import dense_column
+
+    return np.flatnonzero([np.isnan(dense_column(rows.X, j)).any() for j in range(rows.n_features)])
 
 
 def filled(rows: QueryData, values: Float) -> QueryData:

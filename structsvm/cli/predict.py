@@ -159,7 +159,7 @@ def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag:
     if rows.docid is None:
         raise ValueError(
             f"{data}: expected the id of each document for a run (#docid = ...; in a table the column of --docid), got "
-            "none; write a csv"
+            "none; take --format csv"
         )
     try:
         run = Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
@@ -172,7 +172,7 @@ def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag:
     except BadInput as error:
         if error.argument.partition("[")[0] not in ("topic", "docid"):
             raise
-        raise ValueError(f"{data}: {error.argument}: {error.problem}; write a csv") from None
+        raise ValueError(f"{data}: {error.argument}: {error.problem}; take --format csv") from None
 
 
 def _width(X: Any) -> int:

@@ -20,7 +20,7 @@ from structsvm.cli.files import (
     keep_names,
     naming,
 )
-from structsvm.cli.filling import filled, medians
+from structsvm.cli.filling import filled, medians, missing
 from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import read_with_categories
@@ -169,9 +169,9 @@ def train(
     rows = read_with_categories(
         data, table, categorical, fill="keep" if keep else table.fill, sparse=sparse, n_jobs=jobs if in_text else None
     )  # fmt: skip
-    kept = {}
+    kept: dict[str, Any] = {}
     if learned:
-        kept["fill"] = medians(rows, data)
+        kept |= {"fill": medians(rows, data), "missing": missing(rows)}
         rows = filled(rows, kept["fill"])
     if signs:
         model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None

@@ -71,6 +71,8 @@ class CounterfactualEstimate:
         worth.
     notes : tuple of str
         How far the figures can be trusted: gaps, users, and which trust bias would have been noticed.
+    over_baseline : Interval or None
+        New minus ``baseline``, paired by list.
 
     Examples
     --------
@@ -98,11 +100,13 @@ class CounterfactualEstimate:
     n_clusters: int | None = None
     effective_clusters: float | None = None
     notes: tuple[str, ...] = ()
+    over_baseline: Interval | None = None
 
     def __repr__(self) -> str:
+        over = "" if self.over_baseline is None else f"over the baseline {self.over_baseline}, "
         return (
             f"CounterfactualEstimate(DCG@{self.k} {self.dcg}, shown {self.logged_dcg}, difference {self.difference}, "
-            f"{self.n_sessions} lists, {self.unseen:.0%} not in the log)"
+            f"{over}{self.n_sessions} lists, {self.unseen:.0%} not in the log)"
         )
 
 
@@ -121,6 +125,7 @@ def evaluate_from_clicks(
     gaps: Literal["empty", "lost"] = "empty",
     level: float = 0.95,
     most_unseen: float = 0.2,
+    baseline: ArrayLike | None = None,
 ) -> CounterfactualEstimate:
     """Estimate the DCG@k of a new ranker from a log of other rankers.
 
@@ -158,6 +163,9 @@ def evaluate_from_clicks(
         harvested from this log by its lists, of others by their covariance.
     most_unseen : float, default=0.2
         Refuse to estimate when more than this share of the new discounts is on documents never shown.
+    baseline : array-like, optional
+        Scores, or probabilities, of another new ranker, to compare the two from the same log: ``over_baseline``. For
+        more than two rankers, call again; the intervals of several comparisons are not corrected for their number.
 
     Returns
     -------
@@ -187,6 +195,14 @@ def evaluate_from_clicks(
     >>> found = evaluate_from_clicks(cells, [7, 7], [1, 2], [0.0, 1.0], propensities=[1.0, 0.5])
     >>> found.dcg.value, round(found.logged_dcg.value, 4)
     (1.0, 0.6309)
+
+    A second ranker, which has the documents the other way round:
+
+    >>> found = evaluate_from_clicks(
+    ...     cells, [7, 7], [1, 2], [0.0, 1.0], propensities=[1.0, 0.5], baseline=[1.0, 0.0]
+    ... )
+    >>> round(found.over_baseline.value, 4)
+    0.3691
     """
     check_whole("k", k)
     check_fraction("level", level)
@@ -198,14 +214,16 @@ def evaluate_from_clicks(
         weighting = "policy" if log.probability is None else "logged"
     check_choice("weighting", weighting, ("policy", "ips", "logged"))
     check_choice("gaps", gaps, ("empty", "lost"))
-    new, unseen_mass, whole_mass = _new_discounts(cells, query, document, scores, probabilities, k)
-    share = log.n_lists / log.n
-    unseen = float((share * unseen_mass).sum() / (share * whole_mass).sum())
-    if unseen > most_unseen:
-        raise BadInput(
-            "scores", f"expected a ranker whose lists the log has mostly shown, got {unseen:.0%} of the discounts on "
-            "documents never shown", "log this ranker's documents too, or raise {most_unseen}",
-        )  # fmt: skip
+    new, unseen, unseen_dcg = _seen(log, cells, query, document, scores, probabilities, k, most_unseen)
+    other = None
+    if baseline is not None:
+        of_other = (baseline, None) if probabilities is None else (None, baseline)
+        try:
+            other = _seen(log, cells, query, document, *of_other, k, most_unseen)[0]
+        except BadInput as error:
+            raise (
+                error.renamed("baseline") if error.argument in ("scores", "probabilities") else error
+            ) from None
     if not cells.clicks.any():
         raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
     bias = TrustBias(math.nan, 0, math.nan)
@@ -248,7 +266,7 @@ def evaluate_from_clicks(
         errors.interval(difference),
         Interval(ratio, ratio - half, ratio + half),
         unseen,
-        (dcg.value, dcg.value + float((share * unseen_mass).sum())),
+        (dcg.value, dcg.value + unseen_dcg),
         log.n_sessions,
         weights.effective(log),
         float(weights.per_click[log.clicked > 0].max()),
@@ -260,6 +278,7 @@ def evaluate_from_clicks(
         log.n_clusters,
         log.effective_clusters,
         tuple(_notes(log, bias, gaps, trust is not None)),
+        None if other is None else errors.interval(weights.values(log, (new - other)[log.row])),
     )
 
 
@@ -499,6 +518,23 @@ class _Errors(NamedTuple):
             freedom = (variance + added) ** 2 / (variance**2 / freedom + added**2 / of_theta)
         half = float(stats.t.ppf(0.5 + self.level / 2, freedom)) * math.sqrt(variance + added)
         return Interval(mean, mean - half, mean + half)
+
+
+def _seen(
+    log: _Impressions, cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, probabilities: Any,
+    k: int, most_unseen: float,
+) -> tuple[Float, float, float]:  # fmt: skip
+    """Return the new discount of each row, and of documents never shown the share and the mean over lists."""
+    new, unseen_mass, whole_mass = _new_discounts(cells, query, document, scores, probabilities, k)
+    share = log.n_lists / log.n
+    mass = float((share * unseen_mass).sum())
+    unseen = mass / float((share * whole_mass).sum())
+    if unseen > most_unseen:
+        raise BadInput(
+            "scores", f"expected a ranker whose lists the log has mostly shown, got {unseen:.0%} of the discounts on "
+            "documents never shown", "log this ranker's documents too, or raise {most_unseen}",
+        )  # fmt: skip
+    return new, unseen, mass
 
 
 def _new_discounts(

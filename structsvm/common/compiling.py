@@ -63,9 +63,24 @@ def begun(kept_in: Path | None, usual: bool, *, caches: bool = True) -> None:
             not_kept("no folder for it can be written")
         elif not usual:
             _warn(f"compiled code is kept in {kept_in}, as the usual folder cannot be written; {_ELSEWHERE}")
+    _stop()
+    _state.count += 1
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Let the clock stand still while compiled code is written to disk."""
+    _stop()
+    try:
+        yield
+    finally:
+        ended()
+
+
+def _stop() -> None:
+    if _state.depth == 0:
         _state.since = time.perf_counter()
     _state.depth += 1
-    _state.count += 1
 
 
 def underway() -> bool:
@@ -74,7 +89,7 @@ def underway() -> bool:
 
 
 def ended() -> None:
-    """Note that what began last is compiled."""
+    """Note that what began last is compiled, or written."""
     _state.depth -= 1
     if _state.depth == 0:
         _state.seconds += time.perf_counter() - _state.since

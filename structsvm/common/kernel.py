@@ -206,7 +206,8 @@ def _make_cache() -> Any:
             def save_overload(self, sig: Any, data: Any) -> None:
                 if self.locator.kept is not None:
                     try:
-                        super().save_overload(sig, data)
+                        with compiling.keeping():
+                            super().save_overload(sig, data)
                     except OSError as error:  # a full disk must not end a fit
                         compiling.not_kept(f"{self.locator.kept}: {error.strerror}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from structsvm.checks import BadInput, check_C, check_choice
 from structsvm.common.portable.arrays import combine
 from structsvm.protocols import Float, Int
+from structsvm.trainers.certificate import NothingLearnedWarning
 
 _log = logging.getLogger("structsvm")
 
@@ -96,13 +98,17 @@ def choose_C(
     first of the best mean is chosen, for its best C.
     """
     values: Float | None = None
-    for number, (testing, found) in enumerate(folds, 1):
-        if values is None:
-            values = np.full((weights.shape[0], *found.shape[1:]), np.nan)
-        values[testing] = found
-        _log.info("C: %d folds done", number)
-        if callback is not None:
-            callback(number)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", NothingLearnedWarning
+        )  # only the model that is trained in the end counts
+        for number, (testing, found) in enumerate(folds, 1):
+            if values is None:
+                values = np.full((weights.shape[0], *found.shape[1:]), np.nan)
+            values[testing] = found
+            _log.info("C: %d folds done", number)
+            if callback is not None:
+                callback(number)
     assert values is not None  # callers have checked the number of folds
     tested = ~np.isnan(values.reshape(values.shape[0], -1)).any(axis=1)
     if not weights[tested].any():

@@ -136,6 +136,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         than 200,000 rows.
     categories_ : dict of str to list
         The categories of each column of a frame that has them by its dtype.
+    missing_features_ : ndarray of int64
+        Columns with a missing value in training, from 0.
     n_queries_ : int
     n_uninformative_ : int
         Queries without a constraint.
@@ -333,6 +335,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
             )  # fmt: skip
         X = encode(X, self.categories_)
         X, y = validate_rows(self, X, y, qid=qid, order="C", sparse=False, missing=True)
+        self.missing_features_ = np.flatnonzero([np.isnan(column).any() for column in X.T])
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None

@@ -19,7 +19,7 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.common.files import replacing
 from structsvm.common.portable.arrays import combine, dot, products
 from structsvm.export.pipelines import affine_steps, as_given
-from structsvm.export.trees import TREE_FORMATS, valued_forest
+from structsvm.export.trees import ABSENT, TREE_FORMATS, valued_forest
 from structsvm.protocols import Float
 
 _SOLR = "org.apache.solr.ltr"
@@ -176,8 +176,9 @@ def export_model(
     A ranker over trees is written as trees with values in their leaves, followed by one tree per feature for its bins:
     to ``lightgbm`` (its model file, which any runtime that reads LightGBM serves), ``solr`` (a
     ``MultipleAdditiveTreesModel``), ``elasticsearch`` and ``opensearch`` (``model/xgboost+json``), and ``onnx``
-    (``TreeEnsemble`` in float64, opset 21 with ``ai.onnx.ml`` 5). Solr has no missing values; LightGBM takes values
-    up to 1e-35 in magnitude for 0.
+    (``TreeEnsemble`` in float64, opset 21 with ``ai.onnx.ml`` 5). LightGBM takes values up to 1e-35 in magnitude for 0.
+    Values that were missing in training go along branches of their own to ``lightgbm``, ``onnx``, ``elasticsearch`` and
+    ``opensearch``, where only recent versions of the plugin follow them; to Solr they cannot be written.
 
     Solr and the plugin compute in float32, so their scores agree to about seven digits.
 
@@ -206,7 +207,7 @@ def export_model(
     -----
     UserWarning
         Where the format has no place for an intercept (ranks do not depend on it, scores do), or for the values that an
-        imputer gives missing features.
+        imputer gives missing features; where an engine may score a missing value by other branches than the trees do.
 
     Examples
     --------
@@ -217,9 +218,14 @@ def export_model(
     """
     if hasattr(model, "leaves_"):
         check_choice("to", to, TREE_FORMATS)
-        return TREE_FORMATS[to](
-            valued_forest(model, _names(model, feature_names, model.n_features_in_)), name
-        )
+        valued = valued_forest(model, _names(model, feature_names, model.n_features_in_))
+        content = TREE_FORMATS[to](valued, name)
+        if to in ABSENT and (missing := getattr(model, "missing_features_", np.zeros(0, np.int64))).size:
+            warnings.warn(
+                f"values of {', '.join(valued.names[j] for j in missing)} were missing in training: {ABSENT[to]}",
+                stacklevel=2,
+            )
+        return content
     if to in TREE_FORMATS and to not in FORMATS:
         raise BadInput("to", f"expected a tree ranker, got {type(model).__name__}", value=to)
     check_choice("to", to, FORMATS)

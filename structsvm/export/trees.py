@@ -86,8 +86,10 @@ def _lightgbm(valued: ValuedForest, name: str) -> bytes:
     names = [name if not set(name) & set(' \t\n"[]{},:') else "" for name in valued.names]
     if "" in names:
         raise BadInput(
-            "feature_names",
-            f"expected names without spaces, quotes and brackets, got {valued.names[names.index('')]!r}",
+            "to",
+            f"expected names of features without spaces, quotes and brackets, got {valued.names[names.index('')]!r}",
+            "rename it in the data, or give names for the format by {feature_names}",
+            value="lightgbm",
         )
     parts = [
         "\n".join([
@@ -327,3 +329,19 @@ TREE_FORMATS: dict[str, Callable[[ValuedForest, str], bytes]] = {
     "onnx": _onnx,
 }
 """The formats of tree rankers by name."""
+
+_BY_PLUGIN = (
+    "the feature must not match a document without the value, in a version of the plugin that follows the branches of "
+    "'missing' (for OpenSearch since July 2026); older ones count it as 0, or take the branch 'no'. For these, fill "
+    "the values in training by a number that the engine gives, too"
+)
+ABSENT = {
+    "elasticsearch": _BY_PLUGIN,
+    "opensearch": _BY_PLUGIN,
+    "solr": "the format has no branches for them, and Solr counts a feature without a value as 0; fill the values in "
+    "training by a number that the engine gives, too",
+}
+"""What to send where a feature has no value, for formats whose engines may take other branches than the trees.
+
+The plugin of OpenSearch: 0 up to 3.1, NaN since its change 206, which went to "no" until its change 379.
+"""

@@ -11,6 +11,7 @@ from structsvm.cli import main
 from structsvm.readers import make_ranking, read_queries, read_run
 
 NAMES = ("bm25", "age", "links")
+DOCID = ("--docid", "docid")
 
 
 def run(capsys, *arguments):
@@ -105,11 +106,46 @@ def test_text_as_a_run_that_is_read_back(room, tmp_path, capsys):
     ]  # fmt: skip
 
 
+def test_a_csv_of_predict_is_evaluated(tmp_path, capsys):
+    """By its column of scores, whether rows have document ids or not; that of other rows is refused."""
+    data = make_ranking(6, 5, 3, random_state=2)
+    structsvm.SVMMap().fit(data.X, data.y, qid=data.qid).save(tmp_path / "m.npz")
+    order = np.random.default_rng(0).permutation(data.n_rows)  # queries apart
+    rows = [["qid", "docid", "label", *"abc"]]
+    rows += [[f"q {data.qid[i]}", f"d,{i}", data.y[i], *data.X[i]] for i in order]
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    answers = set()
+    for k, (of_predict, of_evaluate) in enumerate([((), ()), (DOCID, ()), (DOCID, DOCID)]):
+        options = of_predict or ("--features", "a,b,c")
+        for form in ("scores", "csv"):
+            command = ("predict", tmp_path / "m.npz", tmp_path / "rows.csv", "--format", form, *options)
+            assert run(capsys, *command, "-o", tmp_path / f"{form}{k}")[0] == 0
+            code, out, err = run(
+                capsys,
+                "evaluate",
+                tmp_path / "rows.csv",
+                tmp_path / f"{form}{k}",
+                "--per-query",
+                *of_evaluate,
+            )
+            assert code == 0, err
+            answers.add(out)
+    assert len(answers) == 1
+    lines = (tmp_path / "csv2").read_text().splitlines()
+    (tmp_path / "other").write_text("\n".join([lines[0], lines[2], lines[1], *lines[3:]]) + "\n")
+    code, _, err = run(capsys, "evaluate", tmp_path / "rows.csv", tmp_path / "other", *DOCID)
+    assert (code, "other, row " in err, "predict on this file" in err) == (2, True, True)
+    (tmp_path / "short").write_text("\n".join([lines[0], "q,1", *lines[2:]]) + "\n")
+    code, _, err = run(capsys, "evaluate", tmp_path / "rows.csv", tmp_path / "short")
+    assert (code, "short:2: expected one finite number, the score of row 1" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("source", "form", "said"),
     [
         ("anonymous.txt", "run", "expected the id of each document for a run"),
-        ("rows.csv", "run", "without white space or NUL, got 'red, lamp'; write a csv"),
+        ("rows.csv", "run", "without white space or NUL, got 'red, lamp'; take --format csv"),
         ("rows.csv", "json", "--format json: expected one of scores, csv, run"),
     ],
 )

@@ -79,6 +79,9 @@ def test_words_and_medians_are_kept_with_the_model(products, tmp_path, capsys, k
     assert "1 rows have a 'brand' that the model does not know, such as 'new'" in err
     X = np.array([[2, 1, 0, 1, 0], [2, 1, 0, 0, 1], [median, 3, 0, 0, 0], [4, 3, 0, 0, 0]])
     np.testing.assert_allclose(np.loadtxt(tmp_path / "s"), X @ model.coef_, rtol=1e-12)
+    # only what was missing is named for the engine, none of the words
+    _, _, err = run(capsys, "export", tmp_path / "m.npz", "--to", "json")
+    assert f"send them: price={median:g}\n" in err
     # a number in place of the medians
     command = ("predict", tmp_path / "m.npz", products / f"new.{kind}", "--qid", "query", "--fill", "7")
     assert run(capsys, *command, "-o", tmp_path / "s")[0] == 0
@@ -96,7 +99,7 @@ def test_medians_of_a_text(tmp_path, capsys):
     assert run(capsys, "predict", tmp_path / "m.npz", tmp_path / "a.txt", "-o", tmp_path / "s")[0] == 0
     code, out, err = run(capsys, "export", tmp_path / "m.npz", "--to", "json")
     assert (code, out.startswith("{")) == (0, True)
-    assert "medians in place of missing features, which no format holds; send them: 1=3, 2=1" in err
+    assert "medians in place of missing features, which no format holds; send them: 1=3, 2=1\n" in err
     X = np.array([[3, 1], [4, 1], [2, 3], [8, 0], [0, 1]])
     np.testing.assert_allclose(np.loadtxt(tmp_path / "s"), X @ model.coef_, rtol=1e-12)
 
@@ -171,7 +174,7 @@ def test_options_that_do_not_go_together(products, tmp_path, capsys, options, sa
 def test_medians_are_for_training(products, tmp_path, capsys):
     source = products / "train.csv"
     code, _, err = run(capsys, "convert", source, tmp_path / "s", "--qid", "query", "--fill", "median")
-    assert (code, "--fill median: expected a number; train learns medians" in err) == (2, True)
+    assert (code, "--fill median: expected a number; only train learns medians" in err) == (2, True)
     command = ("train", source, "--qid", "query", "-o", tmp_path / "m.npz", "--features", "stock")
     assert run(capsys, *command)[0] == 0
     code, _, err = run(

@@ -237,6 +237,54 @@ def test_users_with_tastes_of_their_own(giant, propensities):
     assert "each of whom counts once" in last.notes[0]
 
 
+@pytest.mark.parametrize("propensities", [THETA, None])
+def test_two_new_rankers_on_the_same_log(propensities):
+    """The interval of the paired difference holds the truth over 100 logs of 60 users, and is the narrower one."""
+    other = TRUTH + 0.3 * np.random.default_rng(12).normal(size=TRUTH.shape)
+    found = []
+    for seed in range(100):
+        lists, user = of_users(np.random.default_rng([13, seed]), 1500, TRUTH, share=np.full(60, 1 / 60))
+        cells = lists.counted(cluster=user)
+        both = evaluate_from_clicks(
+            cells, *CANDIDATES, propensities=propensities, k=4, baseline=other.ravel()
+        )
+        found.append(both.over_baseline)
+    coverage, bias = held(found, (true_dcg(liked(TRUTH), NEW, 4) - true_dcg(liked(TRUTH), other, 4)).mean())
+    assert coverage >= 0.89
+    assert abs(bias) < 4
+    alone = evaluate_from_clicks(cells, *CANDIDATES[:2], other.ravel(), propensities=propensities, k=4)
+    assert both.over_baseline.value == pytest.approx(both.dcg.value - alone.dcg.value)
+    widths = [one.upper - one.lower for one in (both.over_baseline, both.dcg, alone.dcg)]
+    assert widths[0] < np.hypot(*widths[1:])
+
+
+def test_a_baseline_list_by_list(simulated_log):
+    """Student's t over the differences of lists; a ranker is no better than itself, drawn or not."""
+    rng = np.random.default_rng(0)
+    cells, truth = simulated_log(rng, 300, THETA, n_queries=5, n_documents=6)
+    query, document, scores = candidates(truth, rng)
+    other = rng.normal(size=scores.shape)
+    options = {"propensities": THETA, "k": 4, "weighting": "ips", "most_unseen": 1}
+    found = evaluate_from_clicks(cells, query, document, scores, **options, baseline=other)
+    s, each = cells.sessions, []
+    for i in range(s.n_distinct):
+        part = slice(s.offsets[i], s.offsets[i + 1])
+        q = int(cells.query_ids[cells.row_query[s.row[part][0]]])
+        value = 0.0
+        for k, (r, c) in enumerate(zip(s.row[part], s.clicked[part], strict=True)):
+            for sign, of in ((1, scores[query == q]), (-1, other[query == q])):
+                rank = 1 + (of > of[int(cells.docid[r])]).sum()
+                value += sign * c / THETA[k] * (rank <= 4) / np.log2(rank + 1)
+        each += [value] * int(s.count[i])
+    half = stats.t.ppf(0.975, 299) * np.std(each, ddof=1) / np.sqrt(300)
+    assert found.over_baseline == pytest.approx((np.mean(each), np.mean(each) - half, np.mean(each) + half))
+    same = evaluate_from_clicks(cells, query, document, scores, **options, baseline=scores)
+    assert tuple(same.over_baseline) == (0.0, 0.0, 0.0)
+    assert "over the baseline 0 [0, 0]" in repr(same)
+    with pytest.raises(BadInput, match="baseline: expected one per candidate"):
+        evaluate_from_clicks(cells, query, document, scores, **options, baseline=other[:3])
+
+
 def test_each_user_counts_once_by_definition():
     """With a list per user nothing changes; with several, the mean over users of the means of their lists."""
     rng = np.random.default_rng(11)

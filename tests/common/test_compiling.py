@@ -33,6 +33,9 @@ def test_the_clock_stands_still_while_something_is_compiled(state, tmp_path):
     assert not compiling.underway()
     state[0] = 112.0
     assert compiling.clock() == 103.0
+    with compiling.keeping():
+        state[0] = 120.0
+    assert compiling.clock() == 103.0
     assert compiling.compiled() == 2
 
 

@@ -29,7 +29,7 @@ READERS = {
     "qrels": (read_qrels, b"1 0 a 2\n", lambda qrels: (qrels.topics.tolist(), qrels.grades.tolist())),
     "candidates": (read_candidates, b'{"documents": [{"text": "x"}]}\n', lambda found: found.sets[0].ids),
     "log": (read_log, LOG, lambda log: log.impressions),
-    "scores": (read_scores, b"2.5\n", lambda scores: scores.tolist()),
+    "scores": (read_scores, b"2.5\n", lambda found: found[0].tolist()),
     "names": (read_names, b"bm25\nage\n", list),
 }
 reader = pytest.mark.parametrize("name", READERS)
@@ -132,7 +132,7 @@ def test_a_score_is_one_finite_number(word, write):
 
 
 def test_a_score_of_minus_infinity_is_not_retrieved(write):
-    assert read_scores(write(b"-inf\r\n -Infinity \n2")).tolist() == [-np.inf, -np.inf, 2.0]
+    assert read_scores(write(b"-inf\r\n -Infinity \n2"))[0].tolist() == [-np.inf, -np.inf, 2.0]
 
 
 @pytest.mark.parametrize("word", ["9" * 5000, "9" * 19, "١", "-1", "1.0"])

@@ -1,11 +1,13 @@
 """Rankers over trees in other systems: each scores rows as ``predict`` does."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import structsvm
 from structsvm import SVMMap, TreeRanker
 from structsvm.export import export_model, write_export
 from structsvm.export.trees import TREE_FORMATS
@@ -134,6 +136,26 @@ def test_elasticsearch(plain):
     np.testing.assert_allclose(scores, plain.predict(X), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("to", ["opensearch", "elasticsearch", "solr", "lightgbm", "onnx"])
+def test_features_with_missing_values_are_named_where_engines_differ(to, tmp_path):
+    data = make_taught("forest", 20, 20, 3, dtype=np.float64)
+    data.X[::7, 1] = np.nan
+    model = TreeRanker(n_trees=3, n_leaves=4, random_state=0).fit(data.X, data.y, qid=data.qid)
+    model.save(tmp_path / "model.npz")
+    for one in (model, structsvm.load(tmp_path / "model.npz")):
+        assert one.missing_features_.tolist() == [1]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            export_model(one, to, feature_names=["title", "price", "stock"])
+        said = [str(warning.message) for warning in caught]
+        if to in ("lightgbm", "onnx"):
+            assert said == []
+        else:
+            assert len(said) == 1
+            assert said[0].startswith("values of price were missing in training: ")
+            assert ("must not match" in said[0]) == (to != "solr")
+
+
 def test_solr(plain):
     content = json.loads(export_model(plain, "solr", feature_names=list("abcdef")))
     assert [feature["name"] for feature in content["features"]] == list("abcdef")
@@ -172,7 +194,9 @@ def test_refusals(model):
         export_model(model, "svmlight")
     with pytest.raises(ValueError, match="the format has no categories"):
         export_model(model, "solr")
-    with pytest.raises(ValueError, match="expected names without spaces"):
+    with pytest.raises(
+        ValueError, match=r"to='lightgbm': expected names .* got 'a b'; rename .* feature_names="
+    ):
         export_model(model, "lightgbm", feature_names=["a b", *"bcdef"])
     linear = SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
     with pytest.raises(ValueError, match="to='lightgbm': expected a tree ranker, got SVMMap"):

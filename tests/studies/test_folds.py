@@ -17,6 +17,7 @@ import scipy.sparse
 import structsvm
 from structsvm import StructuralRanker
 from structsvm.cli import main
+from structsvm.common import compiling
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor, write_store
@@ -31,6 +32,7 @@ from structsvm.studies.folds import (
     results,
     run,
 )
+from structsvm.studies.folds.methods import walk
 from structsvm.studies.folds.page import as_records, page
 from structsvm.studies.folds.results import _precision_curves
 
@@ -394,6 +396,26 @@ def test_seconds_are_those_of_training_not_of_compiling(tmp_path):
     assert len(rows) == 10
     assert int(rows[0][2]) > 0  # the record does notice
     assert [row for row in rows if row[3:] != ["0", "0"]] == []
+
+
+def test_the_clock_of_candidates_stands_still_while_kernels_are_compiled(monkeypatch, tmp_path):
+    """What the warm-up leaves to be compiled, such as a kernel that only a large C needs, is not counted."""
+    monkeypatch.setattr(compiling, "_state", compiling._State())
+    now = [100.0]
+    monkeypatch.setattr(compiling.time, "perf_counter", lambda: now[0])
+
+    def models(*_):
+        for C in (0.1, 1.0):
+            now[0] += 2.0
+            compiling.begun(tmp_path, usual=True)
+            now[0] += 50.0
+            compiling.ended()
+            yield C, StructuralRanker(C=C)
+
+    monkeypatch.setitem(walk.__globals__, "_models", models)
+    data = make_ranking(4, 5, 2, random_state=0)
+    walked = walk("svm-map", [0.1, 1.0], data, data, Training(), None)
+    assert [candidate.seconds for candidate in walked] == [2.0, 2.0]
 
 
 def test_processes_are_started_only_where_they_pay(folder, tmp_path, monkeypatch):

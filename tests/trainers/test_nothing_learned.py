@@ -8,6 +8,8 @@ import pytest
 from structsvm import OrdinalSVM, StructuralRanker, StructuralRankerCV, TreeRanker
 from structsvm.oracles import LOSSES, get_oracle
 from structsvm.readers import make_ranking
+from structsvm.studies.folds import Training
+from structsvm.studies.folds.methods import walk, warm_up
 from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, newton_path, train
 
 NAMES = [name.replace("@k", "@5") for name in LOSSES]
@@ -97,3 +99,24 @@ def test_estimators(model):
         model.set_params(C=1e-7)
     with pytest.warns(NothingLearnedWarning, match="hardly better than none"):
         model.fit(DATA.X, DATA.y, qid=DATA.qid)
+
+
+def test_the_folds_of_a_search_are_not_judged_but_the_model_that_is_trained_in_the_end():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StructuralRankerCV(Cs=[1e-7, 1.0], cv=2, loss="map").fit(DATA.X, DATA.y, qid=DATA.qid)
+    with pytest.warns(NothingLearnedWarning) as caught:
+        StructuralRankerCV(Cs=[1e-8, 1e-7], cv=2, loss="map").fit(DATA.X, DATA.y, qid=DATA.qid)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("method", ["svm-map", "ordinal"])
+def test_a_comparison_judges_the_largest_C(method):
+    options = method, [1e-7, 1.0], DATA, DATA, Training(), None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NothingLearnedWarning)
+        warm_up(*options)
+        assert len(list(walk(*options))) == 2
+    with pytest.warns(NothingLearnedWarning, match="C=1e-07") as caught:
+        list(walk(method, [1e-8, 1e-7], DATA, DATA, Training(), None))
+    assert len(caught) == 1

@@ -154,7 +154,8 @@ def _cut(
     if not least <= n_folds <= n_queries:
         raise BadInput(
             "folds",
-            f"expected {least} to the number of queries in {data}, which has {n_queries}",
+            f"expected {least} to the number of queries in {data}, which has {n_queries}"
+            + (", as each fold needs parts for training, validation and test" if test else ""),
             value=n_folds,
         )
     dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.compiling import clock
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.oracles import LOSSES
 from structsvm.protocols import Float, Progress
@@ -131,14 +131,14 @@ def walk(
     name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
 ) -> Iterator[Candidate]:
     """Train ``name`` for each C, smallest first; methods without C yield one candidate."""
-    started = time.perf_counter()
+    started = clock()
     with warnings.catch_warnings():
         # the candidate tells whether it converged
         warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
         for C, model in _models(name, Cs, train, validation, options, measure):
-            seconds = time.perf_counter() - started
+            seconds = clock() - started
             yield _described(C, model, seconds)
-            started = time.perf_counter()
+            started = clock()
 
 
 _WARM: set[tuple[Any, ...]] = set()
@@ -162,9 +162,20 @@ def warm_up(
     if not (name in WITHOUT_C or name.startswith("acc") or name in ("sgd", "lcra")):
         tries.append((train, replace(options, max_passes=2)))
     for data, limited in tries:
-        with contextlib.suppress(ValueError):  # few queries may have no constraint; walk reports other errors
+        # few queries may have no constraint, or nothing to learn; walk reports other errors
+        with contextlib.suppress(ValueError), _unjudged():
             for _ in walk(name, [min(Cs)], data, few, limited, measure):
                 pass
+
+
+@contextlib.contextmanager
+def _unjudged() -> Iterator[None]:
+    """Let fits that are none of the results learn nothing without a warning."""
+    from structsvm.trainers.certificate import NothingLearnedWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingLearnedWarning)
+        yield
 
 
 def _stored(X: Any) -> tuple[bool, ...]:
@@ -223,7 +234,10 @@ def _models(
         yield None, _without_C(name, train, validation, options, measure)
     else:
         for C in grid:
-            yield C, _separate(name, C, options).fit(train.X, train.y, qid=train.qid)
+            model = _separate(name, C, options)
+            with contextlib.nullcontext() if grid[-1] == C else _unjudged():  # as in a path over C
+                model.fit(train.X, train.y, qid=train.qid)
+            yield C, model
 
 
 def _separate(name: str, C: float, options: Training) -> Any:
