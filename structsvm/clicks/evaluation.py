@@ -217,9 +217,10 @@ def evaluate_from_clicks(
     new, unseen, unseen_dcg = _seen(log, cells, query, document, scores, probabilities, k, most_unseen)
     other = None
     if baseline is not None:
-        of_other = (baseline, None) if probabilities is None else (None, baseline)
+        drawn = None if probabilities is None else baseline
+        given = baseline if probabilities is None else None
         try:
-            other = _seen(log, cells, query, document, *of_other, k, most_unseen)[0]
+            other = _seen(log, cells, query, document, given, drawn, k, most_unseen)[0]
         except BadInput as error:
             raise (
                 error.renamed("baseline") if error.argument in ("scores", "probabilities") else error
