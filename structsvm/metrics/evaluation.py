@@ -118,7 +118,7 @@ def evaluate(
 ) -> EvaluationResult: ...
 @overload
 def evaluate(
-    name: Sequence[str],
+    name: list[str] | tuple[str, ...],
     y_true: Any,
     y_score: Any,
     *,
@@ -156,7 +156,7 @@ def evaluate(
 
     Parameters
     ----------
-    name : str or sequence of str
+    name : str, or list or tuple of str
         ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
         ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them. The names of ir_measures
         (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``) and of trec_eval (``"ndcg_cut_10"``,
