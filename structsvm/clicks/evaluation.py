@@ -219,7 +219,7 @@ def evaluate_from_clicks(
     new, unseen, unseen_dcg = _seen(log, cells, query, document, scores, probabilities, k, most_unseen)
     other = None
     if baseline is not None:
-        of_other = (baseline, None) if probabilities is None else (None, baseline)
+        of_other: tuple[Any, Any] = (baseline, None) if probabilities is None else (None, baseline)
         try:
             other = _seen(log, cells, query, document, *of_other, k, most_unseen)[0]
         except BadInput as error:

@@ -71,7 +71,8 @@ class Comparison(NamedTuple):
             f"p = {self.p_value:.3g} by {self.test})"
         )
 
-    _repr_html_ = html_by("comparison")
+    def _repr_html_(self) -> str:
+        return html_by("comparison")(self)
 
 
 def compare(
