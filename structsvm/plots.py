@@ -38,6 +38,11 @@ __all__ = [
     "weights",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _DASHES = {"": "-", "7 4": (0, (7, 4)), "2 3": (0, (2, 3)), "9 3 2 3": (0, (9, 3, 2, 3))}
 _MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
 _COLOURS = {name: colours[0] for name, colours in figures.COLOURS.items()}

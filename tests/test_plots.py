@@ -231,3 +231,7 @@ def test_partial_dependence_takes_frames_with_whole_numbers_and_a_column_of_ids(
     scaled = SVMMap(scale="query-minmax").fit(X, made.y)
     with pytest.raises(ValueError, match="expected scores of single rows"):
         plots.partial_dependence(scaled, X, ["bm25"])
+
+
+def test_the_module_lists_its_figures_only():
+    assert dir(plots) == sorted(plots.__all__)

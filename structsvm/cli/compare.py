@@ -346,28 +346,27 @@ def _write_csv(path: Path, results: Any) -> None:
     import csv
     import io
 
+    from structsvm.studies.folds.paired_tests import paired_tests
+
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     names = results.measures.report
+    tested = ("difference", "wins", "losses", "ties", "p_value")
     writer.writerow(
-        [
-            "method",
-            *names,
-            "difference",
-            "wins",
-            "losses",
-            "ties",
-            "p_value",
-            "C",
-            "gap",
-            "unconverged",
-            "seconds",
-        ]
-    )
+        ["method", *names, *tested, "C", "gap", "unconverged", "seconds",
+         *(f"{column} {name}" for name in names[1:] for column in tested)]
+    )  # fmt: skip
+    found = {
+        (test.measure, test.method): test
+        for test in paired_tests(results)
+        if test.baseline == results.baseline
+    }
     for row in results.rows():
         Cs = " ".join("" if C is None else repr(C) for C in row.Cs).strip()
+        others = [found.get((name, row.method)) for name in names[1:]]
         writer.writerow(
             [row.method, *(row.means[name] for name in names), row.difference, row.wins, row.losses, row.ties,
-             row.p_value, Cs, "" if row.gap is None else row.gap, row.unconverged, round(row.seconds, 3)]
+             row.p_value, Cs, "" if row.gap is None else row.gap, row.unconverged, round(row.seconds, 3),
+             *(getattr(test, column, "") for test in others for column in tested)]
         )  # fmt: skip
     write_text(path, buffer.getvalue())

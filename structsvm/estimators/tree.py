@@ -335,7 +335,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
             )  # fmt: skip
         X = encode(X, self.categories_)
         X, y = validate_rows(self, X, y, qid=qid, order="C", sparse=False, missing=True)
-        self.missing_features_ = np.flatnonzero([np.isnan(column).any() for column in X.T])
+        self.missing_features_ = np.flatnonzero(np.isnan(X.min(axis=0)))  # min keeps NaN
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None

@@ -315,6 +315,8 @@ class Pair(_Strict):
     always_valid_upper: float | None
     always_valid_p_value: float | None
     always_valid_queries_needed: float | None
+    unit_wins: int | None
+    unit_losses: int | None
 
 
 class Guardrail(_Strict):

@@ -118,6 +118,20 @@ def evaluate(
 ) -> EvaluationResult: ...
 @overload
 def evaluate(
+    name: list[str] | tuple[str, ...],
+    y_true: Any,
+    y_score: Any,
+    *,
+    qid: Any = None,
+    docid: Any = None,
+    convention: str = "trec",
+    relevance: float = 1,
+    ties: Ties | None = None,
+    empty: Empty = "zero",
+    max_grade: float = 4,
+) -> dict[str, EvaluationResult]: ...
+@overload
+def evaluate(
     name: Qrels, y_true: Any, y_score: Sequence[str], *, convention: str = "trec", relevance: float = 1,
     ties: Ties | None = None, empty: Empty = "zero", max_grade: float = 4,
 ) -> RunTable: ...  # fmt: skip
@@ -133,7 +147,7 @@ def evaluate(
     ties: Ties | None = None,
     empty: Empty = "zero",
     max_grade: float = 4,
-) -> EvaluationResult | RunTable:
+) -> EvaluationResult | dict[str, EvaluationResult] | RunTable:
     """Compute a ranking measure for each query, and its mean; or several measures of TREC runs.
 
     ``evaluate(qrels, runs, ["map", "ndcg@10"])`` returns a :class:`RunTable` of one or several
@@ -142,11 +156,12 @@ def evaluate(
 
     Parameters
     ----------
-    name : str
+    name : str, or list or tuple of str
         ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
         ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them. The names of ir_measures
         (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``) and of trec_eval (``"ndcg_cut_10"``,
-        ``"recip_rank"``, ``"P_5"``, ``"recall_100"``, ``"map_cut_10"``) are understood, in either case.
+        ``"recip_rank"``, ``"P_5"``, ``"recall_100"``, ``"map_cut_10"``) are understood, in either case. Several
+        give a result each.
     y_true : array-like of numbers, shape (n_rows,)
         Grades. A row is relevant if its grade is at least ``relevance``; a negative grade has no gain.
     y_score : array-like of numbers, shape (n_rows,)
@@ -180,7 +195,7 @@ def evaluate(
 
     Returns
     -------
-    EvaluationResult
+    EvaluationResult, or a dict of them by name for several measures
 
     Warns
     -----
@@ -204,6 +219,11 @@ def evaluate(
     >>> [evaluate(name, [0, 1, 1], [3, 2, 1], qid=0).mean for name in ("RR", "recip_rank", "P@2", "P_2")]
     [0.5, 0.5, 0.5, 0.5]
 
+    Several at once:
+
+    >>> {name: result.mean for name, result in evaluate(["map", "p@1"], [0, 1, 1], [3, 2, 1], qid=0).items()}
+    {'map': 0.5833333333333333, 'p@1': 0.0}
+
     A relevant document that the system did not find:
 
     >>> evaluate("map", [1, 0, 1], [0.9, 0.5, float("-inf")], qid=0).mean
@@ -214,6 +234,11 @@ def evaluate(
     }  # fmt: skip
     if not isinstance(name, str) and hasattr(name, "grades"):
         return _of_runs(name, y_true, [y_score] if isinstance(y_score, str) else list(y_score), options)
+    if isinstance(name, (list, tuple)):
+        for each in name:
+            _parse(each)
+        qid = one_query(qid, "evaluate")
+        return {each: evaluate(each, y_true, y_score, qid=qid, docid=docid, **options) for each in name}
     result, undefined = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, **options)
     if undefined:
         warn_of_nothing_relevant(name, result.per_query.shape[0])

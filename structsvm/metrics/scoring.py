@@ -103,7 +103,7 @@ class QueryScorer:
         score = getattr(estimator, method)
         # models that scale features within queries need the ids to predict, on their own or in a pipeline
         scores = score(X, qid=qid) if _takes_qid(estimator, method) else score(X)
-        return evaluate(self.name, y, scores, qid=qid, docid=docid, **self.options).mean
+        return float(evaluate(self.name, y, scores, qid=qid, docid=docid, **self.options).mean)
 
     def set_score_request(
         self, *, qid: bool | str | None = True, docid: bool | str | None = True

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
+from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import EvaluationResult
 from structsvm.protocols import Float
 
@@ -69,6 +70,9 @@ class Comparison(NamedTuple):
             f"Comparison({self.mean_difference:+.4f} [{self.lower:.4f}, {self.upper:.4f}], {told}, "
             f"p = {self.p_value:.3g} by {self.test})"
         )
+
+    def _repr_html_(self) -> str:
+        return html_by("comparison")(self)
 
 
 def compare(

@@ -64,6 +64,25 @@ def analysis(result: Any) -> str:
     return _box(paragraph(repr(result)), table(columns, rows, caption=result.estimand))
 
 
+def comparison(result: Any) -> str:
+    """The difference with its interval, the queries by who is ahead, and the p-value."""
+    names = (
+        "difference",
+        f"{100 * result.level:g}% interval",
+        "wins",
+        "losses",
+        "ties",
+        f"p ({result.test})",
+    )
+    row = [
+        f"{result.mean_difference:+.4f}", f"{result.lower:+.4f} to {result.upper:+.4f}",
+        *(str(n) for n in (result.wins, result.losses, result.ties)), p_value(result.p_value),
+    ]  # fmt: skip
+    return _box(
+        table([Column(name, True) for name in names], [row], caption="Paired comparison over queries")
+    )
+
+
 def importances(result: Any, *, top: int = 20) -> str:
     """How much of the measure each feature is worth, the largest first."""
     order = result.order[:top]

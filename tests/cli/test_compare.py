@@ -56,6 +56,11 @@ def test_table_csv_json_and_page_agree(rows, tmp_path, capsys):
         assert float(row["map"]) == entry["means"]["map"] == np.mean(entry["per_query"]["map"])
         assert shown in page
         assert int(row["wins"]) + int(row["losses"]) + int(row["ties"]) == 30
+    tested = {(test["measure"], test["method"]): test for test in record["tests"]}
+    for name in ("difference", "wins", "losses", "ties", "p_value"):
+        assert float(table[1][name]) == tested["map", "best-feature"][name]
+        assert float(table[1][f"{name} ndcg@10"]) == tested["ndcg@10", "best-feature"][name]
+        assert table[0][f"{name} ndcg@10"] == ""  # the baseline
     assert finding.startswith(max(record["methods"], key=lambda e: e["means"]["map"])["method"])
     assert sorted(record["query_ids"]) == sorted(map(str, read_letor(rows).query_ids))
 

@@ -16,7 +16,8 @@ def report(key="shop-search", names=("prod", "new ranker"), n=1200, bandit=None,
                 {"a": a, "b": b, "wins": n // 4, "losses": n // 3, "ties": n - n // 4 - n // 3, "mean": -0.084,
                  "lower": -0.13, "upper": -0.04, "p_values": {"t": 0.001}, "p_value": 0.001, "leader": b,
                  "queries_needed": 400.0, "always_valid_lower": -0.15, "always_valid_upper": -0.02,
-                 "always_valid_p_value": 0.0123, "always_valid_queries_needed": 900.4}
+                 "always_valid_p_value": 0.0123, "always_valid_queries_needed": 900.4,
+                 "unit_wins": n // 4, "unit_losses": n // 3}
             )  # fmt: skip
     k, at = 1, 1
     while at <= n:

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from structsvm import SingleQueryWarning
+from structsvm.checks import BadInput
 from structsvm.metrics import available_metrics, evaluate
 from structsvm.metrics.conventions import CONVENTIONS
 
@@ -201,6 +203,22 @@ def test_letor_script_zeroes_ndcg_of_short_lists():
     assert evaluate("ndcg@4", y, s, convention="letor4_script", qid=0).mean == 0.0
     assert evaluate("ndcg@4", y, s, convention="letor4", qid=0).mean > 0.5
     assert evaluate("precision@4", y, s, convention="letor4_script", qid=0).mean == 0.5
+
+
+def test_several_measures_are_those_one_by_one():
+    rng = np.random.default_rng(4)
+    y, scores, qid = rng.integers(0, 3, 40), rng.normal(size=40), np.repeat(np.arange(8), 5)
+    names = ["map", "nDCG@3"]
+    found = evaluate(names, y, scores, qid=qid, convention="letor4")
+    assert list(found) == names
+    for name in names:
+        alone = evaluate(name, y, scores, qid=qid, convention="letor4")
+        np.testing.assert_array_equal(found[name].per_query, alone.per_query)
+    with pytest.raises(BadInput, match="metric='mpa'"):
+        evaluate(["map", "mpa"], y, scores, qid=qid)
+    with pytest.warns(SingleQueryWarning) as caught:
+        evaluate(names, y, scores)
+    assert len(caught) == 1
 
 
 def test_names_in_the_list_all_work():

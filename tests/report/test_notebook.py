@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from structsvm import StructuralRankerCV, SVMMap
-from structsvm.metrics import EvaluationResult, evaluate, permutation_importance
+from structsvm.metrics import EvaluationResult, compare, evaluate, permutation_importance
 from structsvm.online import simulate
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
@@ -35,11 +35,14 @@ def results():
         "evaluation": evaluate("map", made.y, model.predict(X), qid=made.qid),
         "simulation": simulate("rucb", [[0.5, 0.8], [0.2, 0.5]], horizon=100, n_runs=2),
         "analysis": analyse(log()),
+        "comparison": compare(np.arange(12) % 5, np.arange(12) % 3),
         "importances": permutation_importance(model, X, made.y, qid=made.qid, n_repeats=2),
     }
 
 
-@pytest.mark.parametrize("kind", ["fit", "model", "evaluation", "simulation", "analysis", "importances"])
+@pytest.mark.parametrize(
+    "kind", ["fit", "model", "evaluation", "simulation", "analysis", "comparison", "importances"]
+)
 def test_text_is_short_and_the_picture_is_whole(results, kind):
     result = results[kind]
     assert len(repr(result)) < 200

@@ -76,6 +76,9 @@ class PairComparison:
         Figures of the same estimand by a confidence sequence, valid however often the log is analysed while it grows.
         The interval is of this pair alone, the p-value is corrected for the number of pairs. None if the credit has no
         bound.
+    unit_wins, unit_losses : int or None
+        What the sign test counts: queries or, of a log analysed by clusters, users by the sign of their mean. None
+        without a sign test.
 
     Examples
     --------
@@ -108,6 +111,8 @@ class PairComparison:
     always_valid_upper: float | None
     always_valid_p_value: float | None
     always_valid_queries_needed: float | None
+    unit_wins: int | None = None
+    unit_losses: int | None = None
 
 
 @dataclass(frozen=True)
@@ -578,11 +583,17 @@ def compared(
             None if one.sequence is None else one.sequence[1],
             p_always,
             None if one.sequence is None else one.sequence[3],
+            *_counted(one.results.get("sign")),
         )
         for (a, b), one, p, p_always in zip(
             combinations(rankers, 2), figures, adjusted, corrected, strict=True
         )
     )
+
+
+def _counted(sign: TestResult | None) -> tuple[int | None, int | None]:
+    """Return the positive and the negative values of a sign test."""
+    return (None, None) if sign is None else (int(sign.statistic), sign.n - int(sign.statistic))
 
 
 def _sequence(

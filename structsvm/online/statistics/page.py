@@ -100,7 +100,8 @@ def page(
 
 
 def _headline(answer: Analysis) -> str:
-    corrected = f", corrected by {answer.correction}" if len(answer.pairs) > 1 else ""
+    over = "" if answer.n_clusters is None else f" over {answer.cluster}s"
+    corrected = over + (f", corrected by {answer.correction}" if len(answer.pairs) > 1 else "")
     if all(pair.leader is None for pair in answer.pairs):
         return "not decided; no ranker is ahead"
     if not answer.independent:
@@ -156,6 +157,9 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
         ("p", ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
             + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else "")),
     ]  # fmt: skip
+    if answer.n_clusters is not None and pair.unit_wins is not None:
+        counts = f"{pair.a} ahead in {pair.unit_wins:,}, {pair.b} in {pair.unit_losses:,}, which the sign test counts"
+        facts.insert(1, (f"{answer.cluster}s", counts))
     if pair.always_valid_p_value is not None:
         facts.append(("always valid", f"p {_p(pair.always_valid_p_value)}"))
     needs = []

@@ -354,7 +354,19 @@ def test_simulate_then_analyse(tmp_path, capsys, data):
     assert out["rankers"] == ["feature 1", "feature 3"]
     assert out["n_impressions"] == 200
     assert out["n_clusters"] == 20
-    assert set(out["pairs"][0]["p_values"]) == {"sign", "z", "t", "wilcoxon"}
+    pair = out["pairs"][0]
+    assert set(pair["p_values"]) == {"sign", "z", "t", "wilcoxon"}
+    # the test counts users by the sign of their mean, and the text says so
+    credits, users = credit_log(read_log(log)).pairs[0].delta, [one.user for one in read_log(log).impressions]
+    means = [
+        np.mean([c for c, user in zip(credits, users, strict=True) if user == u]) for u in sorted(set(users))
+    ]
+    assert [pair["unit_wins"], pair["unit_losses"]] == [np.sum(np.sign(means) == sign) for sign in (1, -1)]
+    run("analyse", log)
+    text = capsys.readouterr().out
+    count = f"feature 1 ahead in {pair['unit_wins']}, feature 3 in {pair['unit_losses']}, which the sign test counts"
+    assert f"  users         {count}\n" in text
+    assert " test over users" in text
     run("analyse", log, "--report", tmp_path / "out.html")
     text = capsys.readouterr().out
     for word in ("winner", "more", "feature 1 against feature 3", "always valid"):
