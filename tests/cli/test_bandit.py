@@ -95,6 +95,7 @@ def test_letor_data_by_proxy_and_live(letor: Path, capsys: pytest.CaptureFixture
         assert record["algorithms"]["rucb"]["interval"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_saved_models_are_rankers(letor: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models = []

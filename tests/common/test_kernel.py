@@ -50,6 +50,7 @@ def run(room, script=RUN, **variables):
     ).stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cached_in", ["beside the file", "a folder of the user's"])
 def test_an_edited_callee_is_compiled_anew_and_nothing_else(room, tmp_path, cached_in):
     directory = "" if cached_in == "beside the file" else str(tmp_path / "cache")

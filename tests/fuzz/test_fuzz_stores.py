@@ -1,8 +1,10 @@
 """A few of the damaged stores; ``python tests/fuzz/fuzz_stores.py --cases 100000`` tries more."""
 
 import fuzz_stores
+import pytest
 
 
+@pytest.mark.slow
 def test_damaged_stores_are_refused_or_work():
     summary = fuzz_stores.run(800, seed=0)
     assert summary["failures"] == []

@@ -176,6 +176,7 @@ def integer_programme(one, benefits, values, k):
     return -result.fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 5, 7])
 def test_exact_is_the_optimum_of_the_integer_programme(k):
     rng = np.random.default_rng(30)

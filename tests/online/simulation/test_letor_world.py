@@ -126,6 +126,7 @@ def test_multileaving_has_the_frequencies_of_the_literal_method() -> None:
     np.testing.assert_allclose(live, literal / n, atol=5 * 0.5 * np.sqrt(2 / n))
 
 
+@pytest.mark.slow
 def test_bandits_find_the_best_ranker_live_and_by_proxy() -> None:
     def planted(X: np.ndarray) -> np.ndarray:
         return X @ WEIGHTS
