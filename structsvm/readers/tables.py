@@ -439,7 +439,7 @@ class _reading:
 
         try:
             self._table = parquet.ParquetFile(self._file)
-        except (pyarrow.ArrowInvalid, OSError) as error:
+        except (pyarrow.ArrowException, OSError) as error:
             raise _unreadable(self._file, error) from None
         return self._table
 

@@ -201,3 +201,16 @@ def test_numbers_of_rows_that_pandas_writes_are_no_feature(tmp_path, columns):
         frame.to_parquet(tmp_path / "a.parquet")
         with pytest.raises(BadInput, match="got 'Unnamed: 0' for column 1"):
             read_parquet(tmp_path / "a.parquet")
+
+
+def test_whatever_pyarrow_says_of_a_damaged_file_is_told_with_its_name(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.parquet", qid=[1, 1], label=[0, 1], f=[0.0, 1.0])
+
+    def refuse(_):  # as of a damaged width of integers
+        raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
+
+    monkeypatch.setattr(parquet, "ParquetFile", refuse)
+    with pytest.raises(
+        BadInput, match=r"a\.parquet: expected a Parquet file.*Integers with more than 64 bits"
+    ):
+        read_parquet(path)
