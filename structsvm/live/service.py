@@ -561,6 +561,7 @@ class Service:
             event.get("action", "click"),
             now,
             None if dwell is None else float(dwell),
+            token.shown_at,
             closes,
         )
 

@@ -107,7 +107,7 @@ def shown_row(row, k, at):
 
 
 def click(k, place, at, closes):
-    return ClickRow(k.to_bytes(16), place, "click", at, None, closes)
+    return ClickRow(k.to_bytes(16), place, "click", at, None, 1000, closes)
 
 
 def test_what_becomes_of_clicks(stored):
@@ -158,7 +158,12 @@ def test_what_is_folded_is_what_was_clicked_in_time(stored):
             )
         elif kind == "click":
             connection.write(
-                [], [ClickRow(int(k).to_bytes(16), 1, "click", now[0], None, int(shown[k]) + window)]
+                [],
+                [
+                    ClickRow(
+                        int(k).to_bytes(16), 1, "click", now[0], None, int(shown[k]), int(shown[k]) + window
+                    )
+                ],
             )
         else:
             closer.run()
