@@ -218,7 +218,8 @@ def measure_closer(store: str, n: int, folder: Path) -> dict[str, object]:
             for k, i in enumerate(ids)
         ]
         clicks = [
-            ClickRow(i, int(rng.integers(1, 11)), "click", 1500 + start, None, 2000 + start) for i in ids
+            ClickRow(i, int(rng.integers(1, 11)), "click", 1500 + start, None, 1000 + start, 2000 + start)
+            for i in ids
         ]
         connection.write(shows, clicks)
     stored_s = time.perf_counter() - began

@@ -74,6 +74,10 @@ def _check_rate(request: Request) -> None:
     if given is not None and (key := service.keys.allows(given, "click")) is not None:
         service.used(key)
         return
+    if service.keys.refuses(given):
+        raise Refused(
+            401, "key_needed", "expected no key or one that is known; this one may have been removed"
+        )
     if not service.click_limit.allows("" if request.client is None else request.client.host):
         raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
 

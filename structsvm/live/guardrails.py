@@ -176,10 +176,20 @@ class Watches:
         return watches
 
 
+SHARES = ("late_clicks", "not_compared")
+"""The guardrails that are plain shares: late clicks, and requests whose challenger failed."""
+
+
+def seen(name: str) -> tuple[str, str]:
+    """Return the counters of what an acknowledged share was of: its part and its whole."""
+    return f"seen:{name}:part", f"seen:{name}:whole"
+
+
 def by_counters(
-    guardrails: Mapping[str, Any], *, late: int, clicks: int, not_compared: int, shown: int
-) -> list[dict[str, Any]]:
-    """Return the guardrails that are plain shares: late clicks, and requests whose challenger failed."""
+    guardrails: Mapping[str, Any], counters: Mapping[str, int], *, late: int, clicks: int, not_compared: int,
+    shown: int,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return the guardrails of :data:`SHARES`, each from when its alarm was last acknowledged."""
     found = []
     for name, part, whole, limit, text in (
         ("late_clicks", late, late + clicks, guardrails["late_limit"], "clicks after their window, of all clicks"),
@@ -188,6 +198,11 @@ def by_counters(
             "requests whose challenger failed, of all that were to be compared",
         ),
     ):  # fmt: skip
+        before = [counters.get(counter, 0) for counter in seen(name)]
+        part = max(0, part - before[0])
+        whole = max(
+            part, whole - before[1]
+        )  # pending lists that turn out to be control's are no longer in it
         share = part / whole if whole else 0.0
         found.append(
             {"name": name, "alarm": whole >= _FEWEST and share > limit, "value": share, "limit": limit, "n": whole,

@@ -34,13 +34,22 @@ class Keys:
 
         ``Bearer KEY``, or ``Basic`` with the key as the password, which browsers can send.
         """
+        identity, granted = self._known(_given(authorization))
+        return identity if granted in (scope, "admin") else None
+
+    def refuses(self, authorization: str | None) -> bool:
+        """Return whether a header carries a key that there is not, such as one that was removed."""
         text = _given(authorization)
+        return text.startswith("sk_") and not self._known(text)[1]
+
+    def _known(self, text: str) -> tuple[str, str]:
+        """Return the id and the scope of a key; the scope is empty where there is no such key."""
         parts = text.split("_")
         if len(parts) != 3:
-            return None
+            return "", ""
         hashed, granted = self._rows.get(parts[1], (bytes(32), ""))
         right = hmac.compare_digest(hashed, sha256(text.encode()).digest())
-        return parts[1] if right and granted in (scope, "admin") else None
+        return parts[1], granted if right else ""
 
 
 def _given(authorization: str | None) -> str:

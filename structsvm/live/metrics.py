@@ -27,8 +27,8 @@ class Metrics:
         def counter(name: str, said: str, *labels: str) -> Counter:
             return Counter(f"structsvm_live_{name}", said, labels, registry=own)
 
-        def gauge(name: str, said: str, mode: Literal["livesum", "livemax"]) -> Gauge:
-            return Gauge(f"structsvm_live_{name}", said, registry=own, multiprocess_mode=mode)
+        def gauge(name: str, said: str, mode: Literal["livesum", "livemax"], *labels: str) -> Gauge:
+            return Gauge(f"structsvm_live_{name}", said, labels, registry=own, multiprocess_mode=mode)
 
         self.answers = counter("answers", "Answers by status.", "status")
         self.shown = counter("shown", "Lists by what was served and why.", "serve", "why")
@@ -41,6 +41,9 @@ class Metrics:
         self.backup = gauge(
             "backup_timestamp_seconds", "When the newest regular backup was made, since 1970.", "livemax"
         )
+
+        self.alarm = gauge("alarm", "1 while a guardrail gives alarm.", "livemax", "experiment", "guardrail")
+        self.state = gauge("state", "1 for the state an experiment is in.", "livemax", "experiment", "state")
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count an answer."""

@@ -70,14 +70,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "an offset. If the list cannot be recorded in time, production's is answered.",
     ),
     ("post", "/v1/clicks"): Operation(
-        "Record clicks", None, bodies.Clicks, bodies.Taken, (403, 413, 422, 429, 503),
+        "Record clicks", None, bodies.Clicks, bodies.Taken, (401, 403, 413, 422, 429, 503),
         "Events are {token, document or place, action, dwell_s}. The token is the authority: no key, so that browsers "
         "can call it. Bodies of any content type are read as JSON, as sendBeacon sends text/plain. The same event "
         "twice is one.",
     ),
     ("post", "/v1/ubi/events"): Operation(
         "Record clicks sent as UBI events", None, dict[str, Any] | list[dict[str, Any]], bodies.Taken,
-        (403, 413, 422, 429, 503),
+        (401, 403, 413, 422, 429, 503),
         "query_id is the token; object_id the document. One event or a list of at most 1,000; impressions and searches "
         "are ignored.",
     ),
@@ -100,7 +100,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
 """All calls by method and path; pages and files have no description."""
 
 _SAID = {
-    401: "A key with the scope is needed", 403: "The token or assignment was not given by this service",
+    401: "A key with the scope is needed, or this key is not known",
+    403: "The token or assignment was not given by this service",
     404: "No such experiment", 409: "Another revision or state, or no engines", 413: "Too much at once",
     422: "Something in the request is wrong; the message says what", 429: "Too many calls from this address",
     502: "The production engine cannot be reached", 503: "The store does not answer; see Retry-After",

@@ -13,8 +13,9 @@ from structsvm.live.assign import Experiment
 from structsvm.live.clock import Clock
 from structsvm.live.closing import winner_of
 from structsvm.live.config import check_config, check_key
-from structsvm.live.guardrails import Watches
+from structsvm.live.guardrails import ACKNOWLEDGED, SHARES, Watches, seen
 from structsvm.live.refused import Refused
+from structsvm.live.reporting import report
 from structsvm.live.store.queries import Store
 
 _LOOK_S = 0.05
@@ -74,13 +75,19 @@ class Registry:
         """Let a guardrail (None: all) that gave alarm begin anew; return ``{"acknowledged": [name, ...]}``."""
         await self.refresh()
         experiment = self.known(key)
-        if guardrail is not None and guardrail not in Watches.NAMES:
-            raise Refused(
-                422, "bad_guardrail", f"expected one of {', '.join(Watches.NAMES)}, got {guardrail!r:.80}"
-            )
-        names = Watches.NAMES if guardrail is None else (guardrail,)
+        every = (*Watches.NAMES, *SHARES)
+        if guardrail is not None and guardrail not in every:
+            raise Refused(422, "bad_guardrail", f"expected one of {', '.join(every)}, got {guardrail!r:.80}")
+        names = every if guardrail is None else (guardrail,)
+        now = self._clock.now()
+        found = await asyncio.to_thread(report, self._store, experiment, now)
+        counts = {f"{ACKNOWLEDGED}{name}": 1 for name in names if name in Watches.NAMES}
+        for one in found["guardrails"]:
+            if one["alarm"] and one["name"] in set(names) & set(SHARES):
+                part = round(one["value"] * one["n"])
+                counts |= dict(zip(seen(one["name"]), (part, one["n"]), strict=True))
         await asyncio.to_thread(
-            self._store.acknowledge, experiment.row.id, names, now=self._clock.now(), who=who, reason=reason
+            self._store.acknowledge, experiment.row.id, names, counts, now=now, who=who, reason=reason
         )
         return {"acknowledged": list(names)}
 

@@ -58,7 +58,7 @@ def report(
     due = math.inf if oldest is None else oldest + experiment.window_ms
     guardrails = folded.watches.report(config["guardrails"])
     guardrails += by_counters(
-        config["guardrails"], late=late, clicks=folded.n_clicks, not_compared=not_compared,
+        config["guardrails"], counters, late=late, clicks=folded.n_clicks, not_compared=not_compared,
         shown=folded.n_shown + pending,
     )  # fmt: skip
     return {

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import secrets
 import sqlite3
 import sys
@@ -13,18 +14,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live import reporting
 from structsvm.live.assign import Assigned, Experiment, assign
-from structsvm.live.bodies import MAX_ID
+from structsvm.live.bodies import MAX_ID, State
 from structsvm.live.calls import check_call, check_page, check_rankings
 from structsvm.live.clock import Clock
 from structsvm.live.closing import Closer
 from structsvm.live.config import is_text
 from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
+from structsvm.live.guardrails import SHARES, Watches
 from structsvm.live.keys import Keys
 from structsvm.live.metrics import Metrics
 from structsvm.live.rate import RateLimit
@@ -59,6 +61,12 @@ _BACKUP_LOOK_S = 5.0
 
 _BACKUP_MS = 50_000
 """How long other workers leave a backup to the one that has begun it."""
+
+_WATCH_S = 5.0
+"""How often a worker looks at the guardrails."""
+
+_TELL_MS = 50_000
+"""How long other workers leave it to one to write alarms to the log."""
 
 _MOST_EVENTS = 1000
 
@@ -109,6 +117,8 @@ class Service:
         self._counts: dict[tuple[int, str], int] = {}
         self._days: dict[str, int] = {}
         self._reports: dict[int, tuple[int, dict[str, Any]]] = {}
+        self._owner = secrets.token_hex(8)
+        self._told: set[tuple[str, int, str]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """What other rooms want called when the service stops."""
 
@@ -561,12 +571,13 @@ class Service:
             event.get("action", "click"),
             now,
             None if dwell is None else float(dwell),
+            token.shown_at,
             closes,
         )
 
     async def _keep_up(self) -> None:
         """Follow what other workers and the closer change, and write what is counted."""
-        failed = 0
+        failed, watched = 0, -math.inf
         while not await self._stops_within(_FOLLOW_S):
             self.metrics.waiting.set(self.writer.n_waiting)
             self.metrics.failing.set(int(self.writer.failing is not None))
@@ -577,6 +588,9 @@ class Service:
                 lags = await asyncio.to_thread(self._lags)
                 self.metrics.lag.set(max(lags.values(), default=0.0))
                 await asyncio.to_thread(self._flush)
+                if time.monotonic() - watched > _WATCH_S:
+                    watched = time.monotonic()
+                    await self._watch()
                 failed = 0
             except Exception as error:  # whatever it was, the next round is another try
                 if not failed:
@@ -586,6 +600,27 @@ class Service:
                 await asyncio.to_thread(
                     self.store.close
                 )  # connections may lead to a database that was replaced
+
+    async def _watch(self) -> None:
+        """Show the states and alarms of all experiments as figures; one worker writes alarms that begin to the log."""
+        now = self.clock.now()
+        tells = await asyncio.to_thread(self.store.lease, "alarms", self._owner, now, now + _TELL_MS)
+        alarms: set[tuple[str, int, str]] = set()
+        for key, experiment in self.registry.by_key.items():
+            row = experiment.row
+            for state in get_args(State):
+                self.metrics.state.labels(key, state).set(int(state == row.state))
+            guardrails = []
+            if row.state not in ("draft", "stopped"):
+                guardrails = (await self.report(key))["guardrails"]
+            found = {one["name"] for one in guardrails if one["alarm"]}
+            for name in (*Watches.NAMES, *SHARES):
+                self.metrics.alarm.labels(key, name).set(int(name in found))
+            alarms |= {(key, row.revision, name) for name in found}
+        if tells:
+            for key, revision, name in sorted(alarms - self._told):
+                log.warning("structsvm live: %s revision %d: guardrail %s gives alarm", key, revision, name)
+        self._told = alarms if tells else set()
 
     def _revive(self) -> None:
         """Start a thread again that has died, of whatever."""

@@ -31,7 +31,7 @@ class Settings:
         Names by which the service may be addressed (the ``Host`` header), besides those of loopback and ``host``.
     keyless : bool, default=False
         Let programs of this machine call without a key: only on a loopback address, and only calls that no reverse
-        proxy says it has forwarded. By default every call but clicks needs a key.
+        proxy says it has forwarded. By default the API and the pages need a key, except for clicks.
     origins : tuple of str
         Sites whose pages may send clicks (CORS), such as ``"https://shop.example"``.
     strict : bool, default=False

@@ -107,7 +107,7 @@ def shown_row(row, k, at):
 
 
 def click(k, place, at, closes):
-    return ClickRow(k.to_bytes(16), place, "click", at, None, closes)
+    return ClickRow(k.to_bytes(16), place, "click", at, None, 1000, closes)
 
 
 def test_what_becomes_of_clicks(stored):
@@ -158,7 +158,12 @@ def test_what_is_folded_is_what_was_clicked_in_time(stored):
             )
         elif kind == "click":
             connection.write(
-                [], [ClickRow(int(k).to_bytes(16), 1, "click", now[0], None, int(shown[k]) + window)]
+                [],
+                [
+                    ClickRow(
+                        int(k).to_bytes(16), 1, "click", now[0], None, int(shown[k]), int(shown[k]) + window
+                    )
+                ],
             )
         else:
             closer.run()
@@ -243,7 +248,9 @@ def test_guardrails_give_alarm_where_there_is_harm():
     assert fold(0.4, first=0.6) == ["first_place"]
 
 
-def test_the_kill_of_a_guardrail(client):
+def test_the_kill_of_a_guardrail(client, caplog):
+    """Prometheus and the log are told."""
+    figure = 'structsvm_live_alarm{experiment="e",guardrail="first_place"} '
     client.create(window_s=0.1, length=2, guardrails={"on_alarm": "kill", "alpha": 0.5})
     # a draw that always puts production first
     row = client.service.registry.known("e").row
@@ -263,6 +270,22 @@ def test_the_kill_of_a_guardrail(client):
     client.run(client.service._refresh())
     assert client.show("r")[1]["why"] == "killed"
     assert client.call("GET", "/v1/experiments/e/changes")[1]["changes"][0]["who"] == "closer"
+    for _ in range(2):
+        client.run(client.service._watch())
+        text = client.request("GET", "/metrics").text
+        assert f"{figure}1.0" in text
+        for state, value in (("killed", 1.0), ("running", 0.0)):
+            assert f'structsvm_live_state{{experiment="e",state="{state}"}} {value}' in text
+    said = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    assert [text for text in said if "was killed" in text] == [
+        "structsvm live: e revision 1 was killed: guardrail: first_place"
+    ]
+    assert [text for text in said if "alarm" in text] == [
+        "structsvm live: e revision 1: guardrail first_place gives alarm"
+    ]
+    client.call("POST", "/v1/experiments/e/state", {"to": "stopped"})
+    client.run(client.service._watch())
+    assert f"{figure}0.0" in client.request("GET", "/metrics").text
 
 
 def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):

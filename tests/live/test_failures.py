@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -228,6 +229,33 @@ def test_a_backup_is_whole(client, tmp_path):
     found = sqlite3.connect(copy)
     assert found.execute("SELECT count(*) FROM impressions").fetchone() == (20,)
     found.close()
+
+
+def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client, store_url, tmp_path):
+    """The same search asked again after a restore gets the same id, but maybe other documents."""
+    settings = Settings(store_url, keyless=True, close_every_s=3600, behind_s=10.0)
+    with open_client(settings) as client:
+        client.create()
+        _, kept = client.show("before")
+        sqlite.backup(path_of(client), tmp_path / "copy.db")
+        _, lost = client.show("after")
+        path = path_of(client)
+    for part in ("-wal", "-shm"):
+        Path(f"{path}{part}").unlink(missing_ok=True)
+    (tmp_path / "copy.db").replace(path)
+    with open_client(settings) as client:
+        old = {"token": lost["token"], "place": 1}
+        assert client.click(old)[1]["error"]["code"] == "unknown_impression"
+        _, again = client.show("after", rankings={"prod": ["x", "y"], "new": ["y", "x"]})
+        assert set(again["documents"]) == {"x", "y"} != set(lost["documents"])
+        assert client.click(old)[1]["error"]["code"] == "unknown_impression"
+        by_document = {"token": lost["token"], "document": lost["documents"][0]}
+        assert client.click(by_document)[0] == 422
+        for shown in (kept, again):
+            assert client.click({"token": shown["token"], "place": 1})[1]["accepted"] == 1
+        client.wait_closed()
+        (first, second) = client.service.rows("e")
+        assert [len(one["clicks"]) for one in (first, second)] == [1, 1]
 
 
 def test_the_end_waits_for_what_still_reads(open_client, store_url, monkeypatch):

@@ -29,7 +29,7 @@ connection._connection.execute("PRAGMA wal_autocheckpoint = 20")
 record = json.dumps({"documents": [f"document {k}" for k in range(20)], "evidence": [[0, 1] * 10]})
 for k in range(int(sys.argv[3])):
     rows = [ShownRow(f"{k:08}-{j:07}".encode(), 1, k, None, "interleaved", record, None, None, None) for j in range(3)]
-    clicks = [ClickRow(rows[0].id, 1, "click", k, None, 10**9)] if k % 2 else []
+    clicks = [ClickRow(rows[0].id, 1, "click", k, None, k, 10**9)] if k % 2 else []
     connection.write(rows, clicks)
     os.write(told, b"%d\\n" % k)  # as the answer to the caller
 """

@@ -271,6 +271,15 @@ def test_clicks_need_their_token_only(keyed):
     assert (
         client.call("POST", "/v1/clicks", {"events": [{"token": token, "place": 1}]}, headers=host)[0] == 200
     )
+    # a key of another scope and the password of a site do no harm; a key that was removed is not passed over
+    foreign = {**host, "authorization": f"Basic {base64.b64encode(b'me:secret').decode()}"}
+    removed = {**host, "authorization": f"Bearer {texts['click']}"}
+    assert client.service.store.delete_key(texts["click"].split("_")[1])
+    client.run(client.service._refresh())
+    for headers, expected in ((show, 200), (foreign, 200), (removed, 401)):
+        for path, event in (("clicks", {"token": token, "place": 1}), ("ubi/events", None)):
+            body = [] if event is None else {"events": [event]}
+            assert client.call("POST", f"/v1/{path}", body, headers=headers)[0] == expected
 
 
 def test_an_address_that_sends_too_many_clicks_is_slowed_down(open_client, store_url):

@@ -8,6 +8,7 @@ import pytest
 
 from structsvm.live.closing import Folded
 from structsvm.live.config import check_config, continued
+from structsvm.live.guardrails import by_counters
 from structsvm.live.store.queries import Impression
 
 FOLDS = 500
@@ -169,6 +170,40 @@ def test_an_alarm_can_be_acknowledged(client):
     assert alarms(client.report()) == []
     assert client.call("GET", "/v1/experiments/e/changes")[1]["changes"][0]["reason"] == "fixed"
     assert alarms(broken(150, 2000)) == ["sample_ratio"]
+
+
+@pytest.mark.parametrize("guardrail", ["not_compared", None])
+def test_the_alarm_of_a_share_begins_anew_once_it_is_acknowledged(client, guardrail):
+    client.create()
+    body = {} if guardrail is None else {"guardrail": guardrail}
+
+    def fail(n):
+        store = client.service.store
+        store.count({(client.service.registry.known("e").row.id, "not_compared:timeout"): n})
+        found = {one["name"]: one for one in client.report()["guardrails"]}["not_compared"]
+        return found["alarm"], found["n"], found["value"]
+
+    for _ in range(2):
+        assert fail(199) == (False, 199, 1.0)
+        assert fail(1) == (True, 200, 1.0)
+        status, answer = client.call("POST", "/v1/experiments/e/acknowledge", body)
+        assert (status, "not_compared" in answer["acknowledged"]) == (200, True)
+        assert fail(0) == (False, 0, 0.0)
+    # there is no alarm to be acknowledged: what was seen so far goes on counting
+    assert fail(100) == (False, 100, 1.0)
+    assert client.call("POST", "/v1/experiments/e/acknowledge", body)[0] == 200
+    assert fail(0) == (False, 100, 1.0)
+
+
+def test_shares_are_of_what_came_after_the_acknowledgement():
+    limits = {"late_limit": 0.02, "not_compared_limit": 0.05}
+    figures = {"late": 50, "clicks": 950, "not_compared": 0, "shown": 0}
+    counters = {"seen:late_clicks:part": 45, "seen:late_clicks:whole": 500}
+    late, none = by_counters(limits, counters, **figures)
+    assert (late["n"], late["value"], late["alarm"]) == (500, 0.01, False)
+    assert (none["n"], none["value"], none["alarm"]) == (0, 0.0, False)
+    late, _ = by_counters(limits, {}, **figures)
+    assert (late["n"], late["value"], late["alarm"]) == (1000, 0.05, True)
 
 
 def test_a_share_changed_over_http_kills_nothing(client):

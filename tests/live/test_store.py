@@ -58,8 +58,8 @@ def shown_row(row, k, at=1000, serve="interleaved", text="{}"):
     return ShownRow(k.to_bytes(16), row.id, at, b"12345678", serve, text, None, None, 7)
 
 
-def click(k, place, at=1500, closes=2000, action="click", dwell=None):
-    return ClickRow(k.to_bytes(16), place, action, at, dwell, closes)
+def click(k, place, at=1500, closes=2000, action="click", dwell=None, shown=1000):
+    return ClickRow(k.to_bytes(16), place, action, at, dwell, shown, closes)
 
 
 def test_hot_inserts(opened):
@@ -80,6 +80,7 @@ def test_hot_inserts(opened):
     ]  # fmt: skip
     assert connection.write([], events)[1] == [ACCEPTED, DUPLICATE, LATE, ACCEPTED, ACCEPTED, GONE, ACCEPTED]
     assert connection.write([], events)[1] == [DUPLICATE] * 5 + [GONE, DUPLICATE]
+    assert connection.write([], [click(1, 1, shown=999), click(1, 7, shown=999)])[1] == [GONE, GONE]
     first = store.impressions(row.id, 0, None)[0]
     assert first.clicks == ((1, "buy", 1500, None, 0), (1, "click", 1500, 2.5, 0))
     assert len(store.impressions(row.id, 0, None, late=True)[0].clicks) == 3

@@ -26,7 +26,8 @@ SELECT * FROM unnest(%s::bytea[], %s::int[], %s::bigint[], %s::bytea[], %s::text
 ON CONFLICT (id) DO NOTHING RETURNING id"""
 _STORED = "SELECT id, shown_at, serve, record FROM impressions WHERE id = ANY(%s)"
 _PLACES = """
-SELECT i.id, i.seq, s.horizon FROM impressions i JOIN stats s ON s.experiment = i.experiment WHERE i.id = ANY(%s)"""
+SELECT i.id, i.seq, s.horizon, i.shown_at FROM impressions i JOIN stats s ON s.experiment = i.experiment
+WHERE i.id = ANY(%s)"""
 _CLICKS = """
 INSERT INTO clicks (impression, place, action, at, dwell, late)
 SELECT * FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::float8[], %s::smallint[])
@@ -100,14 +101,14 @@ def _twice(row: ShownRow, shown: list[ShownRow]) -> bool:
 
 def _click(cursor: Any, clicks: list[ClickRow]) -> list[int]:
     cursor.execute(_PLACES, (list({row.id for row in clicks}),))
-    places = {bytes(row[0]): (row[1], row[2]) for row in cursor.fetchall()}
+    places = {(bytes(row[0]), row[3]): (row[1], row[2]) for row in cursor.fetchall()}
     fates = [GONE] * len(clicks)
     first: dict[tuple[int, int, str], int] = {}
     rows = []
     for k, row in enumerate(clicks):
-        if row.id not in places:
+        if (row.id, row.shown_at) not in places:
             continue
-        seq, horizon = places[row.id]
+        seq, horizon = places[row.id, row.shown_at]
         fates[k] = DUPLICATE
         if (seq, row.place, row.action) in first:
             continue

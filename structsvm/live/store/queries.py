@@ -167,13 +167,14 @@ class Store:
         return True
 
     def acknowledge(
-        self, experiment: int, guardrails: Sequence[str], *, now: int, who: str, reason: str
-    ) -> None:
-        """Note that alarms were seen; the closer lets those guardrails begin anew."""
+        self, experiment: int, guardrails: Sequence[str], counts: Mapping[str, int], *, now: int, who: str,
+        reason: str,
+    ) -> None:  # fmt: skip
+        """Note that alarms were seen: add to the counters by which those guardrails begin anew."""
         with self.writing.begin() as connection:
             key = connection.execute(select(_e.key).where(_e.id == experiment)).scalar_one()
-            for name in guardrails:
-                self._add(connection, experiment, f"{ACKNOWLEDGED}{name}", 1)
+            for name, n in counts.items():
+                self._add(connection, experiment, name, n)
             self._log(connection, now, who, key, f"acknowledged {', '.join(guardrails)}", reason)
 
     def _log(self, connection: Connection, now: int, who: str, key: str, what: str, reason: str) -> None:

@@ -36,6 +36,8 @@ class ClickRow(NamedTuple):
     action: str
     at: int
     dwell: float | None
+    shown_at: int
+    """When its impression was shown: after a restore, another list may have the id of one that was lost."""
     closes_at: int
     """End of the window of its impression."""
 

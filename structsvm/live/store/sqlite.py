@@ -26,11 +26,11 @@ _STORED = "SELECT shown_at, serve, record FROM impressions WHERE id = ?"
 # late: after the window, or the closer has announced that it closes the impression
 _CLICK = (
     "INSERT INTO clicks (impression, place, action, at, dwell, late) "
-    "SELECT i.seq, ?2, ?3, ?4, ?5, (?4 > ?6 OR i.seq <= s.horizon) "
-    "FROM impressions i JOIN stats s ON s.experiment = i.experiment WHERE i.id = ?1 "
+    "SELECT i.seq, ?2, ?3, ?4, ?5, (?4 > ?7 OR i.seq <= s.horizon) "
+    "FROM impressions i JOIN stats s ON s.experiment = i.experiment WHERE i.id = ?1 AND i.shown_at = ?6 "
     "ON CONFLICT DO NOTHING RETURNING late"
 )
-_THERE = "SELECT 1 FROM impressions WHERE id = ?"
+_THERE = "SELECT 1 FROM impressions WHERE id = ? AND shown_at = ?"
 
 
 def engines(path: Path) -> tuple[Engine, Engine]:
@@ -110,7 +110,7 @@ class SqliteConnection:
         late = execute(_CLICK, row).fetchone()
         if late is not None:
             return LATE if late[0] else ACCEPTED
-        return DUPLICATE if execute(_THERE, (row.id,)).fetchone() else GONE
+        return DUPLICATE if execute(_THERE, (row.id, row.shown_at)).fetchone() else GONE
 
     def close(self) -> None:
         """Close the connection; never raises."""
