@@ -14,6 +14,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import typer
+import typer.core
 from typer.models import OptionInfo
 
 from structsvm.checks import BadInput
@@ -124,7 +125,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let Ctrl-C end the command with a line instead of a traceback; files are written completely or not at all.
+    """Let the command end in silence when its reader has gone.
 
     Errors about an argument of the library name the option that set it. Groups of options are spelled out.
     """
@@ -139,12 +140,21 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
         except BrokenPipeError:  # of "| head": who reads has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None
-        except KeyboardInterrupt as error:
-            note(f"interrupted{f' {error}' if str(error) else ''}; nothing was written")
-            raise typer.Exit(INTERRUPTED) from None
 
     run.__doc__ = _unwrapped(command.__doc__)
     return run
+
+
+class Interruptible(typer.core.TyperGroup):
+    """Commands that Ctrl-C ends with a line instead of a traceback; files are written completely or not at all."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        """Read the options of a command, which may import much, and run it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            note(f"interrupted{f' {error}' if str(error) else ''}; nothing was written")
+            raise typer.Exit(INTERRUPTED) from None
 
 
 def _unwrapped(text: str | None) -> str | None:

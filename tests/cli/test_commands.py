@@ -576,6 +576,19 @@ def test_ctrl_c_while_trees_grow_says_that_there_is_no_model(tmp_path, capsys, m
     assert not (tmp_path / "m.npz").exists()
 
 
+def test_ctrl_c_while_options_are_read_is_said(tmp_path, capsys, monkeypatch):
+    from structsvm.cli import main
+    from structsvm.estimators import linear
+
+    class Scales(tuple):
+        def __contains__(self, scale):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(linear, "SCALES", Scales())
+    assert main(["train", str(tmp_path / "data.store"), "-o", str(tmp_path / "m.npz")]) == 130
+    assert "structsvm: interrupted; nothing was written" in capsys.readouterr().err
+
+
 def test_ctrl_c_while_leaves_are_weighted_saves_the_best_model(tmp_path, capsys, monkeypatch):
     pytest.importorskip("lightgbm")
     from structsvm.cli import main, terminal
