@@ -568,7 +568,15 @@ def test_ctrl_c_while_trees_grow_says_that_there_is_no_model(tmp_path, capsys, m
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(terminal.GapProgress, "grown", interrupted)
-    arguments = ["train", str(tmp_path / "data.store"), "--trees", "--n-trees", "5", "-o", str(tmp_path / "m.npz")]
+    arguments = [
+        "train",
+        str(tmp_path / "data.store"),
+        "--trees",
+        "--n-trees",
+        "5",
+        "-o",
+        str(tmp_path / "m.npz"),
+    ]
     assert main(arguments) == 130
     err = capsys.readouterr().err
     assert "interrupted before the trees were grown, so there is no model yet; nothing was written" in err
