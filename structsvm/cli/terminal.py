@@ -148,7 +148,7 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
 class Interruptible(typer.core.TyperGroup):
     """Commands that Ctrl-C ends with a line instead of a traceback; files are written completely or not at all."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Read the options of a command, which may import much, and run it."""
         try:
             return super().invoke(ctx)
