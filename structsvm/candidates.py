@@ -24,6 +24,10 @@ _MOST = 2.0**53
 """Largest count: whole numbers are exact up to here, and sums do not overflow."""
 
 
+_ROUNDING = 1e-4
+"""Of similarities in single precision, and of their diagonal."""
+
+
 class CandidateSet:
     """The candidate documents of one query; immutable.
 
@@ -122,7 +126,7 @@ class CandidateSet:
         Parameters
         ----------
         similarity : array-like, shape (n_documents, n_documents)
-            From -1 to 1; a document is as near as can be to itself, whatever the diagonal says.
+            Symmetric, from -1 to 1, with a diagonal of 1: ``E @ E.T`` of embeddings ``E`` with rows of length 1.
         ids, features, query
             As for other sets.
 
@@ -140,11 +144,17 @@ class CandidateSet:
                 "similarity", f"expected a square matrix of numbers, got {similarity!r:.60}"
             ) from None
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise BadInput("similarity", f"expected a square matrix, got shape {matrix.shape}")
-        if not (np.abs(matrix) <= 1 + 1e-4).all():  # NaN, and more than rounding of float32
-            raise BadInput(
-                "similarity", "expected numbers from -1 to 1", "divide embeddings by their Euclidean norms"
+            raise _no_similarity(f"expected a square matrix, got shape {matrix.shape}")
+        if not (np.abs(matrix) <= 1 + _ROUNDING).all():  # NaN, too
+            raise _no_similarity("expected numbers from -1 to 1")
+        if not (np.abs(matrix - matrix.T) <= _ROUNDING).all():
+            i, j = np.argwhere(np.abs(matrix - matrix.T) > _ROUNDING)[0].tolist()
+            raise _no_similarity(
+                f"expected a symmetric matrix, got {matrix[i, j]:.6g} at [{i}, {j}] and {matrix[j, i]:.6g} across"
             )
+        if not (np.abs(matrix.diagonal() - 1.0) <= _ROUNDING).all():
+            i = int(np.abs(matrix.diagonal() - 1.0).argmax())
+            raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
         np.clip(matrix, -1.0, 1.0, out=matrix)
         np.fill_diagonal(matrix, 1.0)
         made = cls([""] * len(matrix), ids=ids, features=features, query=query)
@@ -182,6 +192,10 @@ class CandidateSet:
         name = "" if self.query is None else f"{self.query[:40]!r}: "
         extra = "" if self.features is None else f", {self.features.shape[1]} features"
         return f"CandidateSet({name}{len(self)} documents, {self.kind}{extra})"
+
+
+def _no_similarity(problem: str) -> BadInput:
+    return BadInput("similarity", problem, "of embeddings E whose rows have length 1, pass E @ E.T")
 
 
 @dataclass(frozen=True)

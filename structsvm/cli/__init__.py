@@ -18,7 +18,7 @@ import typer
 
 from structsvm._version import __version__
 from structsvm.cli.lists import fill_lists
-from structsvm.cli.terminal import describe, note, stoppable, warn
+from structsvm.cli.terminal import Interruptible, describe, note, stoppable, warn
 from structsvm.common.compiling import telling
 
 __all__ = ["main"]
@@ -49,6 +49,7 @@ GROUPS = {
 
 app = typer.Typer(
     name="structsvm",
+    cls=Interruptible,
     help="Learn to rank with structural SVMs: exact, with a certificate.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

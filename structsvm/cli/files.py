@@ -107,9 +107,8 @@ class Table(Columns):
             if not math.isfinite(value):
                 raise ValueError
         except ValueError:
-            expected = (
-                "a number; only train learns medians" if self.missing == "median" else "a finite number"
-            )
+            learned = "a number; only train learns medians"
+            expected = learned if self.missing == "median" else "a finite number, or median in train"
             raise ValueError(f"--fill {self.missing}: expected {expected}") from None
         return value
 

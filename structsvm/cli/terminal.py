@@ -14,6 +14,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import typer
+import typer.core
 from typer.models import OptionInfo
 
 from structsvm.checks import BadInput
@@ -124,7 +125,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let Ctrl-C end the command with a line instead of a traceback; files are written completely or not at all.
+    """Let the command end in silence when its reader has gone.
 
     Errors about an argument of the library name the option that set it. Groups of options are spelled out.
     """
@@ -139,12 +140,21 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
         except BrokenPipeError:  # of "| head": who reads has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
             raise typer.Exit(CLOSED) from None
-        except KeyboardInterrupt:
-            note("interrupted; nothing was written")
-            raise typer.Exit(INTERRUPTED) from None
 
     run.__doc__ = _unwrapped(command.__doc__)
     return run
+
+
+class Interruptible(typer.core.TyperGroup):
+    """Commands that Ctrl-C ends with a line instead of a traceback; files are written completely or not at all."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the options of a command, which may import much, and run it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            note(f"interrupted{f' {error}' if str(error) else ''}; nothing was written")
+            raise typer.Exit(INTERRUPTED) from None
 
 
 def _unwrapped(text: str | None) -> str | None:
@@ -157,12 +167,13 @@ def _unwrapped(text: str | None) -> str | None:
 class GapProgress:
     """A training callback that draws a bar and turns the first Ctrl-C into a request to stop with what there is.
 
-    The second Ctrl-C is an ordinary ``KeyboardInterrupt``. The bar is drawn on a terminal only, on stderr, and runs
-    from gap 1 to ``tol`` on a log scale.
+    The second Ctrl-C is an ordinary ``KeyboardInterrupt``, and so is the first while trees grow (``growing``), before
+    there is any model. The bar is drawn on a terminal only, on stderr, and runs from gap 1 to ``tol`` on a log scale.
     """
 
-    def __init__(self, tol: float, saved_as: Path) -> None:
+    def __init__(self, tol: float, saved_as: Path, *, growing: bool = False) -> None:
         self.interrupted = False
+        self._growing = growing
         self._tol = tol
         self._saved_as = saved_as
         self._bar = bar("training", "{task.fields[state]}")
@@ -180,18 +191,20 @@ class GapProgress:
         signal.signal(signal.SIGINT, self._earlier)
 
     def __call__(self, progress: Progress) -> bool:
+        self._growing = False
         gap = progress.gap
         if 0 < gap < 1 and self._tol < 1:
             self._bar.update(self._task, completed=min(1.0, math.log(gap) / math.log(self._tol)))
         self._bar.update(self._task, state=f"gap {gap:.1e} (to {self._tol:g}), pass {progress.n_passes}")
         return self.interrupted and math.isfinite(progress.primal)
 
-    def grown(self, n: int, n_trees: int) -> bool:
-        """Tell how many trees there are; return whether to grow no more."""
+    def grown(self, n: int, n_trees: int) -> None:
+        """Tell how many trees there are."""
         self._bar.update(self._task, completed=n / n_trees, state=f"tree {n} of {n_trees}")
-        return self.interrupted
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self._growing:
+            raise KeyboardInterrupt("before the trees were grown, so there is no model yet")
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True

@@ -113,7 +113,8 @@ def train(
 ) -> None:
     """Learn a ranking from DATA and write the model.
 
-    Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130).
+    Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130). While trees
+    grow there is no model, and nothing is saved.
     """
     signs = read_signs(monotone)
     check_model_output(output, [check_input(data)])
@@ -175,7 +176,8 @@ def train(
         rows = filled(rows, kept["fill"])
     if signs:
         model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
-    with naming(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
+    watching = GapProgress(tol, output, growing=trees.trees)
+    with naming(data), watching as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         if trees.trees:

@@ -440,6 +440,10 @@ class SVMDiv(BaseEstimator):
             by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
             scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
         informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
+        if not any(m.any() for m in matrices):
+            raise BadInput(
+                "labels", f"no candidate set carries a constraint: all {len(found)} are without subtopics"
+            )
         if not informative:
             raise BadInput(
                 "labels",

@@ -135,7 +135,30 @@ def validate_rows(
             "divide the features, or take logarithms",
             at=cell,
         )
+    if reset and labelled:
+        _warn_of_label(X, y, getattr(model, "feature_names_in_", None))
     return (X, y) if labelled else X
+
+
+def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
+    """Warn of dense columns equal to the labels, or to their negatives; few rows may be equal by chance."""
+    if bool(sparse.issparse(X)) or len(y) < _BY_CHANCE[np.unique(y[:_LOOKED_AT]).size > 2]:
+        return
+    few, labels = X[: _BY_CHANCE[True]], y[: _BY_CHANCE[True], None]
+    for column in np.flatnonzero((few == labels).all(axis=0) | (few == -labels).all(axis=0)).tolist():
+        values = X[:, column]
+        if y.min() < y.max() and ((values == y).all() or (values == -y).all()):
+            called = f"column {column}" if names is None else f"column {str(names[column])!r}"
+            warnings.warn(
+                f"X: the {called} equals y{'' if (values == y).all() else ' times -1'}, as if the labels were among "
+                "the features; drop it, as new rows have no labels",
+                UserWarning,
+                stacklevel=stacklevel_of_user(),
+            )
+
+
+_BY_CHANCE = {True: 20, False: 100}
+"""Rows from which a column equal to the labels is no accident, where there are more than two labels, and else."""
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:

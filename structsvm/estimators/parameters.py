@@ -66,6 +66,10 @@ def _hint(name: str, known: Collection[str]) -> str:
     here = _ELSEWHERE.get(name)
     if here in known:
         return f"; it is called {here!r} here"
+    if here in ("n_trees", "n_leaves"):
+        return "; trees are grown by TreeRanker"
+    if name in ("positive", "monotone_constraints", "constraints", "penalty"):
+        return "; StructuralRanker takes it, with 'pairs' for the hinge over pairs"
     if name in _OF_FIT:
         return f"; {_OF_FIT[name]}"
     near = get_close_matches(name, known, 1)

@@ -156,6 +156,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
     go by their values in ``predict``, too, whatever their dtype there; one that training did not have counts as
     missing, after a warning. In an array they are numbers: places in ``categories_``.
 
+    The first fit after an installation compiles for some seconds, which ``fit(..., verbose=True)`` says; ``structsvm
+    warm-up`` compiles beforehand.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -51,7 +51,7 @@ def smooth_similarity(
     check_whole("n_neighbours", n_neighbours, 1)
     check_whole("rounds", rounds, 0)
     given = similarities(candidates, vectorizer)
-    now, n = given, len(given)
+    now, n = given.copy(), len(given)
     # a vector of the last round is a combination of the given ones: their similarities are all it takes
     mixed = np.eye(n)
     for _ in range(rounds):
@@ -62,6 +62,7 @@ def smooth_similarity(
         total = near.sum(axis=1, keepdims=True)
         mixed = np.eye(n) + matmul(near / np.where(total > 0, total, 1.0), mixed)
         now = _cosines(matmul(matmul(mixed, given), mixed.T))
+    np.fill_diagonal(now, 1.0)  # of empty texts, too
     return CandidateSet.from_similarity(
         now, candidates.ids, features=candidates.features, query=candidates.query
     )

@@ -52,6 +52,10 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     >>> get_oracle("ndcg@5").k
     5
     """
+    if isinstance(loss, type):
+        raise TypeError(
+            f"loss: expected an oracle object, got the class {loss.__name__}; pass {loss.__name__}()"
+        )
     if not isinstance(loss, str):
         if not callable(getattr(loss, "bind", None)):
             raise TypeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from array import array
 from collections.abc import Sequence
 from operator import itemgetter
@@ -15,7 +16,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import read_rows, shorten
-from structsvm.queries import QueryData, group_queries
+from structsvm.queries import QueryData, group_queries, stacklevel_of_user
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
@@ -120,6 +121,7 @@ def read_csv(
     matrix = np.frombuffer(X, dtype=np.float64).reshape(len(ids), len(chosen))
     grades: Any = np.frombuffer(y, dtype=np.float64) if label is not None else None
     docids = np.array(documents, dtype=np.str_) if at is not None else None
+    warn_of_repeats(path, ids, docids, grades)
     grouping = group_queries(identify(ids), len(ids))
     if grouping.order is not None:
         matrix = matrix[grouping.order]
@@ -187,11 +189,14 @@ def choose_columns(
     stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
     for role, name in stated:
         if name is not None and name not in names:
-            raise BadInput(
-                file,
-                f"expected a column {name!r} for the {role}, got {_some(names)}",
-                f"name it by {{{role}}}",
-            )
+            marks = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
+            remedy = f"name it by {{{role}}}"
+            if marks:
+                apart = (
+                    "tabs: name the file .tsv" if marks[0] == "\t" else f"{marks[0]!r}: write it with commas"
+                )
+                remedy = f"its cells seem to be separated by {apart}"
+            raise BadInput(file, f"expected a column {name!r} for the {role}, got {_some(names)}", remedy)
     label = "label" if label is None and "label" in names else label
     at = docid if docid in names else None
     if features is None:
@@ -216,6 +221,28 @@ def choose_columns(
             f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among {_some(names)}",
         )
     return label, at, tuple(features)
+
+
+def warn_of_repeats(file: Path, ids: Any, docids: Any, grades: Any) -> None:
+    """Warn of documents that occur in a query with two labels; rows as they stand in the file."""
+    if docids is None or grades is None:
+        return
+    labels: dict[tuple[Any, Any], float] = {}
+    repeats = [
+        key
+        for key, grade in zip(
+            zip(np.asarray(ids).tolist(), docids.tolist(), strict=True), grades.tolist(), strict=True
+        )
+        if key[1] != "" and labels.setdefault(key, grade) != grade
+    ]
+    if repeats:
+        query, document = repeats[0]
+        warnings.warn(
+            f"{file}: {len(repeats)} rows label a document otherwise than an earlier row of the query does; the first "
+            f"is document {shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
+            UserWarning,
+            stacklevel=stacklevel_of_user(),
+        )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -256,7 +283,7 @@ def _value(place: str, name: str, word: str, fill: float | None) -> float:
         raise BadInput(
             place,
             f"column {shorten(name)}: expected a number, got {shorten(word)}",
-            "name the columns to read by {features}",
+            "name the columns to read by {features}, or in train those of words by --categorical",
         ) from None
     if not math.isfinite(value):
         raise BadInput(

@@ -655,7 +655,8 @@ def _refuse(text: Bytes, at: int, code: int, options: Options, place: Place) -> 
         MALFORMED: (f"expected '{grammar}'", ""),
         NO_QID: (
             f"expected '{grammar}'",
-            "if the file has no query ids, state the rows of each query as {query_sizes}",
+            "if the file has no query ids, write qid:<id> behind each grade, or in Python state the rows of each query "
+            "as query_sizes=...",
         ),
         QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is stated", "state one of the two"),
         INDEX_LOW: (

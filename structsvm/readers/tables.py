@@ -17,7 +17,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.queries import QueryData, first_beyond, group_queries, value_at
-from structsvm.readers.csv_tables import choose_columns
+from structsvm.readers.csv_tables import choose_columns, warn_of_repeats
 from structsvm.readers.letor import check_fill
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
@@ -131,7 +131,7 @@ def layout_of(
                 raise BadInput(
                     file,
                     f"expected numbers in the column {name!r}, got {kind}",
-                    "name the columns to read by {features}",
+                    "name the columns to read by {features}, or in train those of words by --categorical",
                 )
             narrow = narrow and types.is_floating(kind) and kind.bit_width <= 32
         if labels is not None:
@@ -227,6 +227,8 @@ def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: 
             start = stop
     docid = np.concatenate(documents) if documents and layout.docid is not None else None
     qid = _one_type(ids, [file for file, _, _ in units]) if ids else np.empty(0, dtype=np.int64)
+    if units:
+        warn_of_repeats(units[0][0], qid, docid, y)
     grouping = group_queries(qid, n_rows)
     if grouping.order is not None:
         X, y = X[grouping.order], None if y is None else y[grouping.order]

@@ -65,7 +65,7 @@ def check_oracle(
     points = list(_score_vectors(rng, y, offsets))
     planes = [_separate(separator, s, offsets, name) for s in points]
     for scores, plane in zip(points, planes, strict=True):
-        _check_plane(separator, scores, plane, planes, offsets, name)
+        _check_plane(separator, y, scores, plane, planes, offsets, name)
         if reference is not None:
             _check_reference(reference, y, scores, plane, offsets, name)
         if shift_invariant:
@@ -91,6 +91,7 @@ def check_oracle(
 
 def _check_plane(
     separator: Separator,
+    y: Float,
     scores: Float,
     plane: tuple[Float, Float],
     planes: list[tuple[Float, Float]],
@@ -101,8 +102,20 @@ def _check_plane(
     (loss, coef), informative = plane, np.asarray(separator.informative)
     value = loss - _per_query(scores * coef, offsets)
     slack = 1e-9 * (1 + _per_query(np.abs(scores * coef), offsets))
-    require(bool((loss >= 0).all()), name, "a loss is negative")
-    require(bool((value >= -slack).all()), name, "the output found is worse than the true one")
+
+    def where(bad: Any) -> str:
+        """Show the shortest of the queries where a property does not hold."""
+        lengths = np.where(bad, np.diff(offsets), y.shape[0] + 1)
+        q = int(lengths.argmin())
+        rows = slice(offsets[q], offsets[q + 1])
+        return f": query {q}, y={y[rows].tolist()}, scores={scores[rows].tolist()}"
+
+    require(bool((loss >= 0).all()), name, f"a loss is negative{where(loss < 0)}")
+    require(
+        bool((value >= -slack).all()),
+        name,
+        f"the output found is worse than the true one{where(value < -slack)}",
+    )
     require(
         not loss[~informative].any() and not coef[np.repeat(~informative, np.diff(offsets))].any(), name,
         "an uninformative query has a loss or coefficients",
@@ -110,10 +123,12 @@ def _check_plane(
     for other_loss, other_coef in planes if separator.exact else ():
         rival = other_loss - _per_query(scores * other_coef, offsets)
         margin = slack + 1e-9 * _per_query(np.abs(scores * other_coef), offsets)
-        worst = int(np.argmax(rival - value - margin))
+        beaten = rival > value + margin
+        worst = int(np.where(beaten, np.diff(offsets), y.shape[0] + 1).argmin())
         require(
-            bool((rival <= value + margin).all()), name,
-            f"not exact: an output of value {rival[worst]:.12g} exists where {value[worst]:.12g} was found",
+            not beaten.any(), name,
+            f"not exact: an output of value {rival[worst]:.12g} exists where {value[worst]:.12g} was "
+            f"found{where(beaten)}",
         )  # fmt: skip
 
 

@@ -556,6 +556,68 @@ def test_the_second_signal_is_an_ordinary_interrupt(tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_ctrl_c_while_trees_grow_says_that_there_is_no_model(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("lightgbm")
+    from structsvm.cli import main, terminal
+
+    write_store(make_ranking(20, 10, 4, random_state=0), tmp_path / "data.store")
+    grown = terminal.GapProgress.grown
+
+    def interrupted(self, n, n_trees):
+        grown(self, n, n_trees)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(terminal.GapProgress, "grown", interrupted)
+    arguments = [
+        "train",
+        str(tmp_path / "data.store"),
+        "--trees",
+        "--n-trees",
+        "5",
+        "-o",
+        str(tmp_path / "m.npz"),
+    ]
+    assert main(arguments) == 130
+    err = capsys.readouterr().err
+    assert "interrupted before the trees were grown, so there is no model yet; nothing was written" in err
+    assert "to save" not in err
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_ctrl_c_while_options_are_read_is_said(tmp_path, capsys, monkeypatch):
+    from structsvm.cli import main
+    from structsvm.estimators import linear
+
+    class Scales(tuple):
+        def __contains__(self, scale):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(linear, "SCALES", Scales())
+    assert main(["train", str(tmp_path / "data.store"), "-o", str(tmp_path / "m.npz")]) == 130
+    assert "structsvm: interrupted; nothing was written" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_leaves_are_weighted_saves_the_best_model(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("lightgbm")
+    from structsvm.cli import main, terminal
+
+    write_store(make_ranking(60, 20, 4, grades=3, noise=1.0, random_state=0), tmp_path / "data.store")
+    call, passes = terminal.GapProgress.__call__, []
+
+    def interrupted(self, progress):
+        passes.append(progress.n_passes)
+        if len(passes) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return call(self, progress)
+
+    monkeypatch.setattr(terminal.GapProgress, "__call__", interrupted)
+    path = tmp_path / "m.npz"
+    arguments = ["train", str(tmp_path / "data.store"), "--trees", "--n-trees", "10", "--loss", "ndcg@10"]
+    assert main([*arguments, "--C", "100", "--tol", "1e-12", "-o", str(path)]) == 130
+    assert "interrupted: saved the best model so far, gap " in capsys.readouterr().err
+    assert np.abs(structsvm.load(path).coef_).max() > 0
+
+
 def test_help_starts_at_once_and_names_every_command():
     code = (
         "import sys; from structsvm.cli import main; main(['--help']); "

@@ -158,7 +158,7 @@ def test_methods_of_trees_for_every_loss(products, tmp_path, capsys):
         (["--categorical", "colour"], "--categorical colour: expected columns of features of"),
         (["--categorical", "label"], "got 'label'"),
         (["--categorical", "brand"], "expected a finite number, got an empty cell"),
-        (["--fill", "mean"], "--fill mean: expected a finite number"),
+        (["--fill", "mean"], "--fill mean: expected a finite number, or median in train"),
         (["--fill", "inf"], "--fill inf: expected a finite number"),
     ],
 )  # fmt: skip

@@ -378,3 +378,9 @@ def test_a_model_with_code_in_it_is_not_saved(tmp_path):
     with pytest.raises(TypeError, match=r"model\.vectorizer: expected"):
         model.save(tmp_path / "m.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_sets_without_subtopics_are_said():
+    sets, labels = make(3)
+    with pytest.raises(ValueError, match="all 3 are without subtopics"):
+        SVMDiv().fit(sets, [np.zeros_like(one) for one in labels])

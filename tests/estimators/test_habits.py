@@ -67,7 +67,7 @@ def test_arguments_of_other_packages(model, given, message):
     [
         (TreeRanker, "n_estimators", "TreeRanker: no parameter 'n_estimators'; it is called 'n_trees' here"),
         (TreeRanker, "num_leaves", "it is called 'n_leaves' here"),
-        (SVMMap, "num_leaves", "SVMMap: no parameter 'num_leaves'$"),
+        (SVMMap, "num_leaves", "SVMMap: no parameter 'num_leaves'; trees are grown by TreeRanker$"),
         (SVMMap, "max_pases", "did you mean 'max_passes'"),
         (StructuralRankerCV, "eval_set", r"fit takes validation=\(X, y, qid\)"),
     ],

@@ -12,9 +12,11 @@ from structsvm import (
     PairwiseSGD,
     StructuralRanker,
     StructuralRankerCV,
+    SVMMap,
     TreeRanker,
 )
 from structsvm.estimators import input_rows
+from structsvm.readers import make_ranking
 
 
 def rows(n=30, m=4):
@@ -217,3 +219,19 @@ def test_frames_that_are_no_table_of_numbers_are_refused_by_column(model):
     for message, bad in cases.items():
         with pytest.raises(ValueError, match=f"^X: .*{message}"):
             model.fit(bad, y, qid=qid)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_column_that_is_the_label_is_named(sign):
+    data = make_ranking(10, 12, 4, grades=3, random_state=0)
+    X = pd.DataFrame(data.X, columns=list("abcd")).assign(label=sign * data.y)
+    with pytest.warns(UserWarning, match="X: the column 'label' equals y"):
+        SVMMap().fit(X, data.y, qid=data.qid)
+    with pytest.warns(UserWarning, match="X: the column 4 equals y"):
+        SVMMap().fit(X.to_numpy(), data.y, qid=data.qid)
+
+
+def test_few_rows_may_equal_the_labels_by_chance():
+    input_rows._warn_of_label(np.array([[1.0], [0.0]] * 20), np.array([1.0, 0.0] * 20))
+    input_rows._warn_of_label(np.arange(6.0)[:, None], np.arange(6.0))
+    input_rows._warn_of_label(np.ones((200, 2)), np.ones(200))

@@ -214,3 +214,29 @@ def test_whatever_pyarrow_says_of_a_damaged_file_is_told_with_its_name(tmp_path,
         BadInput, match=r"a\.parquet: expected a Parquet file.*Integers with more than 64 bits"
     ):
         read_parquet(path)
+
+
+def test_documents_with_two_labels_in_a_query_are_said(tmp_path):
+    rows = [
+        ("q1", "a", 1.0, 0),
+        ("q1", "b", 2.0, 1),
+        ("q1", "a", 1.5, 2),
+        ("q2", "a", 1.0, 1),
+        ("q1", "b", 0.5, 1),
+    ]
+    lines = ["qid,docid,x,label", *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "d.csv").write_text("\n".join(lines) + "\n")
+    names = ("qid", "docid", "x", "label")
+    write(tmp_path / "d.parquet", **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    for read, name in ((read_csv, "d.csv"), (read_parquet, "d.parquet")):
+        with pytest.warns(UserWarning, match=rf"{name}: 1 rows label .* document 'a' of query 'q1'"):
+            assert read(tmp_path / name).n_rows == 5
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"), [(";", "by ';': write it with commas"), ("\t", "tabs: name the file .tsv")]
+)
+def test_other_separators_are_named(tmp_path, mark, said):
+    (tmp_path / "d.csv").write_text(mark.join(["qid", "x", "label"]) + "\n" + mark.join("110") + "\n")
+    with pytest.raises(BadInput, match=said):
+        read_csv(tmp_path / "d.csv")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from structsvm import SVMMap
-from structsvm.oracles import get_oracle
+from structsvm.oracles import AveragePrecision, get_oracle
 from structsvm.testing import check_oracle, check_ranker
 
 
@@ -90,7 +90,7 @@ class SpoiledSeparator:
         ("labels only", "worse than the true one|not exact"),
         ("state", "worse than the true one|not exact|earlier calls"),
         ("unfilled", "not filled"),
-        ("sign", "worse than the true one|not exact"),
+        ("sign", r"(worse than the true one|not exact).*: query \d+, y=\[.*\], scores=\["),
         ("sum", "do not sum to zero|worse than the true one"),
         ("negative", "negative"),
         ("order", "do not sum to zero|not exact|order of the documents"),
@@ -202,3 +202,8 @@ def test_a_faulty_ranker_is_caught(estimator, message, monkeypatch):
     )  # these classes are not of the package
     with pytest.raises(AssertionError, match=message):
         check_ranker(estimator)
+
+
+def test_the_class_of_an_oracle_is_no_oracle():
+    with pytest.raises(TypeError, match=r"got the class AveragePrecision; pass AveragePrecision\(\)"):
+        get_oracle(AveragePrecision)
