@@ -64,6 +64,8 @@ class _Pair:
     """Whose the capital was: the sign of the mean there."""
     crossed_n: int | None = None
     """Impressions when it first reached one over alpha."""
+    crossing: tuple[float, int] | None = None
+    """The logarithm of the capital there, and the sign; needed only while these impressions are added."""
     rng: np.random.Generator | None = None
     """Where wins and losses are drawn from, for methods with fractional outcomes."""
 
@@ -236,7 +238,9 @@ class RunningStatistics:
         if pair.crossed_n is None:
             above = np.flatnonzero(capital >= -log(self.alpha))
             if above.size:
-                pair.crossed_n = self.n_impressions + int(above[0]) + 1
+                first = int(above[0])
+                pair.crossed_n = self.n_impressions + first + 1
+                pair.crossing = float(capital[first]), int(np.sign(sums[first]))
         for value, count in zip(*np.unique(values, return_counts=True), strict=True):
             pair.cells[float(value)] = pair.cells.get(float(value), 0) + int(count)
         signs = outcome if pair.rng is None else drawn_signs(outcome, pair.rng)
@@ -245,6 +249,14 @@ class RunningStatistics:
 
     def _decide(self) -> None:
         """The ranker that beats every other by the smallest p-values so far."""
+        if len(self._pairs) == 1 and self._pairs[0].crossing is not None:
+            # of two rankers all figures are those of the very impression, wherever the batch ends
+            capital, sign = self._pairs[0].crossing
+            if sign:
+                winner = self.rankers[0 if sign > 0 else 1]
+                p = float(exp([-capital])[0])
+                self._decision = {"winner": winner, "n": self._pairs[0].crossed_n, "p": p}
+                return
         wins = dict.fromkeys(self.rankers, 0)
         p_values = self.p_values()
         pairs = list(combinations(self.rankers, 2))
@@ -258,8 +270,7 @@ class RunningStatistics:
                     for names, pair, p in zip(pairs, self._pairs, p_values, strict=True)
                     if name in names
                 ]
-                # with two rankers the very impression; with more, Holm's levels differ: that of the last peak
-                at = own[0][0].crossed_n if len(pairs) == 1 else max(pair.peak_n for pair, _ in own)
+                at = max(pair.peak_n for pair, _ in own)  # Holm's levels differ: that of the last peak
                 self._decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
 
     def _figures(self, pair: _Pair, bound: float, power: float, level: float) -> PairFigures:

@@ -122,7 +122,7 @@ def test_the_decision_is_that_of_looking_after_every_impression():
             capital *= 1 + np.concatenate([shares, -shares]) * x
             best = max(best, capital.mean())
             if crossed is None and capital.mean() >= 20:
-                crossed = n
+                crossed, at_crossing = n, capital.mean()
         running = folded(impressions, "team_draft", 2, [50, 333])
         assert running.p_values() == pytest.approx([1 / best], rel=1e-10)
         if crossed is None:
@@ -130,6 +130,10 @@ def test_the_decision_is_that_of_looking_after_every_impression():
         else:
             assert running.decision["n"] == crossed
             assert running.decision["winner"] == ("ranker 0" if values[:crossed].sum() > 0 else "ranker 1")
+            assert running.decision["p"] == pytest.approx(1 / at_crossing, rel=1e-10)
+            for cuts in ([], [crossed - 1], [crossed], [crossed + 1], [crossed // 2, crossed + 3]):
+                again = folded(impressions, "team_draft", 2, cuts).decision
+                assert again == running.decision | {"p": pytest.approx(1 / at_crossing, rel=1e-10)}
 
 
 def test_a_decision_stays():
