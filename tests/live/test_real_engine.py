@@ -440,8 +440,10 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
             for scope in ("show", "read"):
                 line = line.replace(f"{scope.upper()}_KEY", keys.get(scope, ""))
             line = line.replace(":8808", f":{started[0].port}")
-            command = ["curl", "--silent", "--fail-with-body", *shlex.split(line)[1:]]
-            name, deadline = words[1].rpartition("8808")[2], time.monotonic() + 120
+            arguments = [word for word in shlex.split(line)[1:] if word != "-i"]  # the body only
+            command = ["curl", "--silent", "--fail-with-body", *arguments]
+            address = next(word for word in words if word.startswith("http"))
+            name, deadline = address.rpartition("8808")[2], time.monotonic() + 120
             while True:
                 answered = subprocess.run(command, capture_output=True, text=True)
                 found[name] = answered.stdout
