@@ -622,7 +622,7 @@ def said(impression: Impression | Line) -> tuple[Any, ...]:
     """What two lines with one impression id have to agree in."""
     shown = impression.shown
     ids = (impression.query, impression.session, impression.user)
-    return (shown.documents, shown.evidence, impression.clicks or (), *ids)
+    return (shown.documents, shown.evidence, shown.bound, impression.clicks or (), *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:

@@ -239,11 +239,12 @@ def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client,
         _, kept = client.show("before")
         sqlite.backup(path_of(client), tmp_path / "copy.db")
         _, lost = client.show("after")
-        path = path_of(client)
+        path, window = path_of(client), client.longest
     for part in ("-wal", "-shm"):
         Path(f"{path}{part}").unlink(missing_ok=True)
     (tmp_path / "copy.db").replace(path)
     with open_client(settings) as client:
+        client.longest = window
         old = {"token": lost["token"], "place": 1}
         assert client.click(old)[1]["error"]["code"] == "unknown_impression"
         _, again = client.show("after", rankings={"prod": ["x", "y"], "new": ["y", "x"]})

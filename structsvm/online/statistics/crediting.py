@@ -53,7 +53,7 @@ class Record:
         unchecked: bool = False,
     ) -> None:
         self.documents, self.evidence, self.bound, self.unchecked = documents, evidence, bound, unchecked
-        self.said = hash((documents, evidence))
+        self.said = hash((documents, evidence, bound))
 
 
 class Rows(NamedTuple):

@@ -171,6 +171,7 @@ def test_lines_twice_make_no_winner_where_they_have_ids(tmp_path):
             }
         ),
         json.dumps({"shown": TEAMS.to_dict(), "clicks": [{"rank": 1}, {"rank": 2}], "impression": "i1"}),
+        json.dumps({"shown": TEAMS.to_dict() | {"bound": 2.0}, "clicks": [{"rank": 1}], "impression": "i1"}),
     ],
 )
 def test_an_id_of_two_impressions_is_refused(tmp_path, other):
