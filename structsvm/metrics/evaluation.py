@@ -16,7 +16,7 @@ from structsvm.common.frames import frame
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.common.notebook import html_by
 from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, largest_grade
-from structsvm.metrics.measures import MEASURES, Measure, Settings
+from structsvm.metrics.measures import MEASURES, Measure, MeasureOptions
 from structsvm.metrics.ranking import rank_queries
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, one_query, stacklevel_of_user
@@ -319,7 +319,9 @@ def evaluate_part(
         with np.errstate(over="ignore"):  # a score beyond float32 is infinite, as in trec_eval
             key = key.astype(np.float32)
     ranking = rank_queries(grades, key, retrieved, grouping.offsets, tie_rule, documents)
-    values, undefined = measure.compute(ranking, Settings(cutoff, float(relevance), float(max_grade), rules))
+    values, undefined = measure.compute(
+        ranking, MeasureOptions(cutoff, float(relevance), float(max_grade), rules)
+    )
     values[undefined] = value_if_empty
     counted = values[~undefined] if empty == "skip" else values
     mean = float(counted.mean()) if counted.size else math.nan

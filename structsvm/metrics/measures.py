@@ -18,7 +18,7 @@ from structsvm.metrics.ranking import Ranking, segment_sum, sort_segments
 from structsvm.protocols import Float, Int
 
 
-class Settings(NamedTuple):
+class MeasureOptions(NamedTuple):
     """Parameters of a measure besides the ranking; ``cutoff`` is None for the whole list."""
 
     cutoff: int | None
@@ -33,12 +33,12 @@ Values = tuple[Float, NDArray[np.bool_]]
 class Measure(NamedTuple):
     """A measure; ``cutoff`` says whether its name takes ``@k``: "never", "optional" or "required"."""
 
-    compute: Callable[[Ranking, Settings], Values]
+    compute: Callable[[Ranking, MeasureOptions], Values]
     cutoff: str
     description: str
 
 
-def average_precision(ranking: Ranking, settings: Settings) -> Values:
+def average_precision(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
     at = np.flatnonzero(hit & _within(ranking, settings))
     precision = np.zeros(hit.shape[0])
@@ -46,31 +46,31 @@ def average_precision(ranking: Ranking, settings: Settings) -> Values:
     return _ratio(segment_sum(precision, ranking.ranked_offsets), n_relevant), n_relevant == 0
 
 
-def reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
+def reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
     first = hit & (count == 1) & _within(ranking, settings)
     return segment_sum(first / ranking.rank, ranking.ranked_offsets), n_relevant == 0
 
 
-def precision(ranking: Ranking, settings: Settings) -> Values:
+def precision(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, _, n_relevant = _hits(ranking, settings)
     n_found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
     assert settings.cutoff is not None
     return n_found / settings.cutoff, n_relevant == 0
 
 
-def recall(ranking: Ranking, settings: Settings) -> Values:
+def recall(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, _, n_relevant = _hits(ranking, settings)
     n_found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
     return _ratio(n_found.astype(np.float64), n_relevant), n_relevant == 0
 
 
-def dcg(ranking: Ranking, settings: Settings) -> Values:
+def dcg(ranking: Ranking, settings: MeasureOptions) -> Values:
     empty = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
     return _discounted(gains(ranking.ranked, settings.convention), ranking.ranked_offsets, settings), empty
 
 
-def ndcg(ranking: Ranking, settings: Settings) -> Values:
+def ndcg(ranking: Ranking, settings: MeasureOptions) -> Values:
     value, empty = dcg(ranking, settings)
     gain = gains(ranking.grades, settings.convention)
     best = _discounted(gain[sort_segments(-gain, ranking.offsets)], ranking.offsets, settings)
@@ -80,7 +80,7 @@ def ndcg(ranking: Ranking, settings: Settings) -> Values:
     return value, empty
 
 
-def expected_reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
+def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
     stop = (exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / exp2(settings.max_grade)
     reach = np.ones_like(stop)
     if stop.size:
@@ -96,7 +96,7 @@ def expected_reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
     return segment_sum(value, ranking.ranked_offsets), empty
 
 
-def roc_area(ranking: Ranking, settings: Settings) -> Values:
+def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
     n_other = ranking.lengths - n_relevant
     n_found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
@@ -115,7 +115,7 @@ def roc_area(ranking: Ranking, settings: Settings) -> Values:
     return _ratio((2 * pairs - lost).astype(np.float64), 2 * pairs), pairs == 0
 
 
-def _hits(ranking: Ranking, settings: Settings) -> tuple[NDArray[np.bool_], Int, Int]:
+def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_], Int, Int]:
     """Return the relevant ranked rows, their number down to each row, and the number of relevant rows per query."""
     hit = ranking.ranked >= settings.relevance
     total = np.concatenate(([0], np.cumsum(hit, dtype=np.int64)))
@@ -124,13 +124,13 @@ def _hits(ranking: Ranking, settings: Settings) -> tuple[NDArray[np.bool_], Int,
     return hit, count, n_relevant
 
 
-def _within(ranking: Ranking, settings: Settings) -> NDArray[np.bool_]:
+def _within(ranking: Ranking, settings: MeasureOptions) -> NDArray[np.bool_]:
     if settings.cutoff is None:
         return np.ones(ranking.rank.shape[0], dtype=np.bool_)
     return ranking.rank <= settings.cutoff
 
 
-def _discounted(gain: Float, offsets: Int, settings: Settings) -> Float:
+def _discounted(gain: Float, offsets: Int, settings: MeasureOptions) -> Float:
     lengths = np.diff(offsets)
     rank0 = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], lengths)
     weight = 1.0 / discounts(int(lengths.max(initial=0)), settings.convention)

@@ -36,7 +36,7 @@ _LONGEST = 10**18
 """Most comparisons per run, so that regret and counts fit in 64 bits."""
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """Argument of a callback: a run has finished or, with one worker and the uncompiled form, has reached ``step``."""
 
     n_done: int
@@ -143,7 +143,7 @@ def simulate(
     options: dict[str, Any] | None = None,
     compiled: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    callback: Callable[[Progress], object] | None = None,
+    callback: Callable[[RunProgress], object] | None = None,
     backend: str | None = None,
 ) -> Simulation:
     """Play a bandit in a world for ``horizon`` comparisons, ``n_runs`` times.
@@ -179,7 +179,7 @@ def simulate(
         Finished runs are saved in this file, and an uncompiled run under way in ``<checkpoint>.run<k>``, every half
         minute: at most that much work is lost. Calling again with the same arguments resumes and gives the same result.
     callback : callable, optional
-        Called with a :class:`Progress` after each run; with one worker and the uncompiled form also at each of
+        Called with a :class:`RunProgress` after each run; with one worker and the uncompiled form also at each of
         ``times``.
     backend : str, optional
         A backend of joblib to run all forms on with ``n_jobs`` workers: ``"dask"`` is the current Dask client, whose
@@ -225,7 +225,7 @@ def simulate(
 
     def report(run: int, step: int) -> None:
         if callback is not None:
-            callback(Progress(int(store.done.sum()), n_runs, run, step))
+            callback(RunProgress(int(store.done.sum()), n_runs, run, step))
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
         rngs = generators(streams[run])

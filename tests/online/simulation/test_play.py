@@ -17,7 +17,7 @@ from structsvm.online import bandits, simulate
 from structsvm.online.bandits import RUCB, Duel
 from structsvm.online.simulation import runs
 from structsvm.online.simulation.exploration import explore
-from structsvm.online.simulation.play import Progress
+from structsvm.online.simulation.play import RunProgress
 from structsvm.online.simulation.runs import log_grid
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
@@ -140,9 +140,9 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, compi
     settings = {"horizon": 400, "n_runs": 3, "seed": 4, "compiled": compiled}
     whole = simulate("rucb", WORLD, **settings)
     path = tmp_path / "state.npz"
-    told: list[Progress] = []
+    told: list[RunProgress] = []
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: RunProgress) -> None:
         told.append(progress)
         if progress.run == 1 and progress.step >= 100:
             raise Interrupt
@@ -152,7 +152,7 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, compi
     assert told[-1].n_done == (2 if compiled else 1)
     left = sorted(file.name for file in tmp_path.iterdir())
     assert left == (["state.npz"] if compiled else ["state.npz", "state.npz.run1"])
-    again: list[Progress] = []
+    again: list[RunProgress] = []
     resumed = simulate("rucb", WORLD, **settings, checkpoint=path, callback=again.append)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
     assert min(progress.step for progress in again if progress.run == 1 or compiled) >= 100
