@@ -36,6 +36,7 @@ def letor(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_json_is_what_the_library_says(matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--world", matrix, "--algorithms", "rucb,rucb:alpha=0.7,savage", "--json", *QUICK) == 0
     out, err = capsys.readouterr()

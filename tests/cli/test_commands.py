@@ -527,6 +527,7 @@ def test_ctrl_c_saves_the_best_model_so_far(tmp_path):
     assert model.fit_.gap > 1e-12
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_gives_up(tmp_path):
     (tmp_path / "model.npz").write_text("old")
     process = start_training(tmp_path)
@@ -597,6 +598,7 @@ def test_ctrl_c_while_options_are_read_is_said(tmp_path, capsys, monkeypatch):
     assert "structsvm: interrupted; nothing was written" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_leaves_are_weighted_saves_the_best_model(tmp_path, capsys, monkeypatch):
     pytest.importorskip("lightgbm")
     from structsvm.cli import main, terminal

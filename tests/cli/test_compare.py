@@ -258,6 +258,7 @@ def test_grid_has_round_numbers():
     assert parse_grid("1e-3:1e3:7") == [0.001, 0.01, 0.1, 1, 10, 100, 1000]
 
 
+@pytest.mark.slow
 def test_trees_and_peers_stand_in_the_same_table(rows, tmp_path, capsys, monkeypatch):
     from structsvm.studies.folds import peers
 
@@ -360,6 +361,7 @@ def test_the_rule_that_chooses_C(rows, tmp_path, capsys):
     assert chosen["one_se"] != chosen["max"]
 
 
+@pytest.mark.slow
 def test_search_leaves_out_what_stops_early_on_the_queries_it_is_judged_on(rows, tmp_path, capsys):
     """Labels by chance: the mean of a method that stops early on them is no figure to choose by."""
     options = ["--C", "0.1", "--jobs", 1, "--folds", 3, "--method", "lambdarank-net, svm-map"]

@@ -121,6 +121,7 @@ def test_apply_writes_choices_reasons_and_a_run(made, model, tmp_path, capsys):
     assert "36 documents" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_standard_input_is_a_file_like_any_other(made, model, tmp_path):
     answers = [tmp_path / "file.jsonl", tmp_path / "stdin.jsonl"]
     assert main(["diversify", "apply", str(model), str(made), "-o", str(answers[0])]) == 0

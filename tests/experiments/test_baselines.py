@@ -129,6 +129,7 @@ def gradients(monkeypatch):
     return load("lambdarank_gradients", monkeypatch)
 
 
+@pytest.mark.slow
 def test_smoothed_gradient_is_that_of_the_smoothed_measure(gradients):
     data = gradients.beyond_linear(0, n_queries=10, length=8)
     scene = gradients.Scene(data, data.X, ("ndcg@10",))

@@ -46,6 +46,7 @@ def same_partition(codes, leaves):
         assert (mine != theirs).nnz == 0, t
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_leaves", [2, 7, 15, 31, 60, 100, 300])
 def test_lightgbm(n_leaves):
     X, y, _ = make_data()

@@ -63,6 +63,7 @@ def impressions(n, seed=0):
     return made
 
 
+@pytest.mark.slow
 def test_batches_change_nothing():
     every = impressions(300)
     whole = Folded(CONFIG)
@@ -208,6 +209,7 @@ def test_the_lease_runs_out(stored):
     assert not store.lease("closer", "a", 9001, 14001)
 
 
+@pytest.mark.slow
 def test_guardrails_give_alarm_where_there_is_harm():
     rng = np.random.default_rng(0)
     config = check_config(

@@ -74,6 +74,7 @@ def test_visitors_that_know_the_digits_decide_for_the_learned_ranker(world):
         assert np.median([400 if end is None else end["n"] for end in ends]) <= 200
 
 
+@pytest.mark.slow
 def test_nothing_wins_between_twins(world):
     runs = [play(world, TWINS, 1000, seed, world.clicks) for seed in range(20)]
     assert sum(run.decision is None for run in runs) >= 19

@@ -150,6 +150,7 @@ def _given_up(client):
     assert len(client.service.store.impressions(row.id, 0, None)) <= 2
 
 
+@pytest.mark.slow
 def test_two_services_on_one_file(open_client, store_url, tmp_path):
     """Both take requests; a repeated request is one impression, and each is closed once."""
     settings = Settings(store_url, keyless=True, grace_s=0.0, close_every_s=0.05, behind_s=10.0)

@@ -66,6 +66,7 @@ class World:
         return self.folded.watches.alarms()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "n"),
     [
@@ -94,6 +95,7 @@ def test_a_change_of_the_share_is_no_alarm(before, after, n, come_back):
     assert alarms == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "lists"),
     [(300, 20_000), (400, 6000), (1000, 30_000), (1500, 6000), (3000, 60_000), (10_000, 60_000)],
@@ -113,6 +115,7 @@ def test_users_who_come_back_are_no_alarm(users, lists):
         assert world.folded.watches.watches["sample_ratio"].n == len(came)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "most"), [(0.5, 2000), (0.2, 3000), (0.8, 8000)])
 def test_a_ratio_that_is_broken_is_an_alarm(share, most):
     """A third of production's lists is never recorded: the alarm comes, also after the share was changed."""

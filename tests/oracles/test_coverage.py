@@ -87,6 +87,7 @@ def test_greedy_equals_recomputation_negative_weights_included():
     assert n_negative > 500
 
 
+@pytest.mark.slow
 def test_lazy_greedy_chooses_the_same_documents():
     rng = np.random.default_rng(1)
     for _ in range(300):

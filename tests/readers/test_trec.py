@@ -201,6 +201,7 @@ def test_a_line_of_a_megabyte_is_refused_in_a_short_message_and_bounded_memory(w
         assert peak < 30e6
 
 
+@pytest.mark.slow
 def test_a_million_lines_of_one_topic(write):
     n = 10**6
     scores = np.random.default_rng(0).permutation(n)

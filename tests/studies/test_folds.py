@@ -382,6 +382,7 @@ for path in map(Path, sys.argv[1:]):
 """
 
 
+@pytest.mark.slow
 def test_seconds_are_those_of_training_not_of_compiling(tmp_path):
     """In a new process: after the warm-up nothing is loaded, compiled or imported."""
     data = make_ranking(60, 8, 5, random_state=0)

@@ -109,6 +109,7 @@ def test_a_comparison_that_can_tell_nothing_draws_nothing() -> None:
     assert rng.bit_generator.state == before
 
 
+@pytest.mark.slow
 def test_multileaving_has_the_frequencies_of_the_literal_method() -> None:
     place, rng = world(), np.random.default_rng(2)
     arms, n = (4, 0, 2), 3000

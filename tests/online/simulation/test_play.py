@@ -314,6 +314,7 @@ def test_refusals(change: dict[str, object], message: str) -> None:
         simulate(**settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_log_grid_and_horizon_one() -> None:
     assert log_grid(1).tolist() == [1]
     grid = log_grid(10**7)

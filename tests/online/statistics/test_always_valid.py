@@ -107,6 +107,7 @@ def test_coverage_under_continuous_peeking(kind):
     assert naive > 0.4 * n_runs  # what peeking does to the ordinary test
 
 
+@pytest.mark.slow
 def test_coverage_of_a_mean_that_is_not_zero():
     rng = np.random.default_rng(29)
     looks = np.unique(np.geomspace(5, 800, 10).astype(int))

@@ -80,6 +80,7 @@ def test_all_figures_of_a_log_are_about_one_mean():
     assert any("the largest of 41 users has 76.9% of the queries" in note for note in answer.notes)
 
 
+@pytest.mark.slow
 def test_heavy_users_first_do_not_bias_the_always_valid_figures():
     """The mean over users is 0, those of 15 queries lean one way and come first."""
     sizes = np.array([15] * 60 + [3] * 60)
