@@ -124,9 +124,14 @@ def test_the_second_page_goes_on_from_the_first(client):
         assert second["serve"] == "interleaved"
         assert second["token"] != first["token"]
         assert not set(first["documents"]) & set(second["documents"])
-        _, odd = client.show(f"r{k}", offset=5)
-        assert (odd["serve"], odd["why"]) == ("production", "page")
-    assert client.report()["pending"] == 60
+        _, odd = client.show(f"r{k}", length=4, offset=5)
+        assert odd["documents"] == [first["documents"][5], *second["documents"][:3]]
+    client.wait_closed()
+    log = map(json.loads, client.request("GET", "/v1/experiments/e/export").text.splitlines())
+    teams = [line["shown"]["evidence"][0] for line in log]
+    # the second pick of a round that the page before has begun is no coin's any more
+    assert all(len({a, b}) == 2 and who is None for who, a, b, _ in teams[2::3])
+    assert all(None not in own for own in teams[::3] + teams[1::3])
 
 
 def test_what_is_not_compared(client):
