@@ -216,6 +216,8 @@ def export(
             for piece in lines_of(opened, experiment):
                 file.write(piece)
                 n += piece.count(b"\n")
+        if n_forgotten := opened.n_forgotten(experiment.row.id):
+            note(f"left out: {n_forgotten:,} impressions of units that were forgotten")
     typer.echo(f"{output}: {n:,} impressions")
 
 
@@ -254,7 +256,7 @@ def forget(
                 f"{key}: expected an experiment that goes on; its key of units is deleted, no tie is left"
             )
         n = opened.forget(row.id, hashed_unit(row.unit_key, unit))
-    typer.echo(f"{n:,} impressions")
+    typer.echo(f"{n:,} impressions" if n else f"no impression of {key} is of the unit {unit!r}")
 
 
 def clean(

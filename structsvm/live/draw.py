@@ -203,7 +203,9 @@ def page_of(shown: Shown, offset: int) -> Shown:
     if not offset:
         return shown
     begun = -offset % shown.n_rankers
-    rows = tuple((None,) * len(row[offset : offset + begun]) + row[offset + begun :] for row in shown.evidence)
+    rows = tuple(
+        (None,) * len(row[offset : offset + begun]) + row[offset + begun :] for row in shown.evidence
+    )
     return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack, shown.bound)
 
 

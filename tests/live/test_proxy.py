@@ -686,7 +686,9 @@ def test_pages_of_a_search_show_each_document_once(method, store_url, open_clien
         n_merged = 0
         for length in range(1, 13) if method == "team_draft" else (1, 4, 7):
             key = f"of-{length}"
-            client.create(key, engines={name: {"engine": name} for name in orders}, length=length, method=method)
+            client.create(
+                key, engines={name: {"engine": name} for name in orders}, length=length, method=method
+            )
             for size in range(1, 16):
                 pages = []
                 for first in range(0, 23, size):
