@@ -479,6 +479,7 @@ def test_metrics_and_health(client):
     client.create()
     client.show("r")
     text = client.request("GET", "/metrics").text
+    assert 'structsvm_live_not_compared_total{why="timeout"} 0.0' in text
     assert 'structsvm_live_shown_total{serve="interleaved",why=""} 1.0' in text
     assert 'route="/v1/experiments/{key}/show"' in text
     assert client.call("GET", "/livez") == (200, {"live": True})
