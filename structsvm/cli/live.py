@@ -68,8 +68,8 @@ def serve(
 
     from structsvm.live.engine_changes import follow_engines
     from structsvm.live.serving import check_address
-    from structsvm.live.settings import Settings
-    from structsvm.live.store.opening import open_store, prepare
+    from structsvm.live.settings import Settings, names_in
+    from structsvm.live.store.opening import prepare
 
     read = _read_toml(config)
     stated: dict[str, Any] = dict(read.get("serve", {}))
@@ -84,8 +84,10 @@ def serve(
             "port": port,
             "workers": workers,
             "secret_file": stated.get("secret_file") if secret_file is None else str(secret_file),
-            "allowed_hosts": [*stated.get("allowed_hosts", ()), *(allowed_host or ())],
-            "origins": [*stated.get("origins", ()), *(origin or ())],
+            **{
+                name: [*names_in(name, stated.get(name, [])), *(more or ())]
+                for name, more in (("allowed_hosts", allowed_host), ("origins", origin))
+            },
             "backup_folder": stated.get("backup_folder") if backup_folder is None else str(backup_folder),
             "keyless": no_keys or stated.get("keyless", False),
             "strict": strict or stated.get("strict", False),
@@ -93,8 +95,9 @@ def serve(
         }
     )
     check_address(settings)
-    prepare(store)
-    with closing(open_store(store)) as opened:
+    if settings.keyless:
+        prepare(store)
+    with closing(_open(store)) as opened:
         if not settings.keyless and not opened.callers():
             raise ValueError(
                 f"{_shown(store)}: expected a key, got none; make the first by: structsvm live init --store "
@@ -102,6 +105,10 @@ def serve(
             )
         for key in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(f"{key}: new revision, as its engines have changed in {config}")
+        if settings.secret_path and not settings.secret_path.exists() and opened.last_shown_at():
+            note(
+                f"{settings.secret_path}: expected the secret, got none; a new one is made, which refuses old tokens"
+            )
     from structsvm.live.serving import serve as run
 
     keys = ", no keys" if settings.keyless else ""
@@ -148,18 +155,18 @@ def create(
     import time
 
     from structsvm.live.config import check_config, check_key
-    from structsvm.live.store.opening import open_store, prepare
 
     read = _read_toml(file)
     if "key" not in read:
         raise ValueError(f'{file}: expected key = "NAME", got none')
+    if "engines" in read and engines is None:
+        raise ValueError(f"{file}: expected --config FILE, which defines the engines it names, got none")
     try:
         key = check_key(read.pop("key"))
         config = check_config(read, _read_toml(engines).get("engines", {}))
     except BadInput as error:
         raise error.within(file) from None
-    prepare(store)
-    with closing(open_store(store)) as opened:
+    with closing(_open(store)) as opened:
         now = time.time_ns() // 1_000_000
         row = opened.put(key, config, now=now, who="command line", what=f"from {file.name}")
         if start:
@@ -193,7 +200,9 @@ def check(
         note(problem)
     if problems:
         raise typer.Exit(1)
-    typer.echo(f"{len(rows)} experiment(s), {n:,} closed impressions: everything agrees")
+    keys = {row.key for row in rows}
+    made = f"{len(keys)} experiment(s), {len(rows)} revision(s)"
+    typer.echo(f"{made}, {n:,} closed impressions: everything agrees")
 
 
 def export(
@@ -216,6 +225,8 @@ def export(
             for piece in lines_of(opened, experiment):
                 file.write(piece)
                 n += piece.count(b"\n")
+        if n_forgotten := opened.n_forgotten(experiment.row.id):
+            note(f"left out: {n_forgotten:,} impressions of units that were forgotten")
     typer.echo(f"{output}: {n:,} impressions")
 
 
@@ -232,7 +243,7 @@ def backup(
     path = sqlite_file(store)
     if path is None:
         raise ValueError("--store: expected sqlite:///FILE, got PostgreSQL; use pg_dump")
-    check_file(path)
+    _check_there(store)
     check_output(output, [path])
     with Console(stderr=True).status("copying") as status:
         copy(path, output, lambda left, pages: status.update(f"{1 - left / max(pages, 1):.0%}"))
@@ -254,7 +265,7 @@ def forget(
                 f"{key}: expected an experiment that goes on; its key of units is deleted, no tie is left"
             )
         n = opened.forget(row.id, hashed_unit(row.unit_key, unit))
-    typer.echo(f"{n:,} impressions")
+    typer.echo(f"{n:,} impressions" if n else f"no impression of {key} is of the unit {unit!r}")
 
 
 def clean(
@@ -273,6 +284,7 @@ def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
     """Bring a store to the schema of this release; back it up first."""
     from structsvm.live.store.opening import prepare
 
+    _check_there(store)
     before, after = prepare(store, upgrade=True)
     typer.echo(f"schema {'none' if before is None else before} -> {after}")
 
@@ -292,10 +304,8 @@ def key_add(
     import time
 
     from structsvm.live.keys import new_key
-    from structsvm.live.store.opening import prepare
 
     text, identity, hashed = new_key(scope)
-    prepare(store)
     with closing(_open(store)) as opened:
         opened.add_key(identity, hashed, scope, time.time_ns() // 1_000_000)
     typer.echo(text)
@@ -327,14 +337,24 @@ key_app.command("remove")(stoppable(key_remove))
 
 def _open(url: str) -> Store:
     """The store, which must be there and have the present schema."""
-    from structsvm.live.settings import sqlite_file
     from structsvm.live.store.opening import open_store, prepare
 
-    path = sqlite_file(url)
-    if path is not None:
-        check_file(path)
+    _check_there(url)
     prepare(url)
     return open_store(url)
+
+
+def _check_there(url: str) -> None:
+    """Raise unless there is such a store, as far as it is a file."""
+    from structsvm.live.settings import sqlite_file
+
+    path = sqlite_file(url)
+    if path is not None and not path.exists():
+        raise ValueError(
+            f"{path}: expected a file to read, got nothing there; make it with structsvm live init --store {url}"
+        )
+    if path is not None:
+        check_file(path)
 
 
 def _experiment(store: Store, key: str, revision: int | None) -> Experiment:

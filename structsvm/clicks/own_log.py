@@ -35,12 +35,12 @@ def cells_of_log(log: object) -> ClickCells:
     Returns
     -------
     ClickCells
-        With sessions. Lists without feedback, and impressions logged again, are left out and counted.
+        With sessions. Lists without feedback or a query, and impressions logged again, are left out and counted.
 
     Raises
     ------
     BadInput
-        If an impression has no query.
+        If no list has a query.
     ValueError
         With file and line, as :func:`structsvm.online.clicklog.read_log`.
 
@@ -59,7 +59,7 @@ def cells_of_log(log: object) -> ClickCells:
         batches.drop("list without feedback", log.n_missing_feedback)
         batches.drop("list without a record", log.n_missing_record)
         batches.drop("impression logged again", log.n_repeated)
-        _add(batches, ((log.place(i), Line.of(impression)) for i, impression in enumerate(log.impressions)))
+        _add(batches, map(Line.of, log.impressions))
     elif isinstance(log, (str, PathLike)):
         _add(batches, _impressions(Path(log), batches))
     else:
@@ -67,10 +67,11 @@ def cells_of_log(log: object) -> ClickCells:
     return batches.cells()
 
 
-def _add(batches: Batches, lines: Iterable[tuple[str, Line]]) -> None:
-    for place, line in lines:
+def _add(batches: Batches, lines: Iterable[Line]) -> None:
+    for line in lines:
         if line.query is None:
-            raise BadInput(place, "expected the id of the query, got none", "log it with the list")
+            batches.drop("list without a query")
+            continue
         documents = [str(d) for d in line.shown.documents]
         clicked = [False] * len(documents)
         for k in line.places():
@@ -78,8 +79,8 @@ def _add(batches: Batches, lines: Iterable[tuple[str, Line]]) -> None:
         batches.add(str(line.query), documents, range(1, len(documents) + 1), clicked)
 
 
-def _impressions(path: Path, batches: Batches) -> Iterator[tuple[str, Line]]:
-    """Yield the impressions of a file that count, each with its place; what is left out goes to ``batches``."""
+def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
+    """Yield the impressions of a file that count; what is left out goes to ``batches``."""
     from structsvm.online.clicklog import Header, Lines, numbered_lines
 
     header, seen = Header(f"{path}:", "skip"), _Seen(f"{path}:")
@@ -87,12 +88,12 @@ def _impressions(path: Path, batches: Batches) -> Iterator[tuple[str, Line]]:
     reader = Lines(path)
     held: list[tuple[int, Line]] = []
 
-    def of_held() -> Iterator[tuple[str, Line]]:
-        for (number, line), repeated in zip(held, seen.look(held), strict=True):
+    def of_held() -> Iterator[Line]:
+        for (_, line), repeated in zip(held, seen.look(held), strict=True):
             if repeated:
                 batches.drop("impression logged again")
             else:
-                yield f"{path}:{number}", line
+                yield line
         held.clear()
 
     for lines in numbered_lines(path):

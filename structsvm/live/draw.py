@@ -196,10 +196,16 @@ def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hash
 
 
 def page_of(shown: Shown, offset: int) -> Shown:
-    """Return the record of a later page: the list from place ``offset`` (from 0) on."""
+    """Return the record of a later page of a draft: the list from place ``offset`` (from 0) on.
+
+    What is left of a round that the page before has begun counts for nobody: who picks there is no longer open.
+    """
     if not offset:
         return shown
-    rows = tuple(row[offset:] for row in shown.evidence)
+    begun = -offset % shown.n_rankers
+    rows = tuple(
+        (None,) * len(row[offset : offset + begun]) + row[offset + begun :] for row in shown.evidence
+    )
     return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack, shown.bound)
 
 

@@ -34,6 +34,8 @@ class Metrics:
         self.shown = counter("shown", "Lists by what was served and why.", "serve", "why")
         self.clicks = counter("clicks", "Clicks by what became of them.", "fate")
         self.not_compared = counter("not_compared", "Requests whose challenger failed.", "why")
+        for why in ("timeout", "unreachable", "status", "junk"):  # there from the start, for rates
+            self.not_compared.labels(why)
         self.waiting = gauge("waiting", "Requests that wait for the store.", "livesum")
         self.failing = gauge("store_failing", "1 while the store takes nothing.", "livemax")
         self.lag = gauge("closer_lag_seconds", "How long the oldest impression that is due waits.", "livemax")

@@ -113,18 +113,20 @@ class _Answer:
 
 
 class _Draft(NamedTuple):
-    """Which part of a page is drafted: a longer page than the experiment's lists goes on as production's."""
+    """Which part of a page is merged. Production's goes on behind the first of pages that are longer than the
+    experiment's lists, or whose method merges no later pages.
+    """
 
     offset: int
     length: int
     whole: bool
 
     @classmethod
-    def of(cls, longest: int, query: Query, n_found: int) -> _Draft:
+    def of(cls, experiment: Mapping[str, Any], query: Query, n_found: int) -> _Draft:
         """Return the part of the page that a query asks for."""
-        whole = query.size <= longest
+        whole = query.size <= experiment["length"] and experiment["method"] == "team_draft"
         offset = query.first if whole else 0
-        return cls(offset, min(query.size if whole else longest, n_found - offset), whole)
+        return cls(offset, min(query.size, experiment["length"], n_found - offset), whole)
 
     def page(self, drafted: list[str], production: Mapping[str, Any], query: Query) -> list[str]:
         """Return the ids on the page."""
@@ -199,7 +201,7 @@ class Proxy:
             self.service.not_compared(key, main.why or why or "")
         # production's own error, or a list of nothing, is the answer
         why = main.why or why or _lost_page(engine, asked, query, main)
-        draft = _Draft.of(experiment["length"], query, len(main.ranking))
+        draft = _Draft.of(experiment, query, len(main.ranking))
         if why is not None or draft.length <= 0:
             return await self._page(engine, asked, query, why or "page", main)
         rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}

@@ -72,24 +72,29 @@ class Registry:
     async def acknowledge(
         self, key: str, guardrail: str | None = None, *, reason: str = "", who: str = "local"
     ) -> dict[str, Any]:
-        """Let a guardrail (None: all) that gave alarm begin anew; return ``{"acknowledged": [name, ...]}``."""
+        """Let a guardrail (None: all) begin anew if it gives alarm; return ``{"acknowledged": [name, ...]}``."""
         await self.refresh()
         experiment = self.known(key)
         every = (*Watches.NAMES, *SHARES)
         if guardrail is not None and guardrail not in every:
             raise Refused(422, "bad_guardrail", f"expected one of {', '.join(every)}, got {guardrail!r:.80}")
-        names = every if guardrail is None else (guardrail,)
         now = self._clock.now()
         found = await asyncio.to_thread(report, self._store, experiment, now)
-        counts = {f"{ACKNOWLEDGED}{name}": 1 for name in names if name in Watches.NAMES}
+        names: list[str] = []
+        counts: dict[str, int] = {}
         for one in found["guardrails"]:
-            if one["alarm"] and one["name"] in set(names) & set(SHARES):
-                part = round(one["value"] * one["n"])
-                counts |= dict(zip(seen(one["name"]), (part, one["n"]), strict=True))
-        await asyncio.to_thread(
-            self._store.acknowledge, experiment.row.id, names, counts, now=now, who=who, reason=reason
-        )
-        return {"acknowledged": list(names)}
+            name, n = one["name"], one["n"]
+            if one["alarm"] and guardrail in (None, name):
+                names.append(name)
+                if name in SHARES:
+                    counts |= dict(zip(seen(name), (round(one["value"] * n), n), strict=True))
+                else:
+                    counts[f"{ACKNOWLEDGED}{name}"] = 1
+        if names:
+            await asyncio.to_thread(
+                self._store.acknowledge, experiment.row.id, names, counts, now=now, who=who, reason=reason
+            )
+        return {"acknowledged": names}
 
     async def kill_all(self, *, reason: str = "", who: str = "local") -> dict[str, Any]:
         """Kill every experiment that runs or is paused; return ``{"killed": [key, ...]}``."""

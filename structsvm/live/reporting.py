@@ -14,7 +14,7 @@ from structsvm.live.assign import Experiment
 from structsvm.live.closing import Folded, shown_record
 from structsvm.live.draw import Secrets, Token
 from structsvm.live.guardrails import by_counters
-from structsvm.live.store.queries import Impression, Store
+from structsvm.live.store.queries import FORGOTTEN, Impression, Store
 from structsvm.online.statistics import Analysis
 
 _PAGE = 2000
@@ -164,7 +164,9 @@ def _bandit(folded: Folded) -> dict[str, Any]:
 
 
 def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
-    """Yield the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report."""
+    """Yield the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report,
+    unless units were forgotten.
+    """
     for page in _closed(store, experiment):
         text = "".join(
             json.dumps(_log_line(experiment, one), ensure_ascii=False, separators=(",", ":")) + "\n"
@@ -176,10 +178,10 @@ def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
 
 
 def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[list[Impression]]:
-    """Yield the closed impressions in their order, many at a time."""
+    """Yield the closed impressions in their order, many at a time, without those of forgotten units."""
     after, closed = 0, store.progress(experiment.row.id).watermark
     while page := store.impressions(experiment.row.id, after, closed, _PAGE, late=late):
-        yield page
+        yield [one for one in page if one.unit != FORGOTTEN]
         after = page[-1].seq
 
 

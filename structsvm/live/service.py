@@ -230,7 +230,7 @@ class Service:
         length : int, optional
             Documents to show; the experiment's by default.
         offset : int, default=0
-            Documents on earlier pages; a multiple of the number of rankers.
+            Documents on earlier pages.
         unit, context
             As of :meth:`assign`.
         query : str, optional
@@ -504,7 +504,7 @@ class Service:
         if not all(chosen):
             self.not_compared(experiment.row.key, "empty")
             return None, "production", "empty"
-        if offset and (config["method"] != "team_draft" or offset % len(names)):
+        if offset and config["method"] != "team_draft":
             return None, "production", "page"
         top = [ranking[: offset + length] for ranking in chosen]
         if all(ranking == top[0] for ranking in top):

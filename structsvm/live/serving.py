@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import tempfile
@@ -15,6 +16,8 @@ from structsvm.live.app import create_app
 from structsvm.live.settings import Settings
 
 _VARIABLE = "STRUCTSVM_LIVE_SETTINGS"
+
+_log = logging.getLogger("structsvm.live")
 
 
 def check_address(settings: Settings) -> None:
@@ -40,7 +43,12 @@ def check_address(settings: Settings) -> None:
 
 def worker_app() -> Starlette:
     """Return the application of a worker process, whose settings are in its environment."""
-    return create_app(Settings.from_dict(json.loads(os.environ[_VARIABLE])))
+    settings = Settings.from_dict(json.loads(os.environ[_VARIABLE]))
+    if settings.workers > 1:  # each leaves figures under its number, also one that has died
+        figures = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).iterdir()
+        if len({file.stem.rpartition("_")[2] for file in figures}) >= settings.workers:
+            _log.warning("structsvm live: a worker that had died, or answered no more, is replaced")
+    return create_app(settings)
 
 
 def serve(settings: Settings) -> None:

@@ -136,12 +136,15 @@ class Settings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
         """Return the settings that :meth:`to_dict` gave, also after a round trip through JSON."""
-        tuples = {
-            key: tuple(values[key])
-            for key in ("allowed_hosts", "origins", "trusted_proxies")
-            if key in values
-        }
-        return cls(**{**values, **tuples})
+        lists = ("allowed_hosts", "origins", "trusted_proxies")
+        return cls(**{**values, **{key: names_in(key, values[key]) for key in lists if key in values}})
+
+
+def names_in(key: str, value: Any) -> tuple[str, ...]:
+    """Return the names that a setting lists; raise BadInput for anything but a list of strings."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
+        raise BadInput(key, "expected a list of strings", 'write it in brackets, as ["..."]', value=value)
+    return tuple(value)
 
 
 def sqlite_file(store: str) -> Path | None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,8 @@ def url(tmp_path):
 def test_an_experiment_from_a_file(tmp_path, url, capsys):
     path = tmp_path / "front.toml"
     path.write_text(EXPERIMENT)
+    assert main(["live", "init", "--store", url]) == 0
+    capsys.readouterr()
     assert main(["live", "create", str(path), "--store", url]) == 0
     assert capsys.readouterr().out == "front revision 1, draft\n"
     assert main(["live", "create", str(path), "--store", url, "--start"]) == 0
@@ -35,6 +38,8 @@ def test_an_experiment_from_a_file(tmp_path, url, capsys):
     assert main(["live", "create", str(path), "--store", url]) == 0
     assert capsys.readouterr().out == "front revision 2, running\n"
     assert main(["live", "check", "--store", url]) == 0
+    agrees = "1 experiment(s), 2 revision(s), 0 closed impressions: everything agrees\n"
+    assert capsys.readouterr().out == agrees
     assert main(["live", "export", "front", "--store", url, "-o", str(tmp_path / "log.jsonl")]) == 0
     assert (tmp_path / "log.jsonl").read_text() == ""
     assert main(["live", "forget", "front", "user", "--store", url]) == 0
@@ -63,12 +68,52 @@ def test_a_wrong_file(tmp_path, url, capsys, change, said):
 def test_names_that_are_not_there(tmp_path, url, capsys):
     assert main(["live", "export", "x", "--store", url, "-o", str(tmp_path / "o")]) == 2
     assert "expected a file to read" in capsys.readouterr().err
-    assert main(["live", "migrate", "--store", url]) == 0
+    assert main(["live", "init", "--store", url]) == 0
     assert main(["live", "export", "x", "--store", url, "-o", str(tmp_path / "o")]) == 2
     assert "x: expected an experiment of this store (none)" in capsys.readouterr().err
     assert main(["live", "check", "--store", "mysql://x"]) == 2
     assert main(["live", "serve", "--store", "postgresql://127.0.0.1:1/x"]) == 2
     assert "expected a file for the secrets" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [
+    ("create", "front.toml"), ("check",), ("export", "front", "-o", "o"), ("backup", "-o", "o"),
+    ("forget", "front", "u"), ("clean",), ("migrate",), ("key", "add", "--scope", "show"), ("key", "list"),
+    ("key", "remove", "x"), ("serve", "--port", "0"),
+])  # fmt: skip
+def test_only_init_and_a_service_for_trying_make_a_store(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    Path("front.toml").write_text(EXPERIMENT)
+    assert main(["live", *command, "--store", "sqlite:///mistyped.db"]) == 2
+    said = capsys.readouterr().err
+    assert "mistyped.db: expected a file to read, got nothing there; make it with structsvm live init" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["front.toml"]
+
+
+@pytest.mark.parametrize("name", ["origins", "trusted_proxies", "allowed_hosts"])
+def test_a_list_of_the_configuration_needs_brackets(tmp_path, url, capsys, name):
+    path = tmp_path / "live.toml"
+    path.write_text(f'[serve]\n{name} = "127.0.0.1"')
+    assert main(["live", "serve", "--port", "0", "--store", url, "--config", str(path)]) == 2
+    assert 'expected a list of strings; write it in brackets, as ["..."]' in capsys.readouterr().err
+
+
+def test_engines_need_their_configuration(tmp_path, url, capsys):
+    path = tmp_path / "front.toml"
+    path.write_text(EXPERIMENT + '[engines.prod]\nengine = "shop"\n[engines.new]\nengine = "shop"\n')
+    assert main(["live", "create", str(path), "--store", url]) == 2
+    assert "front.toml: expected --config FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n_shown", [0, 1])
+def test_a_secret_that_is_gone_is_told(tmp_path, url, capsys, monkeypatch, n_shown):
+    monkeypatch.setattr("structsvm.live.serving.serve", lambda settings: None)
+    monkeypatch.setattr("structsvm.live.store.queries.Store.last_shown_at", lambda store: n_shown)
+    assert main(["live", "init", "--store", url]) == 0
+    (tmp_path / "live.db.secret").unlink()
+    capsys.readouterr()
+    assert main(["live", "serve", "--port", "0", "--store", url]) == 0
+    assert ("live.db.secret: expected the secret, got none" in capsys.readouterr().err) == bool(n_shown)
 
 
 def test_without_the_extra_the_error_names_it(tmp_path):

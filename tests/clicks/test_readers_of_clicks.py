@@ -421,11 +421,14 @@ def test_own_logs(tmp_path, monkeypatch):
     assert counts(cells) == expected
     write_log(tmp_path / "log.jsonl", impressions)
     assert counts(cells_of_log(tmp_path / "log.jsonl")) == expected
-    with pytest.raises(BadInput, match="impression 0: expected the id of the query"):
-        cells_of_log(ClickLog.of([Impression(Shown("team_draft", ("a",), 2, ((0,),)), ())]))
-    write_log(tmp_path / "log.jsonl", [*impressions, Impression(Shown("team_draft", ("a",), 2, ((0,),)), ())])
-    with pytest.raises(BadInput, match=r"log.jsonl:51: expected the id of the query"):
-        cells_of_log(tmp_path / "log.jsonl")
+    nameless = Impression(Shown("team_draft", ("a",), 2, ((0,),)), ())
+    with pytest.raises(BadInput, match=r"got none that can be counted.*list without a query"):
+        cells_of_log(ClickLog.of([nameless]))
+    write_log(tmp_path / "log.jsonl", [*impressions, nameless])
+    for log in (tmp_path / "log.jsonl", ClickLog.of([*impressions, nameless])):
+        cells = cells_of_log(log)
+        assert counts(cells) == expected
+        assert cells.dropped["list without a query"] == 1
 
 
 @pytest.mark.parametrize("held", [1, 7, 10_000])

@@ -70,3 +70,24 @@ def test_ids_and_shares_are_spread():
     assert ((counts - 200) ** 2 / 200).sum() < 19 + 5 * np.sqrt(38)
     other = np.array([bucket(b"t" * 16, f"unit {k}") for k in range(4000)])
     assert abs(np.corrcoef(shares, other)[0, 1]) < 0.08
+
+
+@pytest.mark.parametrize("rankings", [["abcdef", "bdafce"], ["abcdef", "bdafce", "facbed"]])
+@pytest.mark.parametrize("offset", [1, 2, 3, 4, 5])
+def test_later_pages_are_fair_whatever_the_page_before_was(rankings, offset):
+    """By all lists with their probabilities: each place that counts is each ranker's equally often."""
+    n, length = len(rankings), 6
+    before = {}
+    for shown, p in TeamDraft().distribution(list(map(list, rankings)), length):
+        (teams,) = shown.evidence
+        (later,) = page_of(shown, offset).evidence
+        sums = before.setdefault(
+            (shown.documents[:offset], teams[:offset]), np.zeros((length - offset, n + 1))
+        )
+        for place, team in enumerate(later):
+            sums[place, n if team is None else team] += p
+    for sums in before.values():
+        counts = sums[:, n] == 0
+        assert counts.tolist() == [place >= -offset % n for place in range(length - offset)]
+        equal = np.repeat(sums.sum(axis=1, keepdims=True) / n, n, axis=1)
+        np.testing.assert_allclose(sums[counts, :n], equal[counts], rtol=1e-12)

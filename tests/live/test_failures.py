@@ -386,7 +386,7 @@ def test_a_file_in_the_place_of_the_store(tmp_path, capsys):
     assert main(["live", "check", "--store", f"sqlite:///{path}"]) == 2
     assert "expected a database" in capsys.readouterr().err
     assert main(["live", "check", "--store", f"sqlite:///{tmp_path / 'none.db'}"]) == 2
-    assert main(["live", "serve", "--store", f"sqlite:///{tmp_path / 'no' / 'x.db'}"]) == 2
+    assert main(["live", "init", "--store", f"sqlite:///{tmp_path / 'no' / 'x.db'}"]) == 2
     assert "expected an existing folder" in capsys.readouterr().err
 
 

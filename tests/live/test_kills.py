@@ -101,6 +101,7 @@ def run(served, url, secret, make_load, tmp_path):
     assert report["n_impressions"] == n_shown
     served.stop()
     assert_agrees(url, report, tmp_path)
+    assert "a worker that had died, or answered no more, is replaced" in served.log.read_text()
     return len(load.shown), len(load.clicked), n_shown, n_clicks, load.repeats
 
 

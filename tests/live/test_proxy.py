@@ -20,6 +20,7 @@ from structsvm.live.proxy import Asked, Proxy, routes
 from structsvm.live.service import Refused
 from structsvm.live.settings import Settings
 from structsvm.online.interleaving import TeamDraft
+from structsvm.online.statistics import read_credits
 from tests.live.stand_ins import Transport, caller_of
 
 PROD = [f"p{i}" for i in range(120)]
@@ -104,7 +105,10 @@ class Desk:
     async def experiment(self, key):
         if key != "shop":
             raise Refused(404, "unknown_experiment", "no such experiment")
-        return {"production": "prod", "rankers": self.rankers, "engines": self.tables, "length": 10}
+        return {
+            "production": "prod", "rankers": self.rankers, "engines": self.tables, "length": 10,
+            "method": "team_draft",
+        }  # fmt: skip
 
     async def assign(self, key, request_id, *, unit=None, context=None):
         return self.assigned
@@ -659,6 +663,48 @@ def test_with_the_service_itself(store_url, open_client):
         assert report["not_compared"] == {"n": 1, "why": {"status": 1}}
         client.call("POST", "/v1/kill")
         assert search("r4")[2] == "production; why=killed"
+
+
+@pytest.mark.parametrize("method", ["team_draft", "optimized"])
+def test_pages_of_a_search_show_each_document_once(method, store_url, open_client, tmp_path):
+    """Whatever the size of pages and the length of merged lists, as both rankers find the same documents."""
+    found = [f"d{k}" for k in range(23)]
+    orders = {"prod": found, "new": [found[(7 * k + 3) % 23] for k in range(23)]}
+
+    def engine(request):
+        body = json.loads(request.content)
+        ids = orders[request.url.path.strip("/")]
+        return httpx.Response(200, json=hits(ids, body.get("from", 0), body.get("size", 10)))
+
+    tables = {name: {"kind": "opensearch", "url": f"http://engine/{name}"} for name in orders}
+    settings = Settings(
+        store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables
+    )
+    with open_client(settings) as client:
+        proxy = next(one.__self__ for one in client.service.closing if isinstance(one.__self__, Proxy))
+        proxy._caller, proxy.budget_s = caller_of(engine), 20.0
+        n_merged = 0
+        for length in range(1, 13) if method == "team_draft" else (1, 4, 7):
+            key = f"of-{length}"
+            client.create(
+                key, engines={name: {"engine": name} for name in orders}, length=length, method=method
+            )
+            for size in range(1, 16):
+                pages = []
+                for first in range(0, 23, size):
+                    answer = client.request(
+                        "POST", f"/v1/search/{key}", {"size": size, "from": first},
+                        headers={"X-Structsvm-Search": f"s{size}"},
+                    )  # fmt: skip
+                    assert served(answer) == "interleaved"
+                    pages += ids_in(answer)
+                assert sorted(pages) == sorted(found), (length, size)
+                n_merged += pages != found
+            client.wait_closed(key)
+            log = tmp_path / f"{key}.jsonl"
+            log.write_bytes(client.request("GET", f"/v1/experiments/{key}/export").content)
+            assert read_credits(log).n_impressions > 0
+        assert n_merged > 20
 
 
 @pytest.mark.parametrize(

@@ -388,6 +388,11 @@ def test_no_key_no_other_host(store_url, capsys):
     assert "live init" in capsys.readouterr().err
     assert main(["live", "serve", "--store", store_url, "--host", "0.0.0.0", "--port", "0", "--no-keys"]) == 2
     assert "expected loopback addresses only" in capsys.readouterr().err
+    assert main(["live", "init", "--store", store_url]) == 0
+    first = capsys.readouterr().out.split("_")[1]
+    assert main(["live", "key", "remove", "--store", store_url, first]) == 0
+    assert main(["live", "serve", "--store", store_url, "--host", "0.0.0.0", "--port", "0"]) == 2
+    assert "expected a key, got none" in capsys.readouterr().err
     assert main(["live", "key", "add", "--store", store_url, "--scope", "root"]) == 2
     assert main(["live", "key", "add", "--store", store_url, "--scope", "read"]) == 0
     text = capsys.readouterr().out.split()[-1]

@@ -11,6 +11,7 @@ from structsvm.live.config import check_config
 from structsvm.live.engine_changes import follow_engines
 from structsvm.live.settings import Settings
 from structsvm.live.store.opening import open_store, prepare
+from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log
 from structsvm.online.interleaving import Shown, TeamDraft
 from structsvm.online.interleaving.team_draft import teams_of
@@ -124,9 +125,14 @@ def test_the_second_page_goes_on_from_the_first(client):
         assert second["serve"] == "interleaved"
         assert second["token"] != first["token"]
         assert not set(first["documents"]) & set(second["documents"])
-        _, odd = client.show(f"r{k}", offset=5)
-        assert (odd["serve"], odd["why"]) == ("production", "page")
-    assert client.report()["pending"] == 60
+        _, odd = client.show(f"r{k}", length=4, offset=5)
+        assert odd["documents"] == [first["documents"][5], *second["documents"][:3]]
+    client.wait_closed()
+    log = map(json.loads, client.request("GET", "/v1/experiments/e/export").text.splitlines())
+    teams = [line["shown"]["evidence"][0] for line in log]
+    # the second pick of a round that the page before has begun is no coin's any more
+    assert all(len({a, b}) == 2 and who is None for who, a, b, _ in teams[2::3])
+    assert all(None not in own for own in teams[::3] + teams[1::3])
 
 
 def test_what_is_not_compared(client):
@@ -308,7 +314,7 @@ def test_units_cannot_be_joined(client):
         row = client.service.registry.known(key).row
         rows.append(client.service.store.impressions(row.id, 0, None)[0].unit)
         assert client.service.store.forget(row.id, rows[-1]) == 1
-        assert client.service.store.impressions(row.id, 0, None)[0].unit is None
+        assert client.service.store.impressions(row.id, 0, None)[0].unit == FORGOTTEN
     assert rows[0] != rows[1]
     client.call("POST", "/v1/experiments/a/state", {"to": "stopped"})
     assert client.service.registry.known("a").row.unit_key is None
@@ -428,11 +434,11 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
 
 
 @pytest.mark.parametrize("unit", ["session", "user", "request"])
-def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit):
-    """As keyed hashes; forgotten ones are gone."""
-    client.create(window_s=0.1, unit=unit)
+def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, capsys):
+    """As keyed hashes; those that are forgotten are left out, with their lists."""
+    client.create(window_s=0.1, unit=unit, log_query=True)
     for k in range(12):
-        _, shown = client.show(f"r{k}", unit=f"u{k % 4}")
+        _, shown = client.show(f"r{k}", unit=f"u{k % 4}", query="lamp")
         client.click({"token": shown["token"], "place": 1 + k % 3})
     report = client.wait_closed()
     log = tmp_path / "log.jsonl"
@@ -445,9 +451,19 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit):
         return
     answer = analyse(read_credits(log, cluster=unit), cluster=unit)
     assert (answer.n_clusters, answer.n_impressions) == (4, report["n_impressions"])
-    assert main(["live", "forget", "e", "u1", "--store", client.service.settings.store]) == 0
-    lines = client.request("GET", "/v1/experiments/e/export").text.splitlines()
-    assert [unit in json.loads(line) for line in lines] == [k % 4 != 1 for k in range(12)]
+    store = client.service.settings.store
+    assert main(["live", "forget", "e", "u1", "--store", store]) == 0
+    assert main(["live", "forget", "e", "u1", "--store", store]) == 0
+    assert capsys.readouterr().out == "3 impressions\nno impression of e is of the unit 'u1'\n"
+    assert main(["live", "export", "e", "--store", store, "-o", str(log)]) == 0
+    said = capsys.readouterr()
+    assert said.err == "structsvm: left out: 3 impressions of units that were forgotten\n"
+    assert said.out.endswith(": 9 impressions\n")
+    assert log.read_text() == client.request("GET", "/v1/experiments/e/export").text
+    assert main(["interleave", "analyse", str(log), "--cluster", unit]) == 0
+    assert main(["clicks", "describe", str(log)]) == 0
+    ubi = client.request("GET", "/v1/experiments/e/export?format=ubi").text.splitlines()
+    assert len({one["query_id"] for one in map(json.loads, ubi)}) == 9
 
 
 def test_an_assignment_is_for_its_request(client):
@@ -463,6 +479,7 @@ def test_metrics_and_health(client):
     client.create()
     client.show("r")
     text = client.request("GET", "/metrics").text
+    assert 'structsvm_live_not_compared_total{why="timeout"} 0.0' in text
     assert 'structsvm_live_shown_total{serve="interleaved",why=""} 1.0' in text
     assert 'route="/v1/experiments/{key}/show"' in text
     assert client.call("GET", "/livez") == (200, {"live": True})

@@ -16,6 +16,8 @@ from structsvm.live.store.postgres import LOCK
 
 _e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, schema.stats.c
 
+FORGOTTEN = b""
+"""The unit of impressions whose unit was forgotten."""
 
 _COUNTED = text(
     "INSERT INTO units (experiment, unit, epoch) VALUES (:experiment, :unit, :epoch) "
@@ -264,18 +266,26 @@ class Store:
         return int(self._one(query.where(_c.late == 1, _i.experiment == experiment)))
 
     def forget(self, experiment: int, unit: bytes) -> int:
-        """Cut the tie between a unit and its impressions, and delete its queries; return the number of impressions."""
+        """Cut the tie between a unit and its impressions, and delete its queries; return the number of impressions.
+
+        They say that their unit was forgotten, as all such do alike, so that exports can leave them out.
+        """
         with self.writing.begin() as connection:
             found = connection.execute(
                 update(schema.impressions)
                 .where(_i.experiment == experiment, _i.unit == unit)
-                .values(unit=None, query=None, rankings=None)
+                .values(unit=FORGOTTEN, query=None, rankings=None)
             )
             column = schema.units.c
             connection.execute(
                 delete(schema.units).where(column.experiment == experiment, column.unit == unit)
             )
         return int(found.rowcount)
+
+    def n_forgotten(self, experiment: int) -> int:
+        """Return the number of merged lists whose unit was forgotten."""
+        own = (_i.experiment == experiment, _i.unit == FORGOTTEN, _i.serve == "interleaved")
+        return int(self._one(select(func.count()).where(*own)))
 
     def delete_settled(self, before: int) -> int:
         """Delete the impressions of settled experiments whose last one was shown before a time; return how many."""

@@ -371,6 +371,11 @@ def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[
         )
     if log.n_missing_record:
         notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
+    if log.n_without:
+        notes.append(
+            f"{log.n_without} impressions have no {cluster} and were left out: whether they have one must not depend "
+            "on the ranker"
+        )
     if log.n_repeated:
         notes.append(f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out")
     if log.n_identical:

@@ -7,7 +7,7 @@ object.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +45,8 @@ _LOOKED_AT = 1 << 16
 _BLOCKS = 8
 """Blocks of a file (1 MB each) whose impressions are credited together."""
 _RECORDS_KEPT = 1 << 16
+_FEW_WITHOUT = 20
+"""Impressions without the id for clusters are left out if they are less than one in so many; else they are an error."""
 _IN_MEMORY = 4096
 """Impressions of a log in memory that are credited together."""
 
@@ -80,6 +82,7 @@ class CreditedLog:
     again: tuple[str, int, int] | None = None
     # of a bandit's log, the impressions that each of pairs is of; None: all
     met: tuple[Int, ...] | None = field(default=None, repr=False)
+    n_without: int = 0  # left out, as they have no id for clusters
 
     def pair(self, i: int, j: int) -> PairColumns:
         """The columns of rankers ``i < j``."""
@@ -110,7 +113,8 @@ def read_credits(
     path : str or Path
     cluster : {"auto", "user", "session"}, optional
         Which id of every impression to keep. ``"auto"``: the user if some come again and all impressions have one, else
-        the session by the same rule, else none.
+        the session by the same rule, else none. Impressions without the id that was asked for are left out and counted;
+        5 % of them or more are an error.
     weights : array-like, shape (14,), optional
         Click weights for team draft, such as ``ClickWeights.weights``. Features are computed impression by
         impression, which takes about three times as long as counting clicks.
@@ -129,8 +133,8 @@ def read_credits(
     Raises
     ------
     ValueError
-        As :func:`read_log`; with file and line, for an impression that its method cannot credit or that lacks the
-        id for ``cluster``; for an unknown method or ``cluster``, or wrong ``weights``.
+        As :func:`read_log`; with file and line, for an impression that its method cannot credit, and for the first of
+        many that lack the id for ``cluster``; for an unknown method or ``cluster``, or wrong ``weights``.
 
     Examples
     --------
@@ -184,11 +188,9 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
         if k % _IN_MEMORY == _IN_MEMORY - 1:
             reader.credit()
     reader.credit()
-    made = reader.log("impressions", 0)
-    return CreditedLog(
-        made.method, log.rankers, made.pairs, made.n_impressions, made.n_clicked, log.n_missing_feedback,
-        log.n_missing_record, log.n_repeated, log.n_identical, made.weighted, made.cluster, made.codes, made.bound,
-        made.again, made.met,
+    return replace(
+        reader.log("impressions", 0), rankers=log.rankers, n_missing_feedback=log.n_missing_feedback,
+        n_missing_record=log.n_missing_record, n_repeated=log.n_repeated, n_identical=log.n_identical,
     )  # fmt: skip
 
 
@@ -242,12 +244,7 @@ class _Reader:
             self.pairs = list(combinations(range(self.like[1]), 2))
             self.columns = [([], []) for _ in self.pairs]
             self.met = [[] for _ in self.pairs]
-        if self.ids and not self._take_ids(line.user, line.session):
-            raise BadInput(
-                "cluster",
-                f"expected a {next(iter(self.ids))!r} in every impression, {self.source}{number} has none",
-                "analyse without clusters, or log the id",
-            )
+        self._take_ids(line.user, line.session)
         if self.weights is not None:
             impression = line.impression()
             try:
@@ -278,17 +275,14 @@ class _Reader:
         if self.is_looking:
             self._look(name, line.user, line.session)
 
-    def _take_ids(self, user: str | int | None, session: str | int | None) -> bool:
-        """Keep the ids of an impression; False if it lacks the one that was asked for."""
+    def _take_ids(self, user: str | int | None, session: str | int | None) -> None:
+        """Keep the ids of an impression."""
         for by, ids in tuple(self.ids.items()):
             who = user if by == "user" else session
-            if who is not None:
-                ids.add(who)
-            elif self.auto:
+            if who is None and self.auto:
                 del self.ids[by]
             else:
-                return False
-        return True
+                ids.add(who)
 
     def _choose(self) -> None:
         """Keep the ids of whom comes again, where they were not asked for."""
@@ -405,14 +399,16 @@ class _Reader:
                 content = content[~names.any(axis=1)]
             content = np.sort(content)
             n_identical = int((content[1:] == content[:-1]).sum())
-        del numbers, content, names
-        clicked = joined(self.n_clicks)[keep] > 0
-        codes = None
+        codes, n_without = None, 0
         if self.auto and self.is_looking:
             self._choose()
         cluster = next(iter(self.ids), None)
         if cluster is not None:
-            codes = numbered(self.ids[cluster].rows()[keep])
+            ids = self.ids[cluster].rows()
+            keep, n_without = self._with_id(cluster, np.asarray(ids.any(axis=1)), numbers, keep)
+            codes = numbered(ids[keep])
+        del numbers, content, names
+        clicked = joined(self.n_clicks)[keep] > 0
         pairs: list[PairColumns] = []
         met: tuple[Int, ...] | None = None
         if self.header.is_duels:
@@ -426,7 +422,21 @@ class _Reader:
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
             n_missing_record, n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
             None if cluster else next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None), met,
+            n_without,
         )  # fmt: skip
+
+    def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:
+        """Which of the impressions to keep have the id, and how many have not; BadInput where these are many."""
+        without = np.flatnonzero(~has_id[keep])
+        if 0 < len(has_id[keep]) <= _FEW_WITHOUT * without.size:
+            raise BadInput(
+                "cluster",
+                f"expected a {cluster!r} in every impression, {self.source}{numbers[keep][without[0]]} has none",
+                "analyse without clusters, or log the id",
+            )
+        if without.size:
+            keep = has_id if isinstance(keep, slice) else has_id & keep
+        return keep, int(without.size)
 
     def _duels(self, keep: Any, n: int, pairs: list[PairColumns]) -> tuple[Int, ...]:
         """Append the columns of a bandit's log, of each pair the lists on which it met; return which these are."""

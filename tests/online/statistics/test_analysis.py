@@ -504,6 +504,7 @@ def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(tmp_path):
         run("analyse", log)
     with pytest.raises(ValueError, match=message):
         run("learn", log, "--better", "ranker 1", "-o", tmp_path / "weights.json")
+    log.write_text((tmp_path / "good.jsonl").read_text())
     with pytest.raises(ValueError, match=r"log\{1\}\.jsonl:1 has none"):
         run("analyse", log, "--cluster", "user")
 

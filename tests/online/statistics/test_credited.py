@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from structsvm.checks import BadInput
 from structsvm.cli import main
 from structsvm.common import files
 from structsvm.online import clicklog as room
@@ -250,6 +251,35 @@ def test_what_cannot_be_is_refused_with_its_line(tmp_path, bad, message):
         with pytest.raises(ValueError, match=message) as refused:
             run()
         assert "log.jsonl:3" in str(refused.value)
+
+
+@pytest.mark.parametrize("duels", [False, True])
+def test_few_impressions_without_the_id_for_clusters_are_left_out(tmp_path, duels):
+    """Less than one in twenty, of those that are not repeated; the rest counts as if they were not there."""
+    among = {"among": ["a", "b", "c"]} if duels else {}
+    named = [
+        json.dumps(
+            {**json.loads(line(1 + k % 2, user=f"u{k % 7}")), "impression": k, "rankers": ["a", "b"], **among}
+        )
+        for k in range(41)
+    ]
+    without = [
+        json.dumps(
+            {key: value for key, value in json.loads(one).items() if key != "user"} | {"impression": f"w{k}"}
+        )
+        for k, one in enumerate(named[:3])
+    ]
+    path = lines(tmp_path, named[0], without[0], *named[1:], without[1], named[5], without[1])
+    read = analyse(read_credits(path, cluster="user"), cluster="user")
+    assert read == analyse(read_log(path), cluster="user")
+    assert (read.n_impressions, read.n_clusters, read.n_repeated) == (41, 7, 2)
+    assert read.notes[0].startswith("2 impressions have no user and were left out")
+    rest = analyse(read_credits(lines(tmp_path, *named), cluster="user"), cluster="user")
+    assert read.pairs == rest.pairs
+    path = lines(tmp_path, named[0], *without, *named[1:])
+    for run in (lambda: read_credits(path, cluster="user"), lambda: analyse(read_log(path), cluster="user")):
+        with pytest.raises(BadInput, match=r"expected a 'user' in every impression, .*:2 has none"):
+            run()
 
 
 def test_the_longest_line_is_bounded(tmp_path, monkeypatch):
