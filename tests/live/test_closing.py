@@ -1,6 +1,7 @@
 """Outcomes count in the order shown, after their window: what comes early does not count early."""
 
 import json
+import math
 import time
 from itertools import pairwise
 
@@ -250,8 +251,9 @@ def test_guardrails_give_alarm_where_there_is_harm():
     assert fold(0.4, first=0.6) == ["first_place"]
 
 
-def test_the_kill_of_a_guardrail(client, caplog):
+def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     """Prometheus and the log are told."""
+    monkeypatch.setattr("structsvm.live.service._WATCH_S", math.inf)  # the test itself calls what it delays
     figure = 'structsvm_live_alarm{experiment="e",guardrail="first_place"} '
     client.create(window_s=0.1, length=2, guardrails={"on_alarm": "kill", "alpha": 0.5})
     # a draw that always puts production first
