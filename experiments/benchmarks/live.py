@@ -193,11 +193,11 @@ def measure_closer(store: str, n: int, folder: Path) -> dict[str, object]:
     from structsvm.live.closing import Closer
     from structsvm.live.config import check_config
     from structsvm.live.draw import draw, impression_id
-    from structsvm.live.store.opening import connector, open_store, prepare
+    from structsvm.live.store.opening import connector, open_database, prepare
     from structsvm.live.store.rows import ClickRow, ShownRow
 
     prepare(store)
-    opened = open_store(store)
+    opened = open_database(store)
     config = check_config({"rankers": ["prod", "new"], "production": "prod", "window_s": 1})
     key = f"closer{time.time_ns()}"
     row = opened.put(key, config, fresh=True, state="running", now=1, who="benchmark", what="made")
@@ -242,11 +242,11 @@ def measure_report(store: str, n: int) -> dict[str, object]:
     from structsvm.live.closing import Folded, next_snapshot
     from structsvm.live.config import check_config
     from structsvm.live.reporting import report
-    from structsvm.live.store.opening import open_store, prepare
+    from structsvm.live.store.opening import open_database, prepare
     from structsvm.online.statistics.crediting import CreditRow
 
     prepare(store)
-    opened = open_store(store)
+    opened = open_database(store)
     config = check_config({"rankers": ["prod", "new"], "production": "prod", "window_s": 1})
     key = f"report{time.time_ns()}"
     row = opened.put(key, config, fresh=True, state="running", now=1, who="benchmark", what="made")

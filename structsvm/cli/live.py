@@ -128,13 +128,13 @@ def init(
     """Make the store, its secret and the first key, which may do everything and is shown once."""
     from structsvm.live.draw import Secrets
     from structsvm.live.settings import Settings
-    from structsvm.live.store.opening import open_store, prepare
+    from structsvm.live.store.opening import open_database, prepare
 
     settings = Settings(store, secret_file=None if secret_file is None else str(secret_file))
     prepare(store)
     assert settings.secret_path is not None
     Secrets.of_file(settings.secret_path)
-    with closing(open_store(store)) as opened:
+    with closing(open_database(store)) as opened:
         if opened.callers():
             raise ValueError(
                 f"{_shown(store)}: expected a store without keys; for another: structsvm live key add"
@@ -337,11 +337,11 @@ key_app.command("remove")(stoppable(key_remove))
 
 def _open(url: str) -> Store:
     """The store, which must be there and have the present schema."""
-    from structsvm.live.store.opening import open_store, prepare
+    from structsvm.live.store.opening import open_database, prepare
 
     _check_there(url)
     prepare(url)
-    return open_store(url)
+    return open_database(url)
 
 
 def _check_there(url: str) -> None:

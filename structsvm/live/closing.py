@@ -21,7 +21,7 @@ from typing import Any
 from structsvm.live.assign import Experiment, fresh_bandit
 from structsvm.live.clock import Clock
 from structsvm.live.guardrails import Watches
-from structsvm.live.store.queries import ExperimentRow, Impression, Progress, Store
+from structsvm.live.store.queries import ExperimentRow, Progress, Store, StoredImpression
 from structsvm.online.statistics.crediting import CreditRow, credit_impressions
 from structsvm.online.statistics.running import RunningStatistics
 from structsvm.protocols import Bandit, Duel
@@ -89,7 +89,7 @@ class Folded:
         return None if self.policy is None else json.dumps({"policy": self.policy.to_json()})
 
     def add(
-        self, impressions: Sequence[Impression], counted: dict[bytes, int] | None = None
+        self, impressions: Sequence[StoredImpression], counted: dict[bytes, int] | None = None
     ) -> list[tuple[int, str]]:
         """Count impressions in the order shown; return the snapshots of the series that they complete.
 
@@ -99,7 +99,7 @@ class Folded:
         by_unit = self.config["unit"] != "request"
         guardrails = self.config["guardrails"]
         snapshots: list[tuple[int, str]] = []
-        rows: list[tuple[Impression, CreditRow]] = []
+        rows: list[tuple[StoredImpression, CreditRow]] = []
         for impression in impressions:
             places = sorted({place - 1 for place, action, *_ in impression.clicks if action in self.counting})
             control = impression.serve == "control"
@@ -161,7 +161,7 @@ class Folded:
         ]
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
-    def _duel(self, rows: Sequence[tuple[Impression, CreditRow]]) -> None:
+    def _duel(self, rows: Sequence[tuple[StoredImpression, CreditRow]]) -> None:
         """Tell the policy the outcomes of its duels."""
         assert self.policy is not None
         by_size: dict[int, list[int]] = {}

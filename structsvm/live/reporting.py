@@ -14,7 +14,7 @@ from structsvm.live.assign import Experiment
 from structsvm.live.closing import Folded, shown_record
 from structsvm.live.draw import Secrets, Token
 from structsvm.live.guardrails import by_counters
-from structsvm.live.store.queries import FORGOTTEN, Impression, Store
+from structsvm.live.store.queries import FORGOTTEN, Store, StoredImpression
 from structsvm.online.statistics import Analysis
 
 _PAGE = 2000
@@ -177,7 +177,7 @@ def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
             yield text.encode()
 
 
-def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[list[Impression]]:
+def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[list[StoredImpression]]:
     """Yield the closed impressions in their order, many at a time, without those of forgotten units."""
     after, closed = 0, store.progress(experiment.row.id).watermark
     while page := store.impressions(experiment.row.id, after, closed, _PAGE, late=late):
@@ -185,7 +185,7 @@ def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iter
         after = page[-1].seq
 
 
-def _log_line(experiment: Experiment, one: Impression) -> dict[str, Any]:
+def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
     """Return the line of a click log, with the first click that counts on each place."""
     names, arms = experiment.config["rankers"], one.record.get("arms")
     clicks: dict[int, dict[str, Any]] = {}

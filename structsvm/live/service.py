@@ -34,7 +34,7 @@ from structsvm.live.refused import Refused
 from structsvm.live.registry import Registry
 from structsvm.live.settings import Settings
 from structsvm.live.store.backups import Backups
-from structsvm.live.store.opening import connector, open_store
+from structsvm.live.store.opening import connector, open_database
 from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
 from structsvm.live.store.writer import Writer
@@ -130,7 +130,7 @@ class Service:
         path = self.settings.secret_path
         assert path is not None
         self.secrets = Secrets.of_file(path)
-        self.store = open_store(self.settings.store)
+        self.store = open_database(self.settings.store)
         self.clock = Clock(await asyncio.to_thread(self.store.last_shown_at))
         self.registry = Registry(self.store, self.clock, self.settings.engines)
         self.writer = Writer(connector(self.settings.store))

@@ -12,8 +12,8 @@ from structsvm.live.clock import Clock
 from structsvm.live.closing import Closer, Folded
 from structsvm.live.config import check_config
 from structsvm.live.draw import draw
-from structsvm.live.store.opening import connector, open_store, prepare
-from structsvm.live.store.queries import Impression
+from structsvm.live.store.opening import connector, open_database, prepare
+from structsvm.live.store.queries import StoredImpression
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow
 from structsvm.online.statistics.always_valid import log_capitals
 
@@ -59,7 +59,9 @@ def impressions(n, seed=0):
         clicks = tuple((place, "click", 1000 + k, None, 0) for place in range(1, 5) if rng.random() < 0.3)
         serve = "interleaved" if rng.random() < 0.8 else "control"
         made.append(
-            Impression(k + 1, bytes(16), 1000 + k, None, serve, record, None, None, None, None, 0, clicks)
+            StoredImpression(
+                k + 1, bytes(16), 1000 + k, None, serve, record, None, None, None, None, 0, clicks
+            )
         )
     return made
 
@@ -95,7 +97,7 @@ def test_batches_change_nothing():
 def stored(request):
     url = request.getfixturevalue("store_url" if request.param == "sqlite" else "postgres_url")
     prepare(url)
-    store = open_store(url)
+    store = open_database(url)
     connection = connector(url)()
     row = store.put("e", CONFIG, fresh=True, state="running", now=1, who="test", what="made")
     yield store, connection, row
@@ -227,7 +229,7 @@ def test_guardrails_give_alarm_where_there_is_harm():
             clicks = () if none else ((1, "click", 5, None, 0),)
             serve = "control" if control else "interleaved"
             made.append(
-                Impression(
+                StoredImpression(
                     k + 1,
                     bytes(16),
                     k,

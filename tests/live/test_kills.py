@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from structsvm.cli import main
 from structsvm.live.draw import Secrets
-from structsvm.live.store.opening import open_store
+from structsvm.live.store.opening import open_database
 from structsvm.online.statistics import analyse, read_credits
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def wait_closed(served, key="e", seconds=300):
 
 def stored(url):
     """How often each impression and click is stored."""
-    store = open_store(url)
+    store = open_database(url)
     try:
         with store.reading.connect() as connection:
             shown = [bytes(row[0]) for row in connection.execute(text("SELECT id FROM impressions"))]

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from structsvm.live.store.opening import open_store, prepare
+from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.rows import StoreDown
 from structsvm.live.store.sqlite import SqliteConnection
 
@@ -18,7 +18,7 @@ SECTOR = 512
 WRITER = """
 import json, os, sys
 from pathlib import Path
-from structsvm.live.store.opening import open_store, prepare
+from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.rows import ClickRow, ShownRow
 from structsvm.live.store.sqlite import SqliteConnection
 
@@ -141,7 +141,7 @@ def story(tmp_path):
     folder.mkdir()
     url = f"sqlite:///{folder / 'live.db'}"
     prepare(url)
-    store = open_store(url)
+    store = open_database(url)
     store.put("e", {"kind": "interleaving"}, fresh=True, state="running", now=0, who="", what="")
     store.close()
     disk, trace = Disk(folder), tmp_path / "trace"

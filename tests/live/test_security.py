@@ -18,7 +18,7 @@ from structsvm.live.keys import Keys, new_key
 from structsvm.live.rate import RateLimit
 from structsvm.live.settings import Settings
 from structsvm.live.store.backups import Backups
-from structsvm.live.store.opening import open_store, prepare
+from structsvm.live.store.opening import open_database, prepare
 from structsvm.online.bandits import NAMES
 
 RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
@@ -213,7 +213,7 @@ def test_bodies_that_are_too_large(client):
 @pytest.fixture
 def keyed(open_client, store_url):
     prepare(store_url)
-    store, texts = open_store(store_url), {}
+    store, texts = open_database(store_url), {}
     for scope in ("show", "click", "read", "admin"):
         texts[scope], identity, hashed = new_key(scope)
         store.add_key(identity, hashed, scope, 1)
@@ -284,7 +284,7 @@ def test_clicks_need_their_token_only(keyed):
 
 def test_an_address_that_sends_too_many_clicks_is_slowed_down(open_client, store_url):
     prepare(store_url)
-    store = open_store(store_url)
+    store = open_database(store_url)
     text, identity, hashed = new_key("click")
     store.add_key(identity, hashed, "click", 1)
     store.close()
@@ -366,7 +366,7 @@ def test_the_first_key(tmp_path, capsys):
     url = f"sqlite:///{tmp_path / 'live.db'}"
     assert main(["live", "init", "--store", url]) == 0
     text = capsys.readouterr().out.strip()
-    store = open_store(url)
+    store = open_database(url)
     assert Keys(store.callers()).allows(f"Bearer {text}", "admin")
     store.close()
     assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}

@@ -10,7 +10,7 @@ from structsvm.cli import main
 from structsvm.live.config import check_config
 from structsvm.live.engine_changes import follow_engines
 from structsvm.live.settings import Settings
-from structsvm.live.store.opening import open_store, prepare
+from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log
 from structsvm.online.interleaving import Shown, TeamDraft
@@ -268,7 +268,7 @@ def test_another_ranker_is_another_revision(open_client, store_url):
 
 def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store_url):
     prepare(store_url)
-    store = open_store(store_url)
+    store = open_database(store_url)
     try:
         used = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "body": {"boost": 2}}}
         config = check_config({"rankers": ["prod", "new"], "engines": used}, {"shop": SHOP})

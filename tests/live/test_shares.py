@@ -9,7 +9,7 @@ import pytest
 from structsvm.live.closing import Folded
 from structsvm.live.config import check_config, continued
 from structsvm.live.guardrails import by_counters
-from structsvm.live.store.queries import Impression
+from structsvm.live.store.queries import StoredImpression
 
 FOLDS = 500
 MORE = int(os.environ.get("STRUCTSVM_EXPERIMENTS", "0"))
@@ -29,7 +29,7 @@ class World:
         self.config = config(share)
         self.folded = Folded(self.config)
         self.units: dict[bytes, int] = {}
-        self.pending: list[Impression] = []
+        self.pending: list[StoredImpression] = []
         self.n = 0
 
     def change(self, share):
@@ -45,7 +45,7 @@ class World:
         chance, epoch = share / (share + beside) if beside else None, self.config.get("epoch", 0)
         serve = "control" if bucket >= share else "same"
         self.pending.append(
-            Impression(
+            StoredImpression(
                 self.n, b"", self.n, unit, serve, {"documents": ["a"]}, None, None, None, chance, epoch, ()
             )
         )

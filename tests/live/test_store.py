@@ -10,7 +10,7 @@ from sqlalchemy import inspect, text
 from structsvm.cli import main
 from structsvm.live.config import check_config
 from structsvm.live.store import schema
-from structsvm.live.store.opening import connector, open_store, prepare
+from structsvm.live.store.opening import connector, open_database, prepare
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored
 
 CONFIG = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 2})
@@ -47,7 +47,7 @@ def opened(request):
     url = url_of(request.param, request)
     assert prepare(url) == (None, schema.VERSION)
     assert prepare(url) == (schema.VERSION, schema.VERSION)
-    store, connection = open_store(url), connector(url)()
+    store, connection = open_database(url), connector(url)()
     row = store.put("e", CONFIG, fresh=True, state="running", now=1, who="test", what="made")
     yield store, connection, row, url
     connection.close()
@@ -203,11 +203,11 @@ def test_an_upgrade_from_the_first_schema(tmp_path, capsys):
         assert f"structsvm live migrate --store {url}" in capsys.readouterr().err
     assert main(["live", "migrate", "--store", url]) == 0
     assert capsys.readouterr().out == f"schema 1 -> {schema.VERSION}\n"
-    store = open_store(url)
+    store = open_database(url)
     try:
         fresh = f"sqlite:///{tmp_path / 'new.db'}"
         prepare(fresh)
-        made = open_store(fresh)
+        made = open_database(fresh)
         try:
             for table in schema.tables.sorted_tables:
                 columns = [
@@ -229,7 +229,7 @@ def test_an_upgrade_from_the_first_schema(tmp_path, capsys):
     from structsvm.live.clock import Clock
     from structsvm.live.closing import Closer
 
-    store = open_store(url)
+    store = open_database(url)
     assert Closer(store, Clock(), 0, 1).run() == 3
     assert Closer(store, Clock(), 0, 1).run() == 0
     store.close()
@@ -238,7 +238,7 @@ def test_an_upgrade_from_the_first_schema(tmp_path, capsys):
 
 def test_a_store_of_a_later_release(store_url, capsys):
     prepare(store_url)
-    store = open_store(store_url)
+    store = open_database(store_url)
     with store.writing.begin() as connection:
         connection.execute(text("UPDATE meta SET value = '99' WHERE name = 'schema'"))
     store.close()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.live.store.opening import open_store as open_store
+    from structsvm.live.store.opening import open_database as open_database
     from structsvm.live.store.queries import Store as Store
     from structsvm.live.store.writer import Writer as Writer
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.live.store.opening": "open_store",
+        "structsvm.live.store.opening": "open_database",
         "structsvm.live.store.queries": "Store",
         "structsvm.live.store.writer": "Writer",
     },

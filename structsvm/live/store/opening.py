@@ -19,7 +19,7 @@ from structsvm.live.store.rows import HotConnection
 from structsvm.live.store.schema import VERSION
 
 
-def open_store(url: str) -> Store:
+def open_database(url: str) -> Store:
     """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; nothing is connected yet.
 
     Raises
@@ -30,11 +30,11 @@ def open_store(url: str) -> Store:
     Examples
     --------
     >>> import tempfile
-    >>> from structsvm.live.store import open_store
+    >>> from structsvm.live.store import open_database
     >>> from structsvm.live.store.opening import prepare
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = prepare(f"sqlite:///{folder}/clicks.db")
-    ...     store = open_store(f"sqlite:///{folder}/clicks.db")
+    ...     store = open_database(f"sqlite:///{folder}/clicks.db")
     ...     print(store.experiments(), store.change_number())
     ...     store.close()
     [] 0
@@ -65,7 +65,7 @@ def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
     path = sqlite_file(url)
     if path is not None:
         _make_file(path)
-    store = open_store(url)
+    store = open_database(url)
     try:
         with store.writing.begin() as connection:
             before = version_of(connection)

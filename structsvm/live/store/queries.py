@@ -48,7 +48,7 @@ class Progress(NamedTuple):
     state: str
 
 
-class Impression(NamedTuple):
+class StoredImpression(NamedTuple):
     """A stored impression; ``clicks`` are those asked for: (place, action, at, dwell, late)."""
 
     seq: int
@@ -76,7 +76,7 @@ class Store:
 
     Examples
     --------
-    See :func:`structsvm.live.store.open_store`.
+    See :func:`structsvm.live.store.open_database`.
     """
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
@@ -213,7 +213,7 @@ class Store:
 
     def impressions(
         self, experiment: int, after: int, upto: int | None, limit: int | None = None, *, late: bool = False
-    ) -> list[Impression]:
+    ) -> list[StoredImpression]:
         """Return impressions with ``after < seq <= upto`` in their order, with their clicks in the order made."""
         query = select(schema.impressions).where(_i.experiment == experiment, _i.seq > after)
         if upto is not None:
@@ -232,7 +232,7 @@ class Store:
                         (click.place, click.action, click.at, click.dwell, click.late)
                     )
         return [
-            Impression(
+            StoredImpression(
                 row.seq, bytes(row.id), row.shown_at, row.unit, row.serve, json.loads(row.record), row.query,
                 row.rankings, row.elapsed_ms, row.chance, row.epoch, tuple(of[row.seq]),
             )
