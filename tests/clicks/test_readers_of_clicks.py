@@ -513,6 +513,6 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # 5,400 more lists of 8 documents: as objects they would take over 2 MB
-    assert peaks[2] - peaks[1] <= 150_000 + per_list * 5_400, [f"{p:,}" for p in peaks]
+    assert peaks[2] - peaks[1] <= 400_000 + per_list * 5_400, [f"{p:,}" for p in peaks]
     assert (cells[2].shows == 10 * cells[1].shows).all()
     assert cells[2].sessions.n_distinct == 60
