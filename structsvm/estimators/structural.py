@@ -151,8 +151,8 @@ class StructuralRanker(LinearSVM):
             or polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
-        qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+        qid : array-like of int or str, shape (n_rows,), or int
+            Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
             :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
