@@ -6,7 +6,7 @@ import math
 import re
 import warnings
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -80,10 +80,7 @@ def read_csv(
     check_fill(fill)
     path = Path(path)
     rows = read_rows(path, max_expansion=max_expansion)
-    header = next(rows, None)
-    if header is None:
-        raise BadInput(path, "expected names of columns in the first line, got an empty file")
-    names = [name.strip() for name in header[1]]
+    names = read_header(path, rows)
     label, at, chosen = choose_columns(path, names, label=label, qid=qid, docid=docid, features=features)
     place = {name: j for j, name in enumerate(names)}
     columns = [place[name] for name in chosen]
@@ -170,6 +167,14 @@ def convert_csv(
     write_store(
         QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names), path
     )
+
+
+def read_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> list[str]:
+    """Return the names of the columns from the first of ``rows``; raise for an empty file."""
+    header = next(rows, None)
+    if header is None:
+        raise BadInput(path, "expected names of columns in the first line, got an empty file")
+    return [name.strip() for name in header[1]]
 
 
 def choose_columns(
