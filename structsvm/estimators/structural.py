@@ -23,6 +23,7 @@ from structsvm.estimators.weight_constraints import (
     compile_weights,
 )
 from structsvm.oracles import get_oracle
+from structsvm.oracles.by_name import missing_parts
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit
@@ -216,6 +217,10 @@ class StructuralRanker(LinearSVM):
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""
         separator = get_oracle(self._loss, relevance=self.relevance).bind(data.y, data.offsets)
+        if missing := missing_parts(separator):
+            raise TypeError(
+                f"loss={self._loss!r}: bind() returns a separator without {missing}; see structsvm.testing.check_oracle"
+            )
         informative = np.asarray(separator.informative) & (weights > 0)
         self.n_queries_ = data.n_queries
         self.n_uninformative_ = int(data.n_queries - informative.sum())
