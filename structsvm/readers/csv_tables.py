@@ -118,7 +118,7 @@ def read_csv(
     matrix = np.frombuffer(X, dtype=np.float64).reshape(len(ids), len(chosen))
     grades: Any = np.frombuffer(y, dtype=np.float64) if label is not None else None
     docids = np.array(documents, dtype=np.str_) if at is not None else None
-    warn_of_repeats(path, ids, docids, grades)
+    warn_of_repeats(path, ids, docids)
     grouping = group_queries(identify(ids), len(ids))
     if grouping.order is not None:
         matrix = matrix[grouping.order]
@@ -228,22 +228,20 @@ def choose_columns(
     return label, at, tuple(features)
 
 
-def warn_of_repeats(file: Path, ids: Any, docids: Any, grades: Any) -> None:
-    """Warn of documents that occur in a query with two labels; rows as they stand in the file."""
-    if docids is None or grades is None:
+def warn_of_repeats(file: Path, ids: Any, docids: Any) -> None:
+    """Warn of documents that occur in a query twice; rows as they stand in the file."""
+    if docids is None:
         return
-    labels: dict[tuple[Any, Any], float] = {}
-    repeats = [
-        key
-        for key, grade in zip(
-            zip(np.asarray(ids).tolist(), docids.tolist(), strict=True), grades.tolist(), strict=True
-        )
-        if key[1] != "" and labels.setdefault(key, grade) != grade
-    ]
+    seen: set[tuple[Any, Any]] = set()
+    repeats = []
+    for key in zip(np.asarray(ids).tolist(), docids.tolist(), strict=True):
+        if key in seen and key[1] != "":
+            repeats.append(key)
+        seen.add(key)
     if repeats:
         query, document = repeats[0]
         warnings.warn(
-            f"{file}: {len(repeats)} rows label a document otherwise than an earlier row of the query does; the first "
+            f"{file}: {len(repeats)} rows repeat a document of their query; the first "
             f"is document {shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
             UserWarning,
             stacklevel=stacklevel_of_user(),
@@ -285,10 +283,13 @@ def _value(place: str, name: str, word: str, fill: float | None) -> float:
     try:
         value = math.nan if missing else _number(stated)
     except ValueError:
+        comma = re.fullmatch(r"[-+]?\d+,\d+", stated)
         raise BadInput(
             place,
             f"column {shorten(name)}: expected a number, got {shorten(word)}",
-            "name the columns to read by {features}, or in train those of words by --categorical",
+            "write numbers with a decimal point"
+            if comma
+            else "name the columns to read by {features}, or in train those of words by --categorical",
         ) from None
     if not math.isfinite(value):
         raise BadInput(
