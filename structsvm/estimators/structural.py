@@ -23,8 +23,7 @@ from structsvm.estimators.weight_constraints import (
     compile_weights,
 )
 from structsvm.oracles import get_oracle
-from structsvm.oracles.by_name import missing_parts
-from structsvm.protocols import Callback, Float, Oracle
+from structsvm.protocols import Callback, Float, Oracle, missing_parts
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem

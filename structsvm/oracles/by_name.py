@@ -87,9 +87,3 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     if "relevance" in {field.name for field in dataclasses.fields(oracle)}:
         options["relevance"] = float(relevance)
     return cast(Oracle, oracle(**options))
-
-
-def missing_parts(separator: object) -> str:
-    """Return what a :class:`~structsvm.protocols.Separator` has and this object has not."""
-    parts = ("exact", "informative", "query_weights", "separate")
-    return ", ".join(part for part in parts if not hasattr(separator, part))

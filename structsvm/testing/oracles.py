@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.oracles.by_name import missing_parts
-from structsvm.protocols import Float, Int, Oracle, Separator
+from structsvm.protocols import Float, Int, Oracle, Separator, missing_parts
 from structsvm.testing.require import require
 
 
