@@ -386,9 +386,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
             raise BadInput(
                 "documents",
                 f"expected an object with a text, got {json.dumps(document)[:60]}",
-                "embeddings are taken in Python, by CandidateSet.from_similarity"
-                if "embedding" in (document or ())
-                else "",
+                "embeddings are taken in Python, by CandidateSet.from_similarity",
                 at=f"[{i}]",
             )
     titles = None

@@ -6,6 +6,7 @@ import math
 import re
 import warnings
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from os import PathLike
@@ -232,17 +233,13 @@ def warn_of_repeats(file: Path, ids: Any, docids: Any) -> None:
     """Warn of documents that occur in a query twice; rows as they stand in the file."""
     if docids is None:
         return
-    seen: set[tuple[Any, Any]] = set()
-    repeats = []
-    for key in zip(np.asarray(ids).tolist(), docids.tolist(), strict=True):
-        if key in seen and key[1] != "":
-            repeats.append(key)
-        seen.add(key)
+    rows = Counter(zip(np.asarray(ids).tolist(), docids.tolist(), strict=True))
+    repeats = [key for key, n in rows.items() if n > 1 and key[1] != ""]
     if repeats:
         query, document = repeats[0]
         warnings.warn(
-            f"{file}: {len(repeats)} rows repeat a document of their query; the first "
-            f"is document {shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
+            f"{file}: {len(repeats)} documents have several rows in a query; the first is document "
+            f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
             UserWarning,
             stacklevel=stacklevel_of_user(),
         )

@@ -197,12 +197,8 @@ def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
     ]
     queries += [(rng.random(n) < 0.2).astype(np.float64) for n in (10, 20, 40)]
     # short ones for the reference, where an output may differ from the true one by several swaps
-    queries += [
-        np.array([1.0, 1.0, 0.0, 0.0]),
-        np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0]),
-        np.array([2.0, 0.0, 2.0, 1.0, 0.0]),
-        np.array([3.0, 0.0, 1.0, 2.0, 0.0, -1.0]),
-    ]
+    short = ([1, 1, 0, 0], [1, 0, 1, 0, 1, 0], [2, 0, 2, 1, 0], [3, 0, 1, 2, 0, -1])
+    queries += [np.array(labels, dtype=np.float64) for labels in short]
     offsets = np.concatenate(([0], np.cumsum([len(q) for q in queries]))).astype(np.int64)
     return np.concatenate(queries), offsets
 

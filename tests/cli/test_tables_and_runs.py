@@ -222,7 +222,7 @@ def test_documents_that_a_query_has_twice_are_warned_of(tmp_path, form):
         else:
             table.to_parquet(path)
         with pytest.warns(
-            UserWarning, match="1 rows repeat a document of their query; the first is .*'d'.* query .*1"
+            UserWarning, match="1 documents have several rows in a query; the first is .*'d'.* query .*1"
         ):
             read_queries(path, label=None)
 
