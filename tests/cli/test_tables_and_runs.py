@@ -211,22 +211,6 @@ def test_the_name_of_a_feature_that_was_probably_meant(room, capsys):
     )
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_documents_that_a_query_has_twice_are_warned_of(tmp_path, form):
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"qid": [1, 1, 1, 2], "docid": ["d", "e", "d", "d"], "a": [1.0, 2, 3, 4]})
-    path = tmp_path / f"t.{form}"
-    for table in (frame, frame.assign(label=1)):
-        if form == "csv":
-            table.to_csv(path, index=False)
-        else:
-            table.to_parquet(path)
-        with pytest.warns(
-            UserWarning, match="1 documents have several rows in a query; the first is .*'d'.* query .*1"
-        ):
-            read_queries(path, label=None)
-
-
 def test_what_a_spreadsheet_writes_is_read(tmp_path):
     """A byte order mark, quotes, carriage returns, blank lines, a last line without an end, missing cells."""
     path = tmp_path / "t.csv"
