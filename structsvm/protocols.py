@@ -71,6 +71,12 @@ class Separator(Protocol):
         """
 
 
+def missing_parts(separator: object) -> str:
+    """Return what a :class:`Separator` has and this object has not."""
+    parts = ("exact", "informative", "query_weights", "separate")
+    return ", ".join(part for part in parts if not hasattr(separator, part))
+
+
 class SmoothSeparator(Separator, Protocol):
     """A separator of a differentiable loss, for Newton's method; its tangents also have a curvature."""
 

@@ -30,6 +30,7 @@ __all__ = [
     "labels_of",
     "one_query",
     "refuse_masked",
+    "refuse_name",
     "refuse_number",
     "stacklevel_of_user",
     "unit_weights",
@@ -100,11 +101,12 @@ class Grouping:
 def group_queries(qid: Any, n_rows: int) -> Grouping:
     """Group rows by query id: stable inside a query, queries in the order of their first row.
 
-    A single id applies to all rows; None means the id 0, of which :func:`one_query` warns.
+    A single int applies to all rows; None means the id 0, of which :func:`one_query` warns.
     """
+    refuse_name(qid)
     if qid is None:
         return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
-    if isinstance(qid, (int, np.integer, str)) and not isinstance(qid, bool):
+    if isinstance(qid, (int, np.integer)) and not isinstance(qid, bool):
         return Grouping(np.array([0, n_rows], dtype=np.int64), _check_ids([qid], 1), None)
     ids = _check_ids(qid, n_rows)
     if n_rows == 0:
@@ -125,6 +127,18 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     return Grouping(offsets, run_ids[np.sort(first)], order)
 
 
+def refuse_name(qid: Any) -> None:
+    """Raise for a string in place of ids: it may be the name of a column."""
+    if isinstance(qid, str):
+        raise BadInput(
+            "qid",
+            "expected the query of each row, got a string",
+            "pass the values of the column, and X without it; a column called 'qid' serves as ids without {qid}. If "
+            "all rows are one query: {qid=0}",
+            value=qid,
+        )
+
+
 def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     """Return one id per row, as int64 or strings."""
     refuse_masked("qid", qid)
@@ -143,7 +157,13 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     if ids.ndim != 1:
         raise BadInput("qid", f"expected one id per row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:
-        raise BadInput("qid", f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}")
+        sizes = ids.dtype.kind in "iu" and ids.sum() == n_rows
+        raise BadInput(
+            "qid",
+            f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}",
+            "they add up to the rows, as group sizes do: repeat an id for each" if sizes else "",
+            code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
+        )
     if ids.dtype.kind == "f":
         if not np.isfinite(ids).all():
             row = int(np.flatnonzero(~np.isfinite(ids))[0])

@@ -9,9 +9,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import structsvm
 from structsvm import SVMNDCG, SingleQueryWarning, StructuralRanker, StructuralRankerCV, SVMMap
+from structsvm.checks import BadInput
 from structsvm.estimators.structural import model_path
 from structsvm.export.pyterrier import PyTerrierRanker
-from structsvm.metrics import evaluate, make_scorer
+from structsvm.metrics import evaluate, make_scorer, permutation_importance
 
 RNG = np.random.default_rng(0)
 QID = np.repeat(np.arange(8), 6)
@@ -87,7 +88,33 @@ def test_going_on_and_paths_warn_once(said):
     assert_once(said, "PairwiseSGD.fit")
     list(model_path(SVMMap(), X, Y, [0.1, 1.0]))
     assert_once(said, "SVMMap.fit")
-    list(model_path(SVMMap(), X, Y, [0.1, 1.0], qid="one"))
+    list(model_path(SVMMap(), X, Y, [0.1, 1.0], qid=1))
+    assert not said
+
+
+@pytest.mark.parametrize("column", ["qid", "query"])
+@pytest.mark.parametrize("ids", [QID, QID.astype(str)], ids=["numbers", "text"])
+def test_the_name_of_a_column_is_not_one_id_of_all_rows(column, ids, said):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abc"))
+    named = frame.assign(**{column: ids})
+    models = [SVMMap(), structsvm.PairwiseSGD(n_steps=50), structsvm.LambdaRank(), structsvm.TreeRanker()]
+    fitted = SVMMap().fit(frame, Y, qid=QID)
+    calls = [
+        *(lambda model=model: model.fit(named, Y, qid=column) for model in models),
+        lambda: StructuralRankerCV(cv=2).fit(named, Y, qid=column),
+        lambda: fitted.score(named, Y, qid=column),
+        lambda: fitted.rank(named, column),
+        lambda: evaluate("map", Y, X[:, 0], qid=column),
+        lambda: make_scorer("map")(fitted, frame, Y, qid=column),
+        lambda: permutation_importance(fitted, named, Y, qid=column),
+        lambda: structsvm.LambdaRank().fit(frame, Y, qid=QID, validation=(named, Y, column)),
+        lambda: next(structsvm.QueryKFold(2).split(named, qid=column)),
+        lambda: structsvm.QueryScaler().fit_transform(frame, qid=column),
+    ]
+    for call in calls:
+        with pytest.raises(BadInput, match=f"qid='{column}': expected the query of each row, got a string"):
+            call()
     assert not said
 
 

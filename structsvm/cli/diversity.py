@@ -192,7 +192,12 @@ def compare(
         list[str] | None,
         typer.Option(help="{selections}; several with commas or repeated. All but xquad by default."),
     ] = None,
-    k: Annotated[int, typer.Option("--k", "-k", help="Number of documents to choose.")] = 5,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k", "-k", help="Number of documents to choose.", show_default="that of the first model, else 5"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
     report: Annotated[
         Path | None, typer.Option(help="HTML page: who covers which subtopic, and why.")
@@ -209,6 +214,8 @@ def compare(
     """
     check_input(data)
     models = {path.stem: _load(check_input(path)) for path in model or ()}
+    if k is None:
+        k = next((one.k for one in models.values()), 5)
     method = [name.strip() for names in method or () for name in names.split(",")]
     if len(models) < len(model or ()):
         raise ValueError("--model: expected files of different names, got one twice")

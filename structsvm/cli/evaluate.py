@@ -83,6 +83,8 @@ def evaluate(
             )  # fmt: skip
         _say(results, names, data, scores, convention, relevance, None, per_query, as_json)
         return
+    if groups != "refuse":
+        raise ValueError("--groups: expected --dask with it")
     if _are_judgments(check_input(data)):
         rows = _judged(data, scores, complete=not common_topics)
         results = [

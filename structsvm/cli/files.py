@@ -228,6 +228,8 @@ def _check_name(path: Path) -> Path:
     """Return the file that writing to ``path`` replaces, if its name and that of the unfinished file are possible."""
     from structsvm.common.files import beside, destination
 
+    if not path.name:  # a folder: said by the callers that do not take one
+        return path
     try:
         place = destination(path)
         destination(beside(place, ".part"))
@@ -264,8 +266,11 @@ def read_data(
     try:
         return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
     except BadInput as error:
-        if error.argument == "/dev/stdin:1":  # perhaps the names of columns
-            raise ValueError(f"{error}; the standard input is LETOR text, a table has to be a file") from None
+        # perhaps the names of columns
+        if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
+            raise ValueError(
+                f"{error}; a table has to be a file whose name ends in .csv, .tsv or .parquet"
+            ) from None
         raise
 
 

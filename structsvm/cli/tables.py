@@ -100,10 +100,11 @@ def _composed(
 def _names(path: Path) -> list[str]:
     """Return the names of the columns of a table."""
     from structsvm.common.files import read_rows
+    from structsvm.readers.csv_tables import read_header
     from structsvm.readers.tables import is_csv, parquet_files
 
     if is_csv(path):
-        return [cell.strip() for cell in next(read_rows(path))[1]]
+        return read_header(path, read_rows(path))
     from pyarrow import parquet
 
     return [str(name) for name in parquet.read_schema(parquet_files(path)[0]).names]
@@ -112,6 +113,7 @@ def _names(path: Path) -> list[str]:
 def _texts(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the cells of some columns as text, an empty one where there is none."""
     from structsvm.common.files import read_rows
+    from structsvm.readers.csv_tables import read_header
     from structsvm.readers.tables import is_csv, parquet_files
 
     found: dict[str, list[str]] = {name: [] for name in columns}
@@ -119,7 +121,7 @@ def _texts(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
         return found
     if is_csv(path):
         rows = read_rows(path)
-        header = [cell.strip() for cell in next(rows)[1]]
+        header = read_header(path, rows)
         places = [(header.index(name), found[name]) for name in columns]
         for _, row in rows:
             for j, column in places:

@@ -107,7 +107,8 @@ def train(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="With --dask: file that keeps the fit after each pass; if it exists, training continues from it."
+            help="With --dask: file that keeps the fit after each pass; if it exists, training continues from it. "
+            "It is removed when the gap is reached."
         ),
     ] = None,
 ) -> None:
@@ -160,8 +161,8 @@ def train(
         )
         _say(there, f"{about}; {held:.2f} GB of rows on a worker at the most", output, progress, tol)
         return
-    if checkpoint is not None:
-        raise ValueError("--checkpoint: expected --dask with it")
+    if checkpoint is not None or groups != "refuse":
+        raise ValueError(f"--{'groups' if checkpoint is None else 'checkpoint'}: expected --dask with it")
     # scaling moves the zeros of a sparse matrix, and trees take none
     in_text = not data.is_dir() and not is_table(data)
     sparse = False if (scale != "none" or trees.trees) and in_text else None

@@ -38,7 +38,8 @@ def warn_of_cut_queries(model: Any, qid: Any) -> None:
     if shared.size:
         warnings.warn(
             f"cross-validation: {shared.size} of {np.unique(now).size} queries of a test part have rows in its "
-            f"training part, too, such as {shared[0]}, so that scores are too high; split by query: cv=QueryKFold()",
+            f"training part, too, such as {shared[0]}, so that scores are not those of whole queries; split by query: "
+            "cv=QueryKFold()",
             UserWarning,
             stacklevel=stacklevel_of_user(),
         )

@@ -111,8 +111,8 @@ class AccuracySVM(LinearSVM):
         X : array-like or CSR matrix, shape (n_rows, n_features)
             Dense for "acc3" and "acc4".
         y : array-like of numbers, shape (n_rows,)
-        qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id applies to all rows. None also means one query, with a
+        qid : array-like of int or str, shape (n_rows,), or int
+            Query of each row, in any order; a single int applies to all rows. None also means one query, with a
             :class:`~structsvm.SingleQueryWarning`, which affects "acc3" and "acc4".
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; the weight of a query is the mean over its rows.

@@ -119,7 +119,7 @@ class CoRegularizedSGD(PairwiseSGD):
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
             Graded labels; those of unlabelled rows are ignored and may be NaN.
-        qid : array-like of int or str, shape (n_rows,), or int or str
+        qid : array-like of int or str, shape (n_rows,), or int
             As in :meth:`StructuralRanker.fit`; without it a :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             The weight of a query is the mean over its rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, field, replace
@@ -38,9 +39,10 @@ class CrossValidated:
     ----------
     Cs : sequence of float or None, default=None
         Values to try; None is the 13 values from 1e-3 to 1e3, evenly spaced on a log scale.
-    cv : int or iterable of (train, test), default=5
-        Number of folds over queries, or explicit splits as arrays of query numbers (in the order of the first row
-        of each query), such as ``KFold(3).split(range(n_queries))``. A query may be in one test part only.
+    cv : int, splitter or iterable of (train, test), default=5
+        Number of folds over queries, a splitter of queries (``QueryKFold``, or scikit-learn's ``KFold``; as ``groups``
+        it gets their numbers), or arrays of query numbers (in the order of the first row of each query). A query may
+        be in one test part only.
     scoring : str or None, default=None
         A name of :func:`structsvm.metrics.evaluate`; None is the measure of ``loss``.
     convention : str, default="trec"
@@ -118,15 +120,21 @@ class CrossValidated:
                 (np.sort(np.concatenate(folds[:i] + folds[i + 1 :])), np.sort(folds[i]))
                 for i in range(n_folds)
             ]
+        splits = self.cv
+        if hasattr(splits, "split") and not isinstance(splits, str):
+            queries = np.arange(n_queries)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+                splits = list(splits.split(queries, groups=queries))
         try:
-            pairs = [tuple(pair) for pair in self.cv]
+            pairs = [tuple(pair) for pair in splits]
         except TypeError:
             pairs = []
         if not pairs or any(len(pair) != 2 for pair in pairs):
             raise BadInput(
                 "cv",
-                "expected a number of folds or pairs (train, test) of arrays of query numbers, such as "
-                "KFold(3).split(range(n_queries))",
+                "expected a number of folds, a splitter such as QueryKFold(3), or pairs (train, test) of arrays of "
+                "query numbers",
                 value=self.cv,
             )
         splits = [

@@ -20,7 +20,15 @@ from structsvm.estimators.input_rows import validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
-from structsvm.queries import LARGEST, Grouping, group_queries, one_query, refuse_masked, stacklevel_of_user
+from structsvm.queries import (
+    LARGEST,
+    Grouping,
+    group_queries,
+    one_query,
+    refuse_masked,
+    refuse_name,
+    stacklevel_of_user,
+)
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -120,8 +128,8 @@ class FittedRanker:
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), or int or str, optional
-            Required if ``fit`` was given it; a single id applies to all rows.
+        qid : array-like, shape (n_rows,), or int, optional
+            Required if ``fit`` was given it; a single int applies to all rows.
 
         Returns
         -------
@@ -145,7 +153,7 @@ class FittedRanker:
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like, shape (n_rows,)
-        qid : array-like, shape (n_rows,), or int or str, optional
+        qid : array-like, shape (n_rows,), or int, optional
             As in ``fit``; required if ``fit`` was given it.
         sample_weight : array-like, shape (n_rows,), optional
             The weight of a query is the mean over its rows.
@@ -264,6 +272,7 @@ def warn_of_uninformative(model: Any, loss: Any) -> None:
 
 def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
     """Take the column ``qid`` out of a frame of pandas, polars or Arrow; ids given separately take precedence."""
+    refuse_name(qid)
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
         X = X.to_pandas()
     columns = getattr(X, "columns", None)

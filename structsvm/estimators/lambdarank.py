@@ -147,8 +147,8 @@ class LambdaRank(FittedRanker, BaseEstimator):
             Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
         y : array-like of numbers, shape (n_rows,)
             Graded labels.
-        qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id applies to all rows. None also means one query, with a
+        qid : array-like of int or str, shape (n_rows,), or int
+            Query of each row, in any order; a single int applies to all rows. None also means one query, with a
             :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             The weight of a query is the mean over its rows; only ratios of weights matter.

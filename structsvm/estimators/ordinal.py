@@ -108,8 +108,8 @@ class OrdinalSVM(LinearSVM):
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
             Grades, of which only the order matters.
-        qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id applies to all rows. None also means one query, with a
+        qid : array-like of int or str, shape (n_rows,), or int
+            Query of each row, in any order; a single int applies to all rows. None also means one query, with a
             :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; each row of a query has the mean weight of the query.

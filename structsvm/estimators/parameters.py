@@ -69,7 +69,8 @@ def _hint(name: str, known: Collection[str]) -> str:
     if here in ("n_trees", "n_leaves"):
         return "; trees are grown by TreeRanker"
     if name in ("positive", "monotone_constraints", "constraints", "penalty"):
-        return "; StructuralRanker takes it, with 'pairs' for the hinge over pairs"
+        pairs = "" if "n_trees" in known else ", with 'pairs' for the hinge over pairs"
+        return f"; StructuralRanker, which is linear, takes it{pairs}"
     if name in _OF_FIT:
         return f"; {_OF_FIT[name]}"
     near = get_close_matches(name, known, 1)

@@ -18,8 +18,8 @@ class QueryKFold(BaseCrossValidator):
     """Splitter into folds of whole queries, which asks for ``qid`` itself.
 
     For ``cv`` of ``cross_val_score``, ``GridSearchCV`` and the like, where ``KFold`` or a number cuts queries: what a
-    model learned from a part of a query helps with the rest, and scores are too high. Queries are dealt as
-    :class:`StructuralRankerCV` does.
+    model learned from a part of a query helps with the rest, and scores are not those of whole queries. Queries are
+    dealt as :class:`StructuralRankerCV` does.
 
     Parameters
     ----------

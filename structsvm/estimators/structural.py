@@ -23,7 +23,7 @@ from structsvm.estimators.weight_constraints import (
     compile_weights,
 )
 from structsvm.oracles import get_oracle
-from structsvm.protocols import Callback, Float, Oracle
+from structsvm.protocols import Callback, Float, Oracle, missing_parts
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
@@ -151,8 +151,8 @@ class StructuralRanker(LinearSVM):
             or polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
-        qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+        qid : array-like of int or str, shape (n_rows,), or int
+            Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
             :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
@@ -216,6 +216,10 @@ class StructuralRanker(LinearSVM):
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""
         separator = get_oracle(self._loss, relevance=self.relevance).bind(data.y, data.offsets)
+        if missing := missing_parts(separator):
+            raise TypeError(
+                f"loss={self._loss!r}: bind() returns a separator without {missing}; see structsvm.testing.check_oracle"
+            )
         informative = np.asarray(separator.informative) & (weights > 0)
         self.n_queries_ = data.n_queries
         self.n_uninformative_ = int(data.n_queries - informative.sum())

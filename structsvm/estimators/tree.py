@@ -211,7 +211,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
             NaN where a value is missing. A pandas or polars frame may have a column ``qid``, which is not a feature.
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant.
-        qid : array-like of int or str, shape (n_rows,), or int or str
+        qid : array-like of int or str, shape (n_rows,), or int
             Query of each row, in any order. None means one query, too, after a
             :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.names import did_you_mean
 from structsvm.protocols import Float
 from structsvm.qp.convex import Convex
 from structsvm.queries import refuse_number
@@ -117,7 +118,8 @@ def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[st
             expected = f"expected a feature from 1 to {n_features}" + (
                 "" if names is None else ", or its name"
             )
-            raise BadInput("monotone_constraints", expected, value=feature)
+            near = did_you_mean(feature, () if names is None else names)
+            raise BadInput("monotone_constraints", expected, near, value=feature)
         if column in columns:
             raise _twice(feature)
         columns[column] = sign

@@ -167,8 +167,8 @@ def evaluate(
     y_score : array-like of numbers, shape (n_rows,)
         Higher is better. **Minus infinity marks a row that was not retrieved**: it has no rank, but counts in the
         number of relevant rows and in the best possible ranking, as a judged document missing from a TREC run does.
-    qid : array-like of int or str, shape (n_rows,), or int or str
-        Query of each row, rows in any order. A single id applies to all rows. None also means one query, with a
+    qid : array-like of int or str, shape (n_rows,), or int
+        Query of each row, rows in any order. A single int applies to all rows. None also means one query, with a
         warning.
     docid : array-like of str or int, shape (n_rows,), optional
         Used for ties only. Compared as strings, as trec_eval does: ``"9"`` is greater than ``"10"``.

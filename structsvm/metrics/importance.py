@@ -103,7 +103,7 @@ def permutation_importance(
     X : array-like or pandas or polars frame, shape (n_rows, n_features)
         Dense; best of queries that were not trained on. A frame may have a column ``qid``.
     y : array-like of numbers, shape (n_rows,)
-    qid : array-like of int or str, shape (n_rows,), or int or str
+    qid : array-like of int or str, shape (n_rows,), or int
         Required, unless ``X`` has it.
     measure : str, default="map"
         As in :func:`structsvm.metrics.evaluate`.
@@ -136,7 +136,7 @@ def permutation_importance(
     repeats = check_whole("n_repeats", n_repeats, 1)
     columns, names, qid = _columns(X, qid)
     if qid is None:
-        raise BadInput("qid", "expected the query of each row, got none", "a single id is that of all rows")
+        raise BadInput("qid", "expected the query of each row, got none", "{qid=0} if all rows are one query")
     grouping = group_queries(qid, columns[0].shape[0])
     order = np.arange(columns[0].shape[0]) if grouping.order is None else grouping.order
     takes_qid = "qid" in signature(model.predict).parameters

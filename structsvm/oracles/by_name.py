@@ -20,7 +20,7 @@ _ROOM = "structsvm.oracles"
 
 _ELSEWHERE = {
     "lambdamart": "TreeRanker grows trees by its gradients; structsvm compare has LightGBM's as 'lightgbm'",
-    "lambdarank": "LambdaRank is an estimator of its own",
+    "lambdarank": "the loss for NDCG is 'ndcg@10'; LambdaRank is an estimator of its own",
     "ranknet": "see LambdaRank(utility='ranknet')",
 }
 """What is no loss of this kind, and where it is found."""

@@ -434,7 +434,11 @@ def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
     except BadInput as error:
         raise error.renamed(argument) from None
     except Exception as error:
-        raise BadInput(argument, f"the function raised {type(error).__name__}: {_line(error)}") from error
+        of_w = isinstance(error, AttributeError) and error.obj is w
+        remedy = f"features are taken by w[{error.name!r}]" if of_w else ""  # type: ignore[attr-defined]
+        raise BadInput(
+            argument, f"the function raised {type(error).__name__}: {_line(error)}", remedy
+        ) from error
 
 
 def _listed(cp: Any, constraints: Callable[[Any], Any], w: Any) -> list[Any]:

@@ -384,7 +384,10 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     for i, document in enumerate(documents):
         if not isinstance(document, dict) or not isinstance(document.get("text"), (str, list)):
             raise BadInput(
-                "documents", f"expected an object with a text, got {json.dumps(document)[:60]}", at=f"[{i}]"
+                "documents",
+                f"expected an object with a text, got {json.dumps(document)[:60]}",
+                "embeddings are taken in Python, by CandidateSet.from_similarity",
+                at=f"[{i}]",
             )
     titles = None
     if any("title" in d for d in documents):

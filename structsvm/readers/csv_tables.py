@@ -6,7 +6,8 @@ import math
 import re
 import warnings
 from array import array
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -80,10 +81,7 @@ def read_csv(
     check_fill(fill)
     path = Path(path)
     rows = read_rows(path, max_expansion=max_expansion)
-    header = next(rows, None)
-    if header is None:
-        raise BadInput(path, "expected names of columns in the first line, got an empty file")
-    names = [name.strip() for name in header[1]]
+    names = read_header(path, rows)
     label, at, chosen = choose_columns(path, names, label=label, qid=qid, docid=docid, features=features)
     place = {name: j for j, name in enumerate(names)}
     columns = [place[name] for name in chosen]
@@ -121,7 +119,7 @@ def read_csv(
     matrix = np.frombuffer(X, dtype=np.float64).reshape(len(ids), len(chosen))
     grades: Any = np.frombuffer(y, dtype=np.float64) if label is not None else None
     docids = np.array(documents, dtype=np.str_) if at is not None else None
-    warn_of_repeats(path, ids, docids, grades)
+    warn_of_repeats(path, ids, docids)
     grouping = group_queries(identify(ids), len(ids))
     if grouping.order is not None:
         matrix = matrix[grouping.order]
@@ -170,6 +168,14 @@ def convert_csv(
     write_store(
         QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names), path
     )
+
+
+def read_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> list[str]:
+    """Return the names of the columns from the first of ``rows``; raise for an empty file."""
+    header = next(rows, None)
+    if header is None:
+        raise BadInput(path, "expected names of columns in the first line, got an empty file")
+    return [name.strip() for name in header[1]]
 
 
 def choose_columns(
@@ -223,23 +229,17 @@ def choose_columns(
     return label, at, tuple(features)
 
 
-def warn_of_repeats(file: Path, ids: Any, docids: Any, grades: Any) -> None:
-    """Warn of documents that occur in a query with two labels; rows as they stand in the file."""
-    if docids is None or grades is None:
+def warn_of_repeats(file: Path, ids: Any, docids: Any) -> None:
+    """Warn of documents that occur in a query twice; rows as they stand in the file."""
+    if docids is None:
         return
-    labels: dict[tuple[Any, Any], float] = {}
-    repeats = [
-        key
-        for key, grade in zip(
-            zip(np.asarray(ids).tolist(), docids.tolist(), strict=True), grades.tolist(), strict=True
-        )
-        if key[1] != "" and labels.setdefault(key, grade) != grade
-    ]
+    rows = Counter(zip(np.asarray(ids).tolist(), docids.tolist(), strict=True))
+    repeats = [key for key, n in rows.items() if n > 1 and key[1] != ""]
     if repeats:
         query, document = repeats[0]
         warnings.warn(
-            f"{file}: {len(repeats)} rows label a document otherwise than an earlier row of the query does; the first "
-            f"is document {shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
+            f"{file}: {len(repeats)} documents have several rows in a query; the first is document "
+            f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
             UserWarning,
             stacklevel=stacklevel_of_user(),
         )
@@ -280,10 +280,13 @@ def _value(place: str, name: str, word: str, fill: float | None) -> float:
     try:
         value = math.nan if missing else _number(stated)
     except ValueError:
+        comma = re.fullmatch(r"[-+]?\d+,\d+", stated)
         raise BadInput(
             place,
             f"column {shorten(name)}: expected a number, got {shorten(word)}",
-            "name the columns to read by {features}, or in train those of words by --categorical",
+            "write numbers with a decimal point"
+            if comma
+            else "name the columns to read by {features}, or in train those of words by --categorical",
         ) from None
     if not math.isfinite(value):
         raise BadInput(

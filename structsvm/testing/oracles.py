@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.protocols import Float, Int, Oracle, Separator
+from structsvm.protocols import Float, Int, Oracle, Separator, missing_parts
 from structsvm.testing.require import require
 
 
@@ -35,6 +35,7 @@ def check_oracle(
         Whether adding a constant to the scores of a query changes nothing (a joint feature of differences).
     reference : callable, optional
         ``reference(y, scores)``: the value ``max_y loss - scores . coef`` of one short query, by exhaustive search.
+        Without it an oracle that is exact among too few outputs passes.
     random_state : int, default=0
         Seed of the labels and scores.
 
@@ -44,12 +45,13 @@ def check_oracle(
     >>> check_oracle(get_oracle("map"))
     """
     name = repr(oracle)
+    require(not isinstance(oracle, type), name, "expected an instance, got the class; pass an instance")
     require(callable(getattr(oracle, "bind", None)), name, "has no method bind(y, offsets)")
     rng = np.random.default_rng(random_state)
     y, offsets = _labels(rng)
     separator = oracle.bind(y, offsets)
-    missing = [a for a in ("exact", "informative", "query_weights", "separate") if not hasattr(separator, a)]
-    require(not missing, name, f"bind returns a separator without {', '.join(missing)}")
+    missing = missing_parts(separator)
+    require(not missing, name, f"bind() returns a separator without {missing}")
     informative = np.asarray(separator.informative)
     n_queries = offsets.shape[0] - 1
     require(
@@ -194,6 +196,9 @@ def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
         np.array([1.0, 0.0]),
     ]
     queries += [(rng.random(n) < 0.2).astype(np.float64) for n in (10, 20, 40)]
+    # short ones for the reference, where an output may differ from the true one by several swaps
+    short = ([1, 1, 0, 0], [1, 0, 1, 0, 1, 0], [2, 0, 2, 1, 0], [3, 0, 1, 2, 0, -1])
+    queries += [np.array(labels, dtype=np.float64) for labels in short]
     offsets = np.concatenate(([0], np.cumsum([len(q) for q in queries]))).astype(np.int64)
     return np.concatenate(queries), offsets
 

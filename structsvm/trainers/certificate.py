@@ -376,9 +376,9 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
     if fit.primal < share * zero:
         return
     warnings.warn(
-        "the best model of this loss on these data is hardly better than none: objective "
-        f"{fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or a scale for the "
-        "features, and check that the labels belong to the rows",
+        f"the best model of this loss on these data is {'hardly' if fit.primal < zero else 'no'} better than none: "
+        f"objective {fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or a "
+        "scale for the features, and check that the labels belong to the rows",
         NothingLearnedWarning,
         stacklevel=stacklevel_of_user(),
     )

@@ -207,6 +207,7 @@ def test_too_few_passes_are_said(room, tmp_path, capsys):
 # Bad input: the command, and what its one line must say. {x} is a fresh folder, {r} the room above.
 TEXTS = {
     "empty.txt": "",
+    "table.txt": "qid,label,a\n1,1,2\n",
     "comments.txt": "# nothing\n\n",
     "noqid.txt": "1 qid:1 1:1\n0 1:2\n",
     "nan.txt": "1 qid:1 1:1 2:1\n0 qid:1 1:nan 2:0\n",
@@ -244,6 +245,10 @@ BAD = {
     "no folder": ("train {x}/good.txt -o {x}/no/out", "no/out: expected an existing folder * create it"),
     "output = input": ("train {x}/good.txt -o {x}/good.txt", "expected another file than the input"),
     "output = folder": ("train {x}/good.txt -o {x}", "got a folder; add a file name"),
+    "output = this folder": ("train {x}/good.txt -o .", ".: expected the name of a file to write, got a folder"),
+    "loss of another": ("train {x}/good.txt --loss lambdarank -o {x}/out", "the loss for NDCG is 'ndcg@10'"),
+    "option of another": ("train {x}/good.txt --objective map", "No such option: --objective * --loss"),
+    "table": ("train {x}/table.txt -o {x}/out", "table.txt:1: expected '<grade> qid * whose name ends in .csv, .tsv"),
     "output = device": ("train {x}/good.txt -o /dev/full", "/dev/full: expected the name of a file to write"),
     "output packed": ("train {x}/good.txt -o {x}/out.gz", "out.gz: expected a name that ends in .npz"),
     "no output": ("train {x}/good.txt", "Missing option '--output'"),

@@ -81,6 +81,7 @@ def test_train_predict_and_evaluate(files, scheduler, capsys):
     [
         (["--dask", "nowhere"], "--dask nowhere: expected local, or the address of a scheduler"),
         (["--checkpoint", "c"], "--checkpoint: expected --dask with it"),
+        (["--groups", "mend"], "--groups: expected --dask with it"),
         (
             ["--dask", "SCHEDULER", "--solver", "n_slack"],
             "--solver n_slack: expected auto, partitioned or one_slack",

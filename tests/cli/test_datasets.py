@@ -101,5 +101,5 @@ def test_a_table_on_the_standard_input_is_refused_with_the_remedy(tmp_path):
         command, input="label,qid,a\n1,q,0.5\n", capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr.endswith("the standard input is LETOR text, a table has to be a file\n")
+    assert done.stderr.endswith("a table has to be a file whose name ends in .csv, .tsv or .parquet\n")
     assert not list(tmp_path.iterdir())

@@ -181,6 +181,12 @@ def test_compare_measures_every_method(made, model, tmp_path, capsys):
     assert "The words behind svmdiv" in text
 
 
+def test_compare_chooses_as_many_as_the_model_was_trained_for(made, model, capsys):
+    for options, k in ([["-m", str(model)], 3], [["-m", str(model), "-k", "4"], 4], [["--method", "mmr"], 5]):
+        assert main(["diversify", "compare", str(made), *options, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["k"] == k
+
+
 def test_sets_without_subtopics_are_left_out_of_measures(made, model, tmp_path, capsys):
     path = tmp_path / "sets.jsonl"
     path.write_text(made.read_text() + json.dumps({"documents": [{"text": "red"}, {"text": "blue"}]}) + "\n")
@@ -207,6 +213,7 @@ def test_sets_without_subtopics_are_left_out_of_measures(made, model, tmp_path, 
         (["train", "{none}", "-o", "{out}"], "got nothing there"),
         (["train", "{bad}", "-o", "{out}"], "bad.jsonl:2: expected JSON"),
         (["train", "{empty}", "-o", "{out}"], "got an empty file"),
+        (["apply", "{model}", "{vectors}", "-o", "{out}"], "taken in Python, by CandidateSet.from_similarity"),
         (["apply", "{model}", "{data}"], "expected --output, --run or both"),
         (["apply", "{model}", "{data}", "-o", "{out}", "--run", "{out}"], "expected two files"),
         (["apply", "{model}", "{data}", "-o", "{out}", "-k", "0"], "expected a whole number >= 1"),
@@ -228,6 +235,7 @@ def test_bad_input(arguments, message, made, model, tmp_path, capsys):
     for name, text in (
         ("bad", made.read_text().splitlines()[0] + "\n{nonsense\n"),
         ("empty", ""),
+        ("vectors", '{"documents": [{"id": "d", "embedding": [1, 0]}]}\n'),
         ("twice", '{"query": "aida", "documents": [{"text": "a"}]}\n' * 2),
     ):
         names[name] = tmp_path / f"{name}.jsonl"

@@ -45,6 +45,18 @@ def room(tmp_path_factory):
     return folder, scores, ids, documents
 
 
+@pytest.mark.parametrize("options", [(), ("--features", "bm25,age,links")])
+def test_an_empty_table_is_said_in_one_line(room, tmp_path, capsys, options):
+    (tmp_path / "e.csv").write_bytes(b"")
+    code, _, err = run(
+        capsys, "predict", room[0] / "m.npz", tmp_path / "e.csv", "-o", tmp_path / "s", *options
+    )
+    assert code == 2
+    assert err.endswith("e.csv: expected names of columns in the first line, got an empty file\n")
+    assert err.count("\n") == 1
+    assert run(capsys, "train", tmp_path / "e.csv", "-o", tmp_path / "m", "--categorical", "a")[2] == err
+
+
 def test_a_table_without_labels_is_scored_in_its_order(room, tmp_path, capsys):
     folder, scores, ids, documents = room
     assert run(capsys, "predict", folder / "m.npz", folder / "rows.csv", "-o", tmp_path / "s")[0] == 0

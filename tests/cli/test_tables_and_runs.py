@@ -180,6 +180,7 @@ def test_other_commands_read_tables(room, tmp_path, capsys):
         ("qid,label,a\n1,1,2\n1,0\n", "t.csv:3: expected 3 cells, as the first line has, got 2"),
         ("qid,label,a\n1,1,x\n", "t.csv:2: column 'a': expected a number, got 'x'; name the columns "
          "to read by --features"),
+        ('qid,label,a\n1,1,"0,5"\n', "column 'a': expected a number, got '0,5'; write numbers with a decimal point"),
         ("qid,label,a\n1,1,1_0\n", "t.csv:2: column 'a': expected a number, got '1_0'"),
         ("qid,label,a\n1,1,\n", "column 'a': expected a finite number, got an empty cell; state a value "
          "for missing ones by --fill"),
@@ -200,6 +201,14 @@ def test_what_is_wrong_with_a_table_is_one_line(tmp_path, capsys, content, messa
     assert len(lines) == 2
     assert all(message in line for line in lines)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+
+
+def test_the_name_of_a_feature_that_was_probably_meant(room, capsys):
+    command = ["train", room / "rows.csv", "-o", room / "no.npz", "--monotone", "bm52:+1"]
+    assert run(*command) == 2
+    assert "--monotone bm52: expected a feature from 1 to 4, or its name; did you mean 'bm25'?" in (
+        capsys.readouterr().err
+    )
 
 
 def test_what_a_spreadsheet_writes_is_read(tmp_path):

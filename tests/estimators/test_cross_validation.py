@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
-from structsvm import CandidateSet, StructuralRanker, StructuralRankerCV, SVMDiv
+from structsvm import CandidateSet, QueryKFold, StructuralRanker, StructuralRankerCV, SVMDiv
 from structsvm.estimators.cross_validation import HeldOutLosses, cross_validate_C
 from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.readers import make_ranking
@@ -80,6 +80,13 @@ def test_the_seed_decides():
 def test_explicit_splits_are_query_numbers():
     model = fit(cv=KFold(3).split(np.arange(24)))
     np.testing.assert_array_equal(model.scores_, fit(cv=3).scores_)
+    for splitter in (KFold(3), QueryKFold(3)):
+        np.testing.assert_array_equal(fit(cv=splitter).scores_, model.scores_)
+    shuffled = KFold(3, shuffle=True, random_state=0)
+    by_hand = fit(cv=shuffled.split(np.arange(24)))
+    assert (by_hand.scores_ != model.scores_).any()
+    np.testing.assert_array_equal(fit(cv=shuffled).scores_, by_hand.scores_)
+    assert not np.isnan(fit(cv=GroupKFold(4)).scores_).any()
     once = fit(cv=[(range(16), [20, 16])])
     assert np.flatnonzero(~np.isnan(once.scores_).any(axis=1)).tolist() == [16, 20]
     assert once.C_ in CS
@@ -123,11 +130,12 @@ def test_scaling_and_constraints_reach_every_fit():
         ({"selection": "min"}, "selection='min': expected 'max' or 'one_se'"),
         ({"cv": 1}, "cv=1: expected a number of folds from 2"),
         ({"cv": 25}, "cv=25: .* got 24 queries"),
-        ({"cv": "five"}, "cv='five': expected a number of folds or pairs"),
-        ({"cv": 2.0}, r"cv=2\.0: expected a number of folds or pairs"),
-        ({"cv": KFold(3)}, r"expected a number of folds or pairs.*KFold\(3\)\.split"),
-        ({"cv": []}, "expected a number of folds or pairs"),
-        ({"cv": [([0, 1], [2], [3])]}, "expected a number of folds or pairs"),
+        ({"cv": "five"}, "cv='five': expected a number of folds, a splitter"),
+        ({"cv": 2.0}, r"cv=2\.0: expected a number of folds, a splitter"),
+        ({"cv": ShuffleSplit(9, random_state=0)}, "expected each query in one test part at most, query"),
+        ({"cv": KFold(25)}, "n_splits=25 greater than the number of samples"),
+        ({"cv": []}, "expected a number of folds, a splitter"),
+        ({"cv": [([0, 1], [2], [3])]}, "expected a number of folds, a splitter"),
         ({"cv": [([0, 24], [2])]}, "cv, training part 0: expected query numbers from 0 to 23, got 24"),
         ({"cv": [([0, 1], [-1])]}, "cv, test part 0: expected query numbers from 0 to 23, got -1"),
         ({"cv": [([0, 1], [])]}, "cv, test part 0: expected an array of query numbers"),

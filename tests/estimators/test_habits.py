@@ -37,6 +37,10 @@ def test_group_sizes(model):
         match=r"group: expected query ids in place of group sizes, got 2 numbers; pass qid=.*np\.repeat",
     ):
         model.fit(X, y, group=[6, 6])
+    with pytest.raises(BadInput, match=r"expected 12 ids, .* got 2; they add up to the rows, as group sizes"):
+        model.fit(X, y, qid=[6, 6])
+    with pytest.raises(BadInput, match=r"got 2$"):
+        model.fit(X, y, qid=[6, 7])
     assert not hasattr(model, "coef_")
 
 

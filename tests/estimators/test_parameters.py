@@ -98,7 +98,8 @@ def test_without_docstrings():
     ("ranker", "name", "said"),
     [
         (structsvm.SVMNDCG, "n_estimators", "trees are grown by TreeRanker"),
-        (structsvm.PairwiseSVM, "constraints", "StructuralRanker takes it, with 'pairs'"),
+        (structsvm.PairwiseSVM, "constraints", "StructuralRanker, which is linear, takes it, with 'pairs'"),
+        (structsvm.TreeRanker, "monotone_constraints", "StructuralRanker, which is linear, takes it$"),
     ],
 )
 def test_parameters_of_other_rankers_name_them(ranker, name, said):

@@ -14,7 +14,9 @@ from sklearn.preprocessing import StandardScaler
 
 from structsvm.metrics import evaluate, make_scorer
 
-NEEDS_QID = r"expected qid .* sklearn\.set_config\(enable_metadata_routing=True\)"
+NEEDS_QID = (
+    r"expected qid .* sklearn\.set_config\(enable_metadata_routing=True\).* take .*permutation_importance"
+)
 
 
 @pytest.fixture

@@ -199,6 +199,10 @@ def test_names_in_what_is_said():
         ),
         ({"penalty": lambda w: cp.abs(w["titel"])}, r"penalty: w\['titel'\]: no such feature"),
         ({"constraints": lambda w: [w[5] >= 0]}, "the function raised IndexError: .*out of bounds"),
+        (
+            {"constraints": lambda w: [w.price >= 0]},
+            r"no attribute 'price'; features are taken by w\['price'\]",
+        ),
         ({"constraints": lambda w: [0 <= w <= 1]}, "the function raised Exception: .*chain constraints"),
         ({"constraints": lambda w: w >= 0}, "expected a list of cvxpy constraints, got 0.0 <= w"),
         ({"constraints": lambda w: [True]}, r"constraints\[0\]: expected a cvxpy constraint, got True"),

@@ -216,7 +216,8 @@ def test_whatever_pyarrow_says_of_a_damaged_file_is_told_with_its_name(tmp_path,
         read_parquet(path)
 
 
-def test_documents_with_two_labels_in_a_query_are_said(tmp_path):
+@pytest.mark.parametrize("label", ["label", None])
+def test_documents_that_stand_in_a_query_twice_are_said(tmp_path, label):
     rows = [
         ("q1", "a", 1.0, 0),
         ("q1", "b", 2.0, 1),
@@ -224,13 +225,16 @@ def test_documents_with_two_labels_in_a_query_are_said(tmp_path):
         ("q2", "a", 1.0, 1),
         ("q1", "b", 0.5, 1),
     ]
-    lines = ["qid,docid,x,label", *(",".join(map(str, row)) for row in rows)]
+    lines = ["qid,docid,x,y", *(",".join(map(str, row)) for row in rows)]
     (tmp_path / "d.csv").write_text("\n".join(lines) + "\n")
-    names = ("qid", "docid", "x", "label")
+    names = ("qid", "docid", "x", "y")
+    columns = {"label": label and "y", "features": ["x"]}
     write(tmp_path / "d.parquet", **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     for read, name in ((read_csv, "d.csv"), (read_parquet, "d.parquet")):
-        with pytest.warns(UserWarning, match=rf"{name}: 1 rows label .* document 'a' of query 'q1'"):
-            assert read(tmp_path / name).n_rows == 5
+        with pytest.warns(
+            UserWarning, match=rf"{name}: 2 documents have several .* document 'a' of query 'q1'"
+        ):
+            assert read(tmp_path / name, **columns).n_rows == 5
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """The checks themselves: they pass what is right and catch what is wrong."""
 
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, pairwise, permutations
 
 import numpy as np
 import pytest
 
-from structsvm import SVMMap
+from structsvm import SVMMap, TreeRanker
 from structsvm.oracles import AveragePrecision, get_oracle
 from structsvm.testing import check_oracle, check_ranker
 
@@ -33,6 +33,58 @@ def test_an_oracle_is_compared_with_a_reference():
     check_oracle(get_oracle("map"), reference=exhaustive_map)
     with pytest.raises(AssertionError, match="reference"):
         check_oracle(get_oracle("roc"), reference=exhaustive_map)
+
+
+@dataclass(frozen=True)
+class Swaps:
+    """The share of relevant documents that change places with others, of at most ``most`` swaps."""
+
+    most: int = 99
+
+    def bind(self, y, offsets):
+        return SwapsSeparator(self.most, y, offsets)
+
+
+class SwapsSeparator:
+    exact = True
+    query_weights = None
+
+    def __init__(self, most, y, offsets):
+        self.most, self.offsets = most, offsets
+        self.relevant = [y[a:b] >= 1 for a, b in pairwise(offsets)]
+        self.informative = np.array([r.any() and not r.all() for r in self.relevant])
+
+    def separate(self, scores, first, last, loss, coef):
+        loss[:], coef[:] = 0, 0
+        for q in range(first, last):
+            a, b = self.offsets[q : q + 2] - self.offsets[first]
+            rows, relevant = a + np.argsort(scores[a:b], kind="stable"), self.relevant[q]
+            mask = relevant[rows - a]
+            pairs = list(zip(rows[mask], rows[~mask][::-1], strict=False))[: self.most]
+            n = int(np.cumsum([0.0] + [1 + scores[j] - scores[i] for i, j in pairs]).argmax())
+            for i, j in pairs[:n]:
+                loss[q - first] += 1 / relevant.sum()
+                coef[i], coef[j] = 1 / relevant.sum(), -1 / relevant.sum()
+
+
+def every_swap(y, scores):
+    relevant, others = np.flatnonzero(y >= 1), np.flatnonzero(y < 1)
+    values = [
+        (n + scores[list(up)].sum() - scores[list(down)].sum()) / len(relevant)
+        for n in range(1, min(len(relevant), len(others)) + 1)
+        for down in combinations(relevant, n)
+        for up in combinations(others, n)
+    ]
+    return max([0.0, *values])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_reference_finds_an_oracle_that_looks_at_too_few_outputs(seed):
+    check_oracle(Swaps(), reference=every_swap, random_state=seed)
+    for most in (1, 2):  # exact among fewer outputs: only a reference tells
+        check_oracle(Swaps(most), random_state=seed)
+        with pytest.raises(AssertionError, match="where the reference gives"):
+            check_oracle(Swaps(most), reference=every_swap, random_state=seed)
 
 
 @dataclass(frozen=True)
@@ -104,6 +156,17 @@ def test_a_faulty_oracle_is_caught(fault, message):
 def test_an_object_that_is_no_oracle_is_named():
     with pytest.raises(AssertionError, match="no method bind"):
         check_oracle(object())
+    with pytest.raises(AssertionError, match=r"Swaps.*: expected an instance, got the class"):
+        check_oracle(Swaps)
+
+
+def test_a_separator_without_a_part_is_refused_by_fit(monkeypatch):
+    monkeypatch.setattr("structsvm.oracles.average_precision.AveragePrecision.bind", lambda *_: object())
+    for model in (SVMMap(), TreeRanker(AveragePrecision())):
+        with pytest.raises(
+            TypeError, match=r"bind\(\) returns a separator without exact, informative, query_weights"
+        ):
+            model.fit([[1.0], [2.0]], [0, 1], qid=0)
 
 
 class NoLearner(SVMMap):

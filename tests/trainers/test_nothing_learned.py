@@ -31,6 +31,9 @@ def nothing(problem, C=10.0, **options):
     if said:
         zero = C * problem.cut(np.zeros(problem.n_features)).loss
         assert f"objective {fit.primal:.6g} against {zero:.6g} at w = 0" in said[0]
+        assert "no better" in said[0] or fit.primal < zero * (
+            1 + 1e-12
+        )  # sums at zero may be rounded otherwise
     return bool(said)
 
 
@@ -97,7 +100,7 @@ def test_estimators(model):
             warnings.simplefilter("error")
             model.set_params(C=10.0).fit(DATA.X, DATA.y, qid=DATA.qid)
         model.set_params(C=1e-7)
-    with pytest.warns(NothingLearnedWarning, match="hardly better than none"):
+    with pytest.warns(NothingLearnedWarning, match="(hardly|no) better than none"):
         model.fit(DATA.X, DATA.y, qid=DATA.qid)
 
 
