@@ -10,9 +10,8 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import _count, _is_known, said
 from structsvm.clicks.tables import USUAL, _parts, column_names, guess
-from structsvm.clicks.team_draft_ubi import TeamDraftLog
-from structsvm.online.clicklog import Click, ClickLog, Impression
-from structsvm.online.interleaving import Shown
+from structsvm.clicks.team_draft_ubi import Drafts, TeamDraftLog
+from structsvm.online.clicklog import Click
 
 _USUAL = {
     "impression": "impression_id list list_id search_id request_id",
@@ -85,23 +84,17 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     teams = sorted({str(row[3]) for rows in shown.values() for row in rows if row[3] is not None})
     if len(teams) < 2:
         raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", said(dropped))
-    lists = []
+    drafts = Drafts(teams, dropped)
     for name, rows in shown.items():
         order: dict[Any, tuple[Any, bool]] = {}
         for _, document, clicked, team in sorted(rows, key=lambda one: one[0]):
             _count(dropped, "document twice in a list", int(document in order))
             order.setdefault(document, (team, clicked))
         row = tuple(None if team is None else teams.index(str(team)) for team, _ in order.values())
-        members = [team for team in row if team is not None]
-        if not members or (len(members) > 1 and len(set(members)) == 1):
-            _count(dropped, "list of one team, which is no draft", 1)
-            continue
-        record = Shown("team_draft", tuple(order), len(teams), (row,), impression=name)
-        clicks = tuple(Click(k) for k, (_, clicked) in enumerate(order.values(), 1) if clicked)
-        lists.append(Impression(record, clicks, rankers=tuple(teams), **who[name]))
-    if not lists:
-        raise BadInput("table", "expected drafted lists, got none", said(dropped))
-    return TeamDraftLog(ClickLog.of(lists), dropped)
+        if not drafts.lack(row):
+            clicks = (Click(k) for k, (_, clicked) in enumerate(order.values(), 1) if clicked)
+            drafts.add(order, row, name, clicks, who[name])
+    return drafts.log("team")
 
 
 def _plain(column: Any) -> list[Any]:

@@ -72,7 +72,7 @@ def test_dirt_is_counted():
     log, dropped = read_team_draft_table(frame)
     assert dropped == {
         "row without an impression, a document or a rank": 1, "document twice in a list": 1,
-        "list of one team, which is no draft": 1,
+        "list that lacks a ranker, which is no draft": 1,
     }  # fmt: skip
     assert [one.shown.evidence for one in log.impressions] == [((0, 1),), ((1, None),)]
     assert log.impressions[0].clicks == (Click(2),)
@@ -105,3 +105,42 @@ def test_columns_are_named_or_found():
     assert len(read_team_draft_table(frame, columns={"impression": "search"}).log.impressions) == 1
     with pytest.raises(BadInput, match=r"columns: expected some of impression, document, .*, got 'list'"):
         read_team_draft_table(frame, columns={"list": "search"})
+
+
+def drafts(rankers, n=200, length=6):
+    """Lists of these rankers, which are equally good, as rows of a table."""
+    rng = np.random.default_rng(1)
+    for k in range(n):
+        shown = TeamDraft().show([list(rng.permutation(list("abcdefgh"))) for _ in rankers], length, rng)
+        for rank, (document, team) in enumerate(zip(shown.documents, shown.evidence[0], strict=True), 1):
+            yield f"{''.join(rankers)}{k}", rank, document, rankers[team], int(rng.random() < 0.3)
+
+
+def drafted_table(*rows):
+    names = ["impression", "rank", "document", "team", "clicked"]
+    return pd.DataFrame([row for one in rows for row in one], columns=names)
+
+
+@pytest.mark.parametrize("length", [2, 6])
+def test_a_table_of_two_experiments_is_refused(length):
+    frame = drafted_table(drafts("AB", length=length), drafts("AC", length=length))
+    expected = r"team: expected lists drafted from all of 'A', 'B', 'C', got 200 of 'A', 'B'; 200 of 'A', 'C'; correct .*"
+    with pytest.raises(BadInput, match=expected):
+        read_team_draft_table(frame)
+
+
+@pytest.mark.parametrize("rows", [slice(0, 6), slice(0, 1)], ids=["list", "row"])
+def test_a_misspelled_ranker_is_refused(rows):
+    frame = drafted_table(drafts("AB"))
+    frame.loc[frame.index[rows], "team"] = frame.team[rows].replace({"A": "A ", "B": "b"})
+    with pytest.raises(
+        BadInput, match=r"team: expected lists .*, got 199 of .*; 1 of .*; correct misspelled"
+    ):
+        read_team_draft_table(frame)
+
+
+def test_lists_with_fewer_places_than_rankers_are_drafts():
+    log, dropped = read_team_draft_table(drafted_table(drafts("ABC", length=2)))
+    assert (len(log.impressions), dropped) == (200, {})
+    log, dropped = read_team_draft_table(drafted_table(drafts("ABC"), drafts("AB", n=20)))
+    assert (len(log.impressions), dropped) == (200, {"list that lacks a ranker, which is no draft": 20})
