@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count, _is_known, first_position_of
+from structsvm.clicks.cells import (
+    MAX_POSITION,
+    UNKNOWN_CLICKS,
+    ClickCells,
+    _count,
+    _is_known,
+    first_position_of,
+)
 from structsvm.common.files import is_stream, read_rows
 
 _BATCH = 1 << 20  # rows held at once
@@ -47,6 +54,7 @@ def read_table(
     query, document, position, clicked : str, optional
         Names of columns. Default: these words, or else a usual name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
         if one column has one; ``guessed`` of the result says which.
+        In a text file empty cells of ``clicked`` are 0 where the column holds no 0, and an error where it holds some.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list, and stand together in a file.
     cluster : str, optional
@@ -294,15 +302,25 @@ def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterat
     at = [header.index(name) for name in names]
     held: list[list[str]] = []
     line = 1
+    first: dict[str, int] = {}  # line of each text of clicked
     for line, row in rows:
         if len(row) != len(header):
             raise BadInput(f"{path}:{line}", f"expected {len(header)} columns, got {len(row)}")
         held.append([row[i] for i in at])
+        first.setdefault(held[-1][3].strip(), line)
         if len(held) == _BATCH:
+            _check_known(first, path)
             yield _typed(held, path, line, probability)
             held = []
     if held:
+        _check_known(first, path)
         yield _typed(held, path, line, probability)
+
+
+def _check_known(first: dict[str, int], path: Path) -> None:
+    """Refuse empty clicks, by the line of each text, in a column where 0 is written."""
+    if "" in first and any(text in first for text in ("0", "0.0", "false", "False")):
+        raise BadInput("clicked", f"expected 0 or 1, got an empty cell ({path}:{first['']})", UNKNOWN_CLICKS)
 
 
 def _typed(rows: list[list[str]], path: Path, line: int, probability: int | None) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import _count, _is_known, said
+from structsvm.clicks.cells import UNKNOWN_CLICKS, _count, _is_known, said
 from structsvm.clicks.tables import USUAL, _parts, column_names, guess
 from structsvm.clicks.team_draft_ubi import Drafts, TeamDraftLog
 from structsvm.online.clicklog import Click
@@ -37,7 +37,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
         Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1, only its order counts),
         ``document``, ``team`` (the ranker that the document was drafted from; missing: nobody), ``clicked`` (0 or 1),
         and, if there are some, ``query``, ``user`` and ``session``. Those that are not given are found by these or
-        usual names.
+        usual names. Empty cells of ``clicked`` as in :func:`~structsvm.clicks.read_table`.
 
     Returns
     -------
@@ -74,9 +74,11 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
                 _count(dropped, "row without an impression, a document or a rank", 1)
                 continue
             if clicked not in (0, 1):
+                unknown = not _is_known(clicked)
                 raise BadInput(
-                    "clicked", f"expected 0 or 1, got {clicked!r:.40}", "count clicks of one list once"
-                )
+                    "clicked", f"expected 0 or 1, got {clicked!r:.40}",
+                    UNKNOWN_CLICKS if unknown else "count clicks of one list once",
+                )  # fmt: skip
             shown.setdefault(name, []).append(
                 (float(rank), document, bool(clicked), team if _is_known(team) else None)
             )
@@ -84,6 +86,11 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     teams = sorted({str(row[3]) for rows in shown.values() for row in rows if row[3] is not None})
     if len(teams) < 2:
         raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", said(dropped))
+    if all(row[2] for rows in shown.values() for row in rows):
+        problem = (
+            f"expected rows without a click, too, got clicks in all {sum(map(len, shown.values())):,} rows"
+        )
+        raise BadInput("clicked", problem, "log every document of a list")
     drafts = Drafts(teams, dropped)
     for name, rows in shown.items():
         order: dict[Any, tuple[Any, bool]] = {}

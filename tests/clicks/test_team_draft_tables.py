@@ -124,7 +124,7 @@ def drafted_table(*rows):
 @pytest.mark.parametrize("length", [2, 6])
 def test_a_table_of_two_experiments_is_refused(length):
     frame = drafted_table(drafts("AB", length=length), drafts("AC", length=length))
-    expected = r"team: expected lists drafted from all of 'A', 'B', 'C', got 200 of 'A', 'B'; 200 of 'A', 'C'; correct .*"
+    expected = r"team: .* drafted from all of 'A', 'B', 'C', got 200 of 'A', 'B'; 200 of 'A', 'C'; correct .*"
     with pytest.raises(BadInput, match=expected):
         read_team_draft_table(frame)
 
@@ -144,3 +144,26 @@ def test_lists_with_fewer_places_than_rankers_are_drafts():
     assert (len(log.impressions), dropped) == (200, {})
     log, dropped = read_team_draft_table(drafted_table(drafts("ABC"), drafts("AB", n=20)))
     assert (len(log.impressions), dropped) == (200, {"list that lacks a ranker, which is no draft": 20})
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv"])
+def test_unknown_clicks_and_a_log_of_clicks_alone_are_refused(tmp_path, kind):
+    def read(frame):
+        if kind == "frame":
+            return read_team_draft_table(frame)
+        frame.to_csv(tmp_path / "log.csv", index=False)
+        return read_team_draft_table(tmp_path / "log.csv")
+
+    frame = drafted_table(drafts("AB"))
+    unknown = frame.assign(clicked=frame.clicked.where(frame["rank"] < 5))
+    with pytest.raises(
+        BadInput, match=r"clicked: expected 0 or 1, got (an empty cell|nan).*; leave out rows"
+    ):
+        read(unknown)
+    with pytest.raises(
+        BadInput, match=r"clicked: expected rows without a click, too, got clicks in all .* rows"
+    ):
+        read(frame[frame.clicked == 1])
+    if kind == "csv":
+        short = frame.assign(clicked=frame.clicked.where(frame.clicked == 1).astype("Int64"))
+        assert read(short).log.impressions == read(frame).log.impressions
