@@ -86,17 +86,20 @@ def headline(result: FusionResult) -> str:
     names, held_out = result.on_training
     chosen, test = list(dict.fromkeys(names)), compare(result.values[LEARNED], held_out)
     text += (
-        f" The run that was best on the training topics, {report.listed(chosen)}, is the one that somebody could have "
-        f"chosen: it has {held_out.mean():.4f}, and learned fusion is {_verdict(test)} it "
-        f"({report.p_said(test.p_value)})."
+        f" Choosing the run that is best on the training topics ({report.listed(chosen)}"
+        f"{', by fold' * (len(chosen) > 1)}) would have given {held_out.mean():.4f}, and learned fusion is "
+        f"{_verdict(test)} that ({report.p_said(test.p_value)})."
     )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
     test = result.against(rival)
-    return (
-        f"{text} Learned fusion is {_verdict(test)} {report.listed(_equal(result, rival, others))}, the best fusion "
+    text += (
+        f" Learned fusion is {_verdict(test)} {report.listed(_equal(result, rival, others))}, the best fusion "
         f"without learning, with {result.values[rival].mean():.4f} ({report.p_said(test.p_value)})."
     )
+    if result.whole_runs:
+        text += f" Fusions rank {result.model.depth} documents per topic; single runs are measured with all of theirs."
+    return text
 
 
 def _equal(result: FusionResult, best: str, names: list[str]) -> list[str]:
