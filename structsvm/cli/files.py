@@ -257,12 +257,14 @@ def read_data(
 
     named = (columns or Columns()).options(labels=labels)
     if is_table(check_input(path)):
-        options = {"features": features}
+        options = (
+            {} if features is None else {"features": features}
+        )  # those of a model, in place of the option's
     if fill == "keep":  # a store holds none
         fill = None if (path / "meta.json").exists() else math.nan
-    given = {"fill": fill, **options}
+    given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}
     try:
-        return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
+        return read_queries(path, **(named | given))
     except BadInput as error:
         if error.argument == "/dev/stdin:1":  # perhaps the names of columns
             raise ValueError(f"{error}; the standard input is LETOR text, a table has to be a file") from None

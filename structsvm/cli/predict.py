@@ -98,7 +98,8 @@ def predict(
     names = None if known is None else tuple(map(str, known))
     if data.is_dir() or is_table(data):
         if is_table(data) and names is not None:
-            rows = read_as_trained(data, columns, names, fill=fill, labels=False)
+            categories = getattr(ranker, "categories_", {})
+            rows = read_as_trained(data, columns, names, categories, fill=fill, labels=False)
         else:
             rows = by_name(read_data(data, columns, fill=fill, labels=False), names, data)
         if rows.n_features != n_features:
