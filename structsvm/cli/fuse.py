@@ -73,7 +73,7 @@ def fuse(
     from structsvm.oracles import get_oracle
 
     get_oracle(loss, relevance=relevance)  # a misspelt loss is found before the files are read
-    grid = {} if C is None else {"Cs": parse_grid(C)}
+    grid: Any = {} if C is None else {"Cs": parse_grid(C)}
     if not 0 < relevance < float("inf"):
         raise ValueError(f"--relevance: expected a number > 0, got {relevance}")
 

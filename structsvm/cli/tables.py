@@ -27,7 +27,7 @@ def read_with_categories(path: Path, table: Table, categorical: str | None, **op
     columns = [name.strip() for name in categorical.split(",")]
     if not is_table(path):
         raise ValueError(f"--categorical: expected a table with it, got {path}")
-    known = _names(path)
+    known = columns_of(path)
     for name in columns:
         if name not in known or name in (table.label, table.qid, table.docid):
             raise ValueError(
@@ -53,7 +53,7 @@ def read_as_trained(
 
     Of ``categories``, which a model has of a frame, a column holds the value and the feature its place.
     """
-    known = set(_names(path))
+    known = set(columns_of(path))
     places = {
         name: {str(one): k for k, one in enumerate(categories[name])} for name in categories if name in known
     }
@@ -108,7 +108,7 @@ def _composed(
     return dataclasses.replace(rows, X=X, feature_names=tuple(wanted))
 
 
-def _names(path: Path) -> list[str]:
+def columns_of(path: Path) -> list[str]:
     """Return the names of the columns of a table."""
     from structsvm.common.files import read_rows
     from structsvm.readers.tables import is_csv, parquet_files

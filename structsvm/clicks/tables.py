@@ -173,8 +173,8 @@ def column_names(table: Any) -> list[str]:
     return next(read_rows(path), (1, []))[1]
 
 
-def guess(role: str, names: list[str], table: Any, usual: str | None = None) -> str:
-    """Return the column that holds ``role`` by its name; raise where none or several could."""
+def guess(role: str, names: list[str], table: Any, usual: str | None = None, remedy: str = "") -> str:
+    """Return the column that holds ``role`` by its name; raise where none or several could, with this remedy."""
     if role in names:
         return role
     words = (USUAL[role] if usual is None else usual).split()
@@ -184,8 +184,8 @@ def guess(role: str, names: list[str], table: Any, usual: str | None = None) -> 
     place = str(table) if isinstance(table, (str, PathLike)) else "table"
     if found:
         raise BadInput(place, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
-                       f"name it by {{{role}}}")  # fmt: skip
-    _check_columns([role], names, place)
+                       remedy or f"name it by {{{role}}}")  # fmt: skip
+    check_columns([role], names, place, remedy)
     raise AssertionError("refused")
 
 
@@ -243,7 +243,7 @@ def _numbers(positions: Any) -> Any:
 
 def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[list[Any]]:
     if not isinstance(table, (str, PathLike)):
-        _check_columns(names, list(table.columns), "table")
+        check_columns(names, list(table.columns), "table")
         yield [table[name].to_numpy() for name in names]
         return
     path = Path(table)
@@ -276,7 +276,7 @@ def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
     with _parquet(path) as file:
         import pyarrow as pa
 
-        _check_columns(names, file.schema_arrow.names, str(path))
+        check_columns(names, file.schema_arrow.names, str(path))
         held: list[Any] = []
         rows = 0
         for batch in file.iter_batches(batch_size=_BATCH, columns=names):
@@ -298,7 +298,7 @@ def _columns(table: Any, names: list[str]) -> list[Any]:
 def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterator[list[Any]]:
     rows = read_rows(path)
     _, header = next(rows, (1, []))
-    _check_columns(names, header, str(path))
+    check_columns(names, header, str(path))
     at = [header.index(name) for name in names]
     held: list[list[str]] = []
     line = 1
@@ -381,11 +381,12 @@ def _plain(values: Any) -> Any:
     return values
 
 
-def _check_columns(names: list[str], found: list[str], place: str) -> None:
+def check_columns(names: list[str], found: list[str], place: str, remedy: str = "") -> None:
+    """Raise unless these columns are there."""
     for name in names:
         if name not in found:
             shown = ", ".join(map(str, found[:10])) or "an empty file"
             raise BadInput(
-                place, f"expected a column {name!r}, got {shown}",
+                place, f"expected a column {name!r}, got {shown}", remedy or
                 "name the columns with {query}, {document}, {position}, {clicked}, {session}, {cluster}, {probability}",
             )  # fmt: skip

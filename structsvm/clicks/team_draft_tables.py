@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import UNKNOWN_CLICKS, _count, _is_known, said
-from structsvm.clicks.tables import USUAL, _parts, column_names, guess
+from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess
 from structsvm.clicks.team_draft_ubi import Drafts, TeamDraftLog
 from structsvm.online.clicklog import Click
 
@@ -62,7 +63,12 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
         if role in given:
             continue
         if role in _NEEDED or any(name.strip().lower() in (role, *usual.split()) for name in there):
-            given[role] = guess(role, there, table, usual)
+            remedy = (
+                f"rename it to {role} or a usual name ({', '.join(usual.split()[:3])}), or state {{columns}}"
+            )
+            given[role] = guess(role, there, table, usual, remedy)
+    place = str(table) if isinstance(table, (str, PathLike)) else "table"
+    check_columns(list(given.values()), there, place, "state others by {columns}")
     roles = [*_NEEDED, *(role for role in ("query", "user", "session") if role in given)]
     dropped: dict[str, int] = {}
     shown: dict[Any, list[tuple[float, Any, bool, Any]]] = {}

@@ -9,7 +9,7 @@ import pytest
 from structsvm.checks import BadInput
 from structsvm.cli import main
 from structsvm.clicks import read_team_draft_table
-from structsvm.online.clicklog import Click, Impression, write_log
+from structsvm.online.clicklog import Click, Impression, read_log, write_log
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import analyse
 
@@ -60,7 +60,28 @@ def test_the_verdict_is_that_of_the_log(tmp_path, capsys, suffix):
 
 def test_a_list_of_impressions_is_a_log():
     made = lists(100)
-    assert analyse(made) == analyse(iter(made)) == analyse(read_team_draft_table(table(made)).log)
+    read = read_team_draft_table(table(made))
+    assert analyse(made) == analyse(iter(made)) == analyse(read.log) == analyse(read)
+
+
+def test_why_no_winner_is_named():
+    answer = analyse(lists())
+    assert "none named as users come again, see notes and cluster='auto'" in repr(answer)
+    assert "are of a user seen before" in answer._repr_html_()
+    assert "come again" not in repr(analyse(lists(), cluster="auto"))
+
+
+def test_a_path_in_place_of_a_log_names_its_reader(tmp_path):
+    path = tmp_path / "log.csv"
+    table(lists(20)).to_csv(path, index=False)
+    with pytest.raises(
+        BadInput, match=r"log: expected a log, got the path '.*log.csv'; read it by read_log or"
+    ):
+        analyse(path)
+    with pytest.raises(
+        ValueError, match=r"log.csv:1: expected one JSON .* is read by .*read_team_draft_table"
+    ):
+        read_log(path)
 
 
 def test_dirt_is_counted():
@@ -99,9 +120,15 @@ def test_columns_are_named_or_found():
         {"search": [1, 1], "rank": [1, 2], "doc": ["a", "b"], "team": ["x", "y"], "clicked": [0, 1]}
     )
     with pytest.raises(
-        BadInput, match="table: expected a column 'impression', got search, rank, doc, team, clicked"
+        BadInput,
+        match="table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to impression or "
+        r"a usual name \(impression_id, list, list_id\), or state columns=",
     ):
         read_team_draft_table(frame)
+    with pytest.raises(
+        BadInput, match=r"table: expected a column 'other', got search, .*; state others by columns="
+    ):
+        read_team_draft_table(frame, columns={"impression": "other"})
     assert len(read_team_draft_table(frame, columns={"impression": "search"}).log.impressions) == 1
     with pytest.raises(BadInput, match=r"columns: expected some of impression, document, .*, got 'list'"):
         read_team_draft_table(frame, columns={"list": "search"})
