@@ -252,9 +252,8 @@ def test_candidates_with_usual_names_and_a_baseline(files, capsys, tmp_path):
     code, out, err = run(capsys, *evaluate, "--baseline", models[1], "--json")
     assert code == 0, err
     scores = [structsvm.load(path).predict(frame[["a", "b"]]) for path in models]
-    found = evaluate_from_clicks(
-        read_table(log, session="session"), data.qid, data.docid, scores[0], k=3, baseline=scores[1]
-    )
+    cells, queries = read_table(log, session="session"), data.qid.astype(str)
+    found = evaluate_from_clicks(cells, queries, data.docid, scores[0], k=3, baseline=scores[1])
     assert json.loads(out)["over_baseline"]["value"] == found.over_baseline.value
     assert f"over baseline   {found.over_baseline.value:.4f}" in run(
         capsys, *evaluate, "--baseline", models[1]
