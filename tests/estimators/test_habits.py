@@ -199,6 +199,11 @@ def test_a_search_says_it(caplog):
     assert ("widen the grid" in caplog.text) == at_end
 
 
+def test_ids_without_a_name_are_answered_by_the_class_called():
+    with pytest.raises(TypeError, match=r"SVMMap.fit: expected 2 positional arguments, got 3; .* qid="):
+        SVMMap().fit(X, y, qid)
+
+
 def test_verbose_prints_and_leaves_the_callback(capsys):
     told = []
     model = SVMMap(C=10, callback=told.append).fit(X, y, qid=qid, verbose=True)
