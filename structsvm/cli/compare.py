@@ -147,17 +147,14 @@ class Study(Group):
         from structsvm.studies import folds as comparison
 
         with bar("training", "{task.fields[last]}", counts=True) as shown:
-            total = len(folds) * len(set(self.methods))
+            total, said = len(folds) * len(set(self.methods)), [time.monotonic()]
             task = shown.add_task("training", total=total, last="")
-            said, done = time.monotonic(), 0
 
             def tell(method: str, fold: str, _: Any) -> None:
-                nonlocal said, done
-                done += 1
                 shown.update(task, advance=1, last=f"{fold} {method}")
-                if shown.disable and time.monotonic() >= said + _MINUTE:
-                    said = time.monotonic()
-                    note(f"{done} of {total} trained, the last {method} on {fold}")
+                if shown.disable and time.monotonic() >= said[-1] + _MINUTE:
+                    said.append(time.monotonic())
+                    note(f"{shown.tasks[0].completed} of {total} trained, the last {method} on {fold}")
 
             return comparison.run(
                 folds, self.methods, self.grid, measures=measures, training=training, fill=table.fill,

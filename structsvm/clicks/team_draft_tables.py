@@ -63,9 +63,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
         if role in given:
             continue
         if role in _NEEDED or any(name.strip().lower() in (role, *usual.split()) for name in there):
-            remedy = (
-                f"rename it to {role} or a usual name ({', '.join(usual.split()[:3])}), or state {{columns}}"
-            )
+            few = ", ".join(usual.split()[:3])
+            remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
             given[role] = guess(role, there, table, usual, remedy)
     place = str(table) if isinstance(table, (str, PathLike)) else "table"
     check_columns(list(given.values()), there, place, "state others by {columns}")
@@ -80,11 +79,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
                 _count(dropped, "row without an impression, a document or a rank", 1)
                 continue
             if clicked not in (0, 1):
-                unknown = not _is_known(clicked)
-                raise BadInput(
-                    "clicked", f"expected 0 or 1, got {clicked!r:.40}",
-                    UNKNOWN_CLICKS if unknown else "count clicks of one list once",
-                )  # fmt: skip
+                remedy = "count clicks of one list once" if _is_known(clicked) else UNKNOWN_CLICKS
+                raise BadInput("clicked", f"expected 0 or 1, got {clicked!r:.40}", remedy)
             shown.setdefault(name, []).append(
                 (float(rank), document, bool(clicked), team if _is_known(team) else None)
             )
@@ -93,9 +89,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     if len(teams) < 2:
         raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", said(dropped))
     if all(row[2] for rows in shown.values() for row in rows):
-        problem = (
-            f"expected rows without a click, too, got clicks in all {sum(map(len, shown.values())):,} rows"
-        )
+        n = sum(map(len, shown.values()))
+        problem = f"expected rows without a click, too, got clicks in all {n:,} rows"
         raise BadInput("clicked", problem, "log every document of a list")
     drafts = Drafts(teams, dropped)
     for name, rows in shown.items():

@@ -304,3 +304,11 @@ def test_judgments_of_other_topics(
     write_qrels(Qrels.from_arrays(["z"], ["d"], [1]), tmp_path / "other")
     assert fuse("--qrels", tmp_path / "other", *runs, "-o", tmp_path / "out.run") == 2
     assert "expected judgments of the runs' topics" in capsys.readouterr().err
+
+
+def test_a_repeated_document_is_answered_for_the_command_line(
+    files: tuple[Path, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "twice.run").write_text("1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n")
+    assert fuse(tmp_path / "twice.run", "--qrels", files[0], "-o", tmp_path / "out.run") == 2
+    assert "drop one, or pass duplicates='best' (in Python) to keep" in capsys.readouterr().err
