@@ -43,6 +43,8 @@ def __dir__() -> list[str]:
     return __all__
 
 
+_LONGEST_NAME = 32
+"""Characters of a name beside a bar; the middle of a longer one is left out."""
 _DASHES = {"": "-", "7 4": (0, (7, 4)), "2 3": (0, (2, 3)), "9 3 2 3": (0, (9, 3, 2, 3))}
 _MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
 _COLOURS = {name: colours[0] for name, colours in figures.COLOURS.items()}
@@ -393,7 +395,9 @@ def _draw(figure: figures.Lines | figures.Bars | figures.Differences, ax: Axes |
         _draw_lines(figure, ax)
     elif isinstance(figure, figures.Bars):
         ax.barh(np.arange(len(figure.values)), figure.values, color=_signs(figure.values))
-        ax.set_yticks(np.arange(len(figure.values)), figure.names)
+        names = [name if len(name) <= _LONGEST_NAME else f"{name[:18]}…{name[-12:]}" for name in figure.names]
+        ax.set_yticks(np.arange(len(figure.values)), names)
+        ax.locator_params(axis="x", nbins=5)  # signed numbers are wide
         ax.invert_yaxis()
         ax.axvline(0, color="0.3", lw=0.8)
         ax.set_xlabel(figure.label)

@@ -235,3 +235,11 @@ def test_partial_dependence_takes_frames_with_whole_numbers_and_a_column_of_ids(
 
 def test_the_module_lists_its_figures_only():
     assert dir(plots) == sorted(plots.__all__)
+
+
+def test_long_names_leave_room_for_the_bars():
+    ax = plots.weights([1.0, -0.5, 0.2], ["bm25", "x" * 30 + "_first_field", "x" * 30 + "_other_field"])
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "bm25", "x" * 18 + "…_first_field", "x" * 18 + "…_other_field"
+    ]  # fmt: skip
+    assert len(ax.get_xticks()) <= 6

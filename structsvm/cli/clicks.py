@@ -23,12 +23,14 @@ from structsvm.cli.files import (
     check_input,
     check_model_output,
     check_outputs,
+    is_table,
     keep_names,
     naming,
     write_text,
 )
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
+from structsvm.cli.tables import columns_of
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
 from structsvm.common.lazy import labelled, labels
 
@@ -267,6 +269,9 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="The new ranker, a model file.")],
     data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
     k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Another new ranker, a model file, that MODEL is compared with.")
+    ] = None,
     theta: Theta = None,
     trust: Annotated[
         Path | None, typer.Option(help="Trust bias, alpha and beta of each position, two numbers per line.")
@@ -288,31 +293,35 @@ def evaluate(
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate from LOG, made by other rankers, the utility of the new ranker."""
-    check_outputs({"--report": report}, [check_file(log), check_file(model), check_input(data)])
+    files = [model] if baseline is None else [model, baseline]
+    check_outputs({"--report": report}, [check_file(log), *map(check_file, files), check_input(data)])
     given, bias = _theta(theta), _trust(trust)
     options: Any = {"weighting": weighting, "gaps": gaps}
     import structsvm
     from structsvm import clicks
 
-    ranker = structsvm.load(model)
+    rankers = [structsvm.load(file) for file in files]
     cells = _part(reading.read(log, cluster=cluster, probability=probability), holdout, log, 1)
-    learned = clicks.learned_share(getattr(ranker, "log_sketch_", None), cells)
-    if learned > _MOST_LEARNED:
-        note(
-            f"warning: {model} was trained on about {learned:.0%} of these queries, by the same clicks, and looks "
-            "better than it is; train and evaluate with the same --holdout, or by --until and --since"
-        )
+    shares = [clicks.learned_share(getattr(ranker, "log_sketch_", None), cells) for ranker in rankers]
+    for file, learned in zip(files, shares, strict=True):
+        if learned > _MOST_LEARNED:
+            note(
+                f"warning: {file} was trained on about {learned:.0%} of these queries, by the same clicks, and looks "
+                "better than it is; train and evaluate with the same --holdout, or by --until and --since"
+            )
     rows = _candidates(data, table)
-    rows = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
     queries, documents = _as_log(cells, rows)
-    with _naming(data), warnings.catch_warnings():
-        # they were read by name, or the data have none
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        scores = ranker.predict(rows.X, qid=rows.qid)
+    scores = []
+    for ranker in rankers:
+        named = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
+        with _naming(data), warnings.catch_warnings():
+            # they were read by name, or the data have none
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            scores.append(ranker.predict(named.X, qid=rows.qid))
     with _naming_log(log, "clicks propensities --last"), _naming(data):
         found = clicks.evaluate_from_clicks(
-            cells, queries, documents, scores, propensities=given, k=k, trust=bias, most_unseen=most_unseen,
-            **options,
+            cells, queries, documents, scores[0], propensities=given, k=k, trust=bias, most_unseen=most_unseen,
+            baseline=scores[1] if baseline is not None else None, **options,
         )  # fmt: skip
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, estimate=found))
@@ -324,7 +333,8 @@ def evaluate(
             bounds=list(found.bounds), sessions=found.n_sessions, effective_sample_size=found.effective_sample_size,
             largest_weight=found.largest_weight, dropped=dict(cells.dropped), lists_with_gaps=found.n_gapped,
             users=found.n_clusters, effective_users=found.effective_clusters,
-            trust_bias_p=_or_none(found.trust_bias_p), notes=list(found.notes), trained_on=learned,
+            trust_bias_p=_or_none(found.trust_bias_p), notes=list(found.notes), trained_on=shares[0],
+            over_baseline=None if found.over_baseline is None else found.over_baseline._asdict(),
         )  # fmt: skip
         return
     _print_log(cells)
@@ -332,8 +342,10 @@ def evaluate(
                f"weight is {found.largest_weight:,.4g}")  # fmt: skip
     for name, i in (
         (f"new DCG@{k}", found.dcg), (f"shown DCG@{k}", found.logged_dcg), ("difference", found.difference),
+        ("over baseline", found.over_baseline),
     ):  # fmt: skip
-        typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
+        if i is not None:
+            typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
     rest = f", DCG up to {found.bounds[1]:.4f}" if found.unseen else ""
     typer.echo(f"never shown     {found.unseen:.1%} of the new discounts{rest}")
     for text in found.notes:
@@ -404,6 +416,19 @@ def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
 
 
 def _candidates(data: Path, table: Table) -> Any:
+    """Read the rows; ids of a table also from columns with a usual name, as in a log."""
+    if is_table(data):
+        from structsvm.clicks.tables import USUAL
+
+        names, found = columns_of(data), {}
+        for role, option in (("query", "qid"), ("document", "docid")):
+            usual = [name for name in names if name.strip().lower() in (role, *USUAL[role].split())]
+            if getattr(table, option) == option and option not in names and len(usual) == 1:
+                found[option] = usual[0]
+        if found:
+            table = dataclasses.replace(table, **found)
+            taken = " and ".join(map(repr, found.values()))
+            note(f"{data}: took the ids from {taken}; other columns are named by --qid and --docid")
     rows = table.read(data, labels=False)
     if rows.docid is None:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,8 @@ Source = Annotated[
     ),
 ]
 
+_MINUTE = 60.0
+"""Seconds between two lines of progress where there is no terminal to draw a bar on."""
 _DEFAULT_METHODS = ("svm-map", "svm-roc")
 _STOPPED_EARLY = ("lightgbm", "xgboost", "catboost", "lambdarank", "lambdarank-net")
 _NOT_SAVED = ("lightgbm", "xgboost", "catboost", "best-feature")
@@ -144,11 +147,19 @@ class Study(Group):
         from structsvm.studies import folds as comparison
 
         with bar("training", "{task.fields[last]}", counts=True) as shown:
-            task = shown.add_task("training", total=len(folds) * len(set(self.methods)), last="")
+            total, said = len(folds) * len(set(self.methods)), [time.monotonic()]
+            task = shown.add_task("training", total=total, last="")
+
+            def tell(method: str, fold: str, _: Any) -> None:
+                shown.update(task, advance=1, last=f"{fold} {method}")
+                if shown.disable and time.monotonic() >= said[-1] + _MINUTE:
+                    said.append(time.monotonic())
+                    note(f"{shown.tasks[0].completed} of {total} trained, the last {method} on {fold}")
+
             return comparison.run(
                 folds, self.methods, self.grid, measures=measures, training=training, fill=table.fill,
                 columns=table.options(), work=self.work, n_jobs=self.jobs,
-                callback=lambda method, fold, _: shown.update(task, advance=1, last=f"{fold} {method}"), **options,
+                callback=tell, **options,
             )  # fmt: skip
 
 
@@ -191,6 +202,7 @@ def compare(
     check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
     from structsvm.cli import paper
+    from structsvm.report import measure_name
     from structsvm.studies.folds.page import as_records, headline, page, tests_table
     from structsvm.studies.folds.page import table as table_of
     from structsvm.studies.folds.paired_tests import LEVEL, paired_tests, remarks
@@ -206,18 +218,23 @@ def compare(
     for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
         if path is not None:
             columns, rows, said = paper.means_table(results, paired_tests(results), LEVEL)
-            write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(*tests_table(results))}")
+            names, tests = tests_table(results)
+            tests = [[measure_name(measure), *others] for measure, *others in tests]
+            write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
     for remark in remarks(results):
         note(f"{remark}; widen --C")
     if as_json:
         typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
         return
     print_table(*table_of(results))
-    if (tests := tests_table(results))[1]:
+    if (tested := tests_table(results))[1]:
         typer.echo()
-        print_table(*tests)
+        print_table(*tested)
         typer.echo()
-    typer.echo(headline(results))
+    chosen = f" C was chosen by {study.select} on validation queries." * any(
+        C for row in results.rows() for C in row.Cs
+    )
+    typer.echo(headline(results) + chosen)
     if study.work is not None and results.reused:
         note(f"{results.reused} of {results.reused + results.computed} cells found in {study.work}")
 
@@ -352,9 +369,11 @@ def _write_csv(path: Path, results: Any) -> None:
     writer = csv.writer(buffer, lineterminator="\n")
     names = results.measures.report
     tested = ("difference", "wins", "losses", "ties", "p_value")
+    more = ("lower", "upper", "t_p_value", "holm")
     writer.writerow(
         ["method", *names, *tested, "C", "gap", "unconverged", "seconds",
-         *(f"{column} {name}" for name in names[1:] for column in tested)]
+         *(f"{column} {name}" for name in names[1:] for column in tested),
+         *(f"{column} {name}" for name in names for column in more)]
     )  # fmt: skip
     found = {
         (test.measure, test.method): test
@@ -363,10 +382,11 @@ def _write_csv(path: Path, results: Any) -> None:
     }
     for row in results.rows():
         Cs = " ".join("" if C is None else repr(C) for C in row.Cs).strip()
-        others = [found.get((name, row.method)) for name in names[1:]]
+        tests = [found.get((name, row.method)) for name in names]
         writer.writerow(
             [row.method, *(row.means[name] for name in names), row.difference, row.wins, row.losses, row.ties,
              row.p_value, Cs, "" if row.gap is None else row.gap, row.unconverged, round(row.seconds, 3),
-             *(getattr(test, column, "") for test in others for column in tested)]
+             *(getattr(test, column, "") for test in tests[1:] for column in tested),
+             *(getattr(test, column, "") for test in tests for column in more)]
         )  # fmt: skip
     write_text(path, buffer.getvalue())

@@ -259,12 +259,14 @@ def read_data(
 
     named = (columns or Columns()).options(labels=labels)
     if is_table(check_input(path)):
-        options = {"features": features}
+        options = (
+            {} if features is None else {"features": features}
+        )  # those of a model, in place of the option's
     if fill == "keep":  # a store holds none
         fill = None if (path / "meta.json").exists() else math.nan
-    given = {"fill": fill, **options}
+    given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}
     try:
-        return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
+        return read_queries(path, **(named | given))
     except BadInput as error:
         # perhaps the names of columns
         if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:

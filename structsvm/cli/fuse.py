@@ -11,7 +11,7 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.files import Jobs, Selection, check_input, check_model_output, check_outputs, write_text
-from structsvm.cli.options import AsJson
+from structsvm.cli.options import GRID, AsJson, parse_grid
 from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
@@ -33,9 +33,14 @@ def fuse(
     relevance: Annotated[float, typer.Option(help="Grade from which a document is relevant.")] = 1.0,
     loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map",
     depth: Annotated[
-        int, typer.Option(min=1, help="Documents of each run that are pooled, and length of rankings.")
+        int,
+        typer.Option(
+            min=1,
+            help="Documents of each run that are pooled, and length of rankings. Single runs are measured whole.",
+        ),
     ] = 1000,
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5,
+    C: Annotated[str | None, typer.Option("--C", help=GRID, show_default="0.1:100:7")] = None,
     selection: Selection = "max",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0,
     tag: Annotated[str, typer.Option(help="Name (tag) of the run written.")] = "structsvm",
@@ -62,11 +67,13 @@ def fuse(
     if qrels is None:
         raise ValueError("--qrels: expected the judgments to learn from, got none; or give --apply MODEL")
 
+    import numpy as np
     from rich.console import Console
 
     from structsvm.oracles import get_oracle
 
     get_oracle(loss, relevance=relevance)  # a misspelt loss is found before the files are read
+    grid: Any = {} if C is None else {"Cs": parse_grid(C)}
     if not 0 < relevance < float("inf"):
         raise ValueError(f"--relevance: expected a number > 0, got {relevance}")
 
@@ -78,12 +85,15 @@ def fuse(
 
     with Console(stderr=True).status("reading") as status:
         judgments = read_qrels(qrels)
-        pool = candidates(_read(runs, depth, status), judgments, depth=depth)
+        found = _read(runs, None, status)
+        pool = candidates({name: run.top(depth) for name, run in found.items()}, judgments, depth=depth)
+        longest = max(int(np.diff(run.offsets).max(initial=1)) for run in found.values())
         status.update("learning")
         result = cross_validate_fusion(
             pool, judgments, loss=loss, relevance=relevance, folds=folds, selection=selection,  # type: ignore[arg-type]
-            depth=depth, random_state=seed, n_jobs=jobs,
+            depth=depth, random_state=seed, n_jobs=jobs, **grid,
             callback=lambda done, total: status.update(f"learning: {done} of {total} paths"),
+            whole=candidates(found, judgments, depth=longest) if longest > depth else None,
         )  # fmt: skip
         status.update("writing")
         ranked = _held_out_and_new(pool, result, tag).top(depth)
@@ -146,7 +156,7 @@ def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool)
     typer.echo(f"run    {output}")
 
 
-def _read(files: list[Path], depth: int, status: Any) -> dict[str, Run]:
+def _read(files: list[Path], depth: int | None, status: Any) -> dict[str, Run]:
     """Return the runs by name: the tag, or the name of the file if runs share a tag."""
     from structsvm.readers.runs import read_run
 

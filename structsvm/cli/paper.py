@@ -15,6 +15,7 @@ _SPECIAL = {
     "^": r"\textasciicircum{}",
     "−": "$-$",
     "–": "--",
+    "<": "$<$",
 }
 
 
@@ -25,11 +26,11 @@ def means_table(
 
     ``\\0b`` begins what is bold, ``\\0r`` what is raised, and ``\\0`` ends both.
     """
-    from structsvm.report.html import Column
+    from structsvm.report import Column, measure_name
 
     letters = {name: chr(ord("a") + k) for k, name in enumerate(results.baselines)}
     measures = results.measures.report
-    columns = [Column("method"), *(Column(name, numeric=True) for name in measures)]
+    columns = [Column("method"), *(Column(measure_name(name), numeric=True) for name in measures)]
     rows = []
     means = {row.method: row.means for row in results.rows()}
     best = {name: max(own[name] for own in means.values()) for name in measures}
@@ -69,8 +70,9 @@ def latex(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     """Return a tabular of LaTeX, with the rules of booktabs."""
 
     def cell(text: str) -> str:
-        text = re.sub(r"[\\~^−–&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
+        text = re.sub(r"[\\~^−–<&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
         text = re.sub("\0r(.*?)\0", r"$^{\\mathrm{\1}}$", text)
+        text = re.sub(r"(?<![\w.-])-(?=\d)", "$-$", text)  # of a number
         return re.sub("\0b(.*?)\0", r"\\textbf{\1}", text)
 
     lines = [r"\begin{tabular}{" + "".join("r" if c.numeric else "l" for c in columns) + "}", r"\toprule"]

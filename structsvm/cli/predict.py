@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 FORMATS = ("scores", "csv", "run")
 
 
-def _check_format(form: str) -> str:
-    if form not in FORMATS:
+def _check_format(form: str | None) -> str | None:
+    if form is not None and form not in FORMATS:
         raise ValueError(f"--format {form}: expected one of {', '.join(FORMATS)}")
     return form
 
@@ -52,13 +52,14 @@ def predict(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - prints it.")],
     form: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--format",
             callback=_check_format,
             help="scores: one per line. csv: query, document, score and rank of each row. run: a TREC run, best first.",
+            show_default="csv for an output .csv, else scores",
         ),
-    ] = "scores",
+    ] = None,
     *,
     columns: Table,
     jobs: Jobs = -1,
@@ -73,6 +74,7 @@ def predict(
     DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score stand as trec_eval
     sorts them.
     """
+    form = form or ("csv" if output.suffix == ".csv" and dask is None else "scores")
     sources = [check_file(model), check_input(data)]
     if not is_stdout(output):
         check_output(output, sources)
@@ -98,7 +100,8 @@ def predict(
     names = None if known is None else tuple(map(str, known))
     if data.is_dir() or is_table(data):
         if is_table(data) and names is not None:
-            rows = read_as_trained(data, columns, names, fill=fill, labels=False)
+            categories = getattr(ranker, "categories_", {})
+            rows = read_as_trained(data, columns, names, categories, fill=fill, labels=False)
         else:
             rows = by_name(read_data(data, columns, fill=fill, labels=False), names, data)
         if rows.n_features != n_features:
@@ -124,6 +127,10 @@ def predict(
     if form == "run":
         _write_run(rows, scores, output, data, tag=model.stem)
         return
+    if form == "csv" and rows.docid is None:
+        note(
+            f"{data}: no ids of documents (#docid = ...; in a table the column of --docid); rows are numbered"
+        )
     lines = map(repr, scores.tolist()) if form == "scores" else _csv_lines(rows, scores)
     if rows.order is not None:
         in_data = np.empty(rows.n_rows, dtype=object)

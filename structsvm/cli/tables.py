@@ -6,7 +6,7 @@ The names are kept with the model, so that ``predict`` knows the values without 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ def read_with_categories(path: Path, table: Table, categorical: str | None, **op
     columns = [name.strip() for name in categorical.split(",")]
     if not is_table(path):
         raise ValueError(f"--categorical: expected a table with it, got {path}")
-    known = _names(path)
+    known = columns_of(path)
     for name in columns:
         if name not in known or name in (table.label, table.qid, table.docid):
             raise ValueError(
@@ -46,23 +46,32 @@ def read_with_categories(path: Path, table: Table, categorical: str | None, **op
     return _composed(path, table, wanted, names, cells, options)
 
 
-def read_as_trained(path: Path, table: Table, wanted: Sequence[str], **options: Any) -> QueryData:
-    """Read the features of a model from a table, values of columns included; say where others than those stand."""
-    known = set(_names(path))
-    values: dict[str, set[str]] = {}
+def read_as_trained(
+    path: Path, table: Table, wanted: Sequence[str], categories: Mapping[str, list[Any]], **options: Any
+) -> QueryData:
+    """Read the features of a model from a table, values of columns included; say where others than those stand.
+
+    Of ``categories``, which a model has of a frame, a column holds the value and the feature its place.
+    """
+    known = set(columns_of(path))
+    places = {
+        name: {str(one): k for k, one in enumerate(categories[name])} for name in categories if name in known
+    }
+    values = {name: set(one) for name, one in places.items()}
     for feature in wanted:
         if feature not in known and (column := _column_of(feature, known)):
             values.setdefault(column, set()).add(feature.removeprefix(f"{column}="))
-    names = [n for n in wanted if n in known or _column_of(n, known) is None]
+    names = [n for n in wanted if n not in places and (n in known or _column_of(n, known) is None)]
     cells = _texts(path, list(values))
     for column, of_model in values.items():
         new = [cell for cell in cells[column] if cell and cell not in of_model]
         if new:
+            taken = "it counts as missing" if column in places else "all its features of that column are 0"
             note(
                 f"warning: {path}: {len(new)} rows have a {column!r} that the model does not know, such as "
-                f"{new[0]!r:.60}; all its features of that column are 0 there"
+                f"{new[0]!r:.60}; {taken} there"
             )
-    return _composed(path, table, wanted, names, cells, options)
+    return _composed(path, table, wanted, names, cells, options, places)
 
 
 def _column_of(feature: str, known: set[str]) -> str | None:
@@ -77,9 +86,9 @@ def _column_of(feature: str, known: set[str]) -> str | None:
 
 def _composed(
     path: Path, table: Table, wanted: Sequence[str], names: Sequence[str], cells: dict[str, list[str]],
-    options: dict[str, Any],
+    options: dict[str, Any], places: Mapping[str, Mapping[str, int]] | None = None,
 ) -> QueryData:  # fmt: skip
-    """Return the rows with the features ``wanted``: ``names`` are numbers, the others values of columns."""
+    """Return the rows with the features ``wanted``: ``names`` are numbers, the others values of columns, or places."""
     import numpy as np
 
     rows = read_data(path, table, features=tuple(names), **options)
@@ -90,6 +99,8 @@ def _composed(
     for j, feature in enumerate(wanted):
         if feature in place:
             X[:, j] = rows.X[:, place[feature]]
+        elif places and feature in places:
+            X[:, j] = [places[feature].get(text, np.nan) for text in texts[feature]]
         else:
             column = _column_of(feature, set(texts))
             assert column is not None
@@ -97,7 +108,7 @@ def _composed(
     return dataclasses.replace(rows, X=X, feature_names=tuple(wanted))
 
 
-def _names(path: Path) -> list[str]:
+def columns_of(path: Path) -> list[str]:
     """Return the names of the columns of a table."""
     from structsvm.common.files import read_rows
     from structsvm.readers.csv_tables import read_header

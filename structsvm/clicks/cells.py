@@ -17,6 +17,8 @@ from structsvm.protocols import Float, Int
 MAX_POSITION = 1000
 """Largest position that is counted by default: tables by position stay small, and a position beyond is an error."""
 
+UNKNOWN_CLICKS = "leave out rows whose clicks are unknown; write 0 where a shown document was not clicked"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickCells:
@@ -519,9 +521,8 @@ def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
     bad = (c != 0) & (c != 1)
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        raise BadInput(
-            "clicked", f"expected 0 or 1, got {c[at]}", "count clicks of one list once", at=f"[{at}]"
-        )
+        remedy = UNKNOWN_CLICKS if np.isnan(c[at]) else "count clicks of one list once"
+        raise BadInput("clicked", f"expected 0 or 1, got {c[at]}", remedy, at=f"[{at}]")
     return c.astype(bool)
 
 

@@ -112,7 +112,7 @@ class PositionBasedModel:
         from structsvm.clicks.propensities import check_connected
 
         cells = self._cells
-        check_connected(cells.row, cells.position - 1, cells.clicks, cells.n_positions)
+        check_connected(cells.row, cells.position - 1, cells.shows, cells.clicks, cells.n_positions)
         v = self._covariance
         shift = v - v[:1] - v[:, :1] + v[0, 0]
         theta = self.examination_ / self.examination_[0]

@@ -183,7 +183,8 @@ def harvest(
     BadInput
         When positions are not connected by documents that were clicked and stood at both (one deterministic ranker
         connects none); when a position, or a group of them, has all or none of the clicks of the documents it shares
-        with the others, so that its estimate would be 0 or infinite; without clicks.
+        with the others, so that its estimate would be 0 or infinite; without clicks, or
+        without impressions that have none.
 
     Notes
     -----
@@ -210,7 +211,7 @@ def harvest(
     if basis.shape[1] == n:
         basis[n:, n - 2 : n - 1] = 1.0
         basis[n:, n - 1] = -log(np.arange(n + 1, size + 1) / n)
-    check_connected(row, position, clicks, n, tail=basis.shape[1] == n)
+    check_connected(row, position, shows, clicks, n, tail=basis.shape[1] == n)
     part = _Likelihood(cells.row_query[row], row, position, shows, clicks, size, basis)
     phi, n_steps = part.maximise(tol)
     errors = part.errors(phi)
@@ -331,7 +332,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
         )
         row = row[order]
         try:
-            check_connected(row, position, c, size)
+            check_connected(row, position, n, c, size)
             found = _slope_test(cells.row_query, row, position, n, c, size)
         except (BadInput, np.linalg.LinAlgError):
             continue
@@ -517,7 +518,7 @@ class Influence:
         return np.asarray(g[place] - mean[row], dtype=np.float64)
 
 
-def check_connected(row: Int, position: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
+def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
     """Raise unless clicked documents connect each position ``< n`` with the first, from both sides.
     With ``tail`` the positions from ``n`` on are one.
     """
@@ -526,6 +527,11 @@ def check_connected(row: Int, position: Int, clicks: Int, n: int, *, tail: bool 
 
     if not clicks.any():
         raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+    if (clicks == shows).all():
+        raise BadInput(
+            "cells", f"expected impressions without a click, too, got clicks on all {shows.sum():,}",
+            "log every document that was shown",
+        )  # fmt: skip
     n_nodes = n + tail
     node = np.minimum(position, n)
     n_rows = int(row.max()) + 1 if row.size else 0

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count, _is_known, first_position_of
+from structsvm.clicks.cells import (
+    MAX_POSITION,
+    UNKNOWN_CLICKS,
+    ClickCells,
+    _count,
+    _is_known,
+    first_position_of,
+)
 from structsvm.common.files import is_stream, read_rows
 
 _BATCH = 1 << 20  # rows held at once
@@ -47,6 +54,7 @@ def read_table(
     query, document, position, clicked : str, optional
         Names of columns. Default: these words, or else a usual name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
         if one column has one; ``guessed`` of the result says which.
+        In a text file empty cells of ``clicked`` are 0 where the column holds no 0, and an error where it holds some.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list, and stand together in a file.
     cluster : str, optional
@@ -165,8 +173,8 @@ def column_names(table: Any) -> list[str]:
     return next(read_rows(path), (1, []))[1]
 
 
-def guess(role: str, names: list[str], table: Any, usual: str | None = None) -> str:
-    """Return the column that holds ``role`` by its name; raise where none or several could."""
+def guess(role: str, names: list[str], table: Any, usual: str | None = None, remedy: str = "") -> str:
+    """Return the column that holds ``role`` by its name; raise where none or several could, with this remedy."""
     if role in names:
         return role
     words = (USUAL[role] if usual is None else usual).split()
@@ -176,8 +184,8 @@ def guess(role: str, names: list[str], table: Any, usual: str | None = None) -> 
     place = str(table) if isinstance(table, (str, PathLike)) else "table"
     if found:
         raise BadInput(place, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
-                       f"name it by {{{role}}}")  # fmt: skip
-    _check_columns([role], names, place)
+                       remedy or f"name it by {{{role}}}")  # fmt: skip
+    check_columns([role], names, place, remedy)
     raise AssertionError("refused")
 
 
@@ -235,7 +243,7 @@ def _numbers(positions: Any) -> Any:
 
 def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[list[Any]]:
     if not isinstance(table, (str, PathLike)):
-        _check_columns(names, list(table.columns), "table")
+        check_columns(names, list(table.columns), "table")
         yield [table[name].to_numpy() for name in names]
         return
     path = Path(table)
@@ -268,7 +276,7 @@ def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
     with _parquet(path) as file:
         import pyarrow as pa
 
-        _check_columns(names, file.schema_arrow.names, str(path))
+        check_columns(names, file.schema_arrow.names, str(path))
         held: list[Any] = []
         rows = 0
         for batch in file.iter_batches(batch_size=_BATCH, columns=names):
@@ -290,19 +298,29 @@ def _columns(table: Any, names: list[str]) -> list[Any]:
 def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterator[list[Any]]:
     rows = read_rows(path)
     _, header = next(rows, (1, []))
-    _check_columns(names, header, str(path))
+    check_columns(names, header, str(path))
     at = [header.index(name) for name in names]
     held: list[list[str]] = []
     line = 1
+    first: dict[str, int] = {}  # line of each text of clicked
     for line, row in rows:
         if len(row) != len(header):
             raise BadInput(f"{path}:{line}", f"expected {len(header)} columns, got {len(row)}")
         held.append([row[i] for i in at])
+        first.setdefault(held[-1][3].strip(), line)
         if len(held) == _BATCH:
+            _check_known(first, path)
             yield _typed(held, path, line, probability)
             held = []
     if held:
+        _check_known(first, path)
         yield _typed(held, path, line, probability)
+
+
+def _check_known(first: dict[str, int], path: Path) -> None:
+    """Refuse empty clicks, by the line of each text, in a column where 0 is written."""
+    if "" in first and any(text in first for text in ("0", "0.0", "false", "False")):
+        raise BadInput("clicked", f"expected 0 or 1, got an empty cell ({path}:{first['']})", UNKNOWN_CLICKS)
 
 
 def _typed(rows: list[list[str]], path: Path, line: int, probability: int | None) -> list[Any]:
@@ -363,11 +381,12 @@ def _plain(values: Any) -> Any:
     return values
 
 
-def _check_columns(names: list[str], found: list[str], place: str) -> None:
+def check_columns(names: list[str], found: list[str], place: str, remedy: str = "") -> None:
+    """Raise unless these columns are there."""
     for name in names:
         if name not in found:
             shown = ", ".join(map(str, found[:10])) or "an empty file"
             raise BadInput(
-                place, f"expected a column {name!r}, got {shown}",
+                place, f"expected a column {name!r}, got {shown}", remedy or
                 "name the columns with {query}, {document}, {position}, {clicked}, {session}, {cluster}, {probability}",
             )  # fmt: skip

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import _count, _is_known, said
-from structsvm.clicks.tables import USUAL, _parts, column_names, guess
-from structsvm.clicks.team_draft_ubi import TeamDraftLog
-from structsvm.online.clicklog import Click, ClickLog, Impression
-from structsvm.online.interleaving import Shown
+from structsvm.clicks.cells import UNKNOWN_CLICKS, _count, _is_known, said
+from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess
+from structsvm.clicks.team_draft_ubi import Drafts, TeamDraftLog
+from structsvm.online.clicklog import Click
 
 _USUAL = {
     "impression": "impression_id list list_id search_id request_id",
@@ -38,7 +38,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
         Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1, only its order counts),
         ``document``, ``team`` (the ranker that the document was drafted from; missing: nobody), ``clicked`` (0 or 1),
         and, if there are some, ``query``, ``user`` and ``session``. Those that are not given are found by these or
-        usual names.
+        usual names. Empty cells of ``clicked`` as in :func:`~structsvm.clicks.read_table`.
 
     Returns
     -------
@@ -63,7 +63,11 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
         if role in given:
             continue
         if role in _NEEDED or any(name.strip().lower() in (role, *usual.split()) for name in there):
-            given[role] = guess(role, there, table, usual)
+            few = ", ".join(usual.split()[:3])
+            remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
+            given[role] = guess(role, there, table, usual, remedy)
+    place = str(table) if isinstance(table, (str, PathLike)) else "table"
+    check_columns(list(given.values()), there, place, "state others by {columns}")
     roles = [*_NEEDED, *(role for role in ("query", "user", "session") if role in given)]
     dropped: dict[str, int] = {}
     shown: dict[Any, list[tuple[float, Any, bool, Any]]] = {}
@@ -75,9 +79,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
                 _count(dropped, "row without an impression, a document or a rank", 1)
                 continue
             if clicked not in (0, 1):
-                raise BadInput(
-                    "clicked", f"expected 0 or 1, got {clicked!r:.40}", "count clicks of one list once"
-                )
+                remedy = "count clicks of one list once" if _is_known(clicked) else UNKNOWN_CLICKS
+                raise BadInput("clicked", f"expected 0 or 1, got {clicked!r:.40}", remedy)
             shown.setdefault(name, []).append(
                 (float(rank), document, bool(clicked), team if _is_known(team) else None)
             )
@@ -85,23 +88,21 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     teams = sorted({str(row[3]) for rows in shown.values() for row in rows if row[3] is not None})
     if len(teams) < 2:
         raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", said(dropped))
-    lists = []
+    if all(row[2] for rows in shown.values() for row in rows):
+        n = sum(map(len, shown.values()))
+        problem = f"expected rows without a click, too, got clicks in all {n:,} rows"
+        raise BadInput("clicked", problem, "log every document of a list")
+    drafts = Drafts(teams, dropped)
     for name, rows in shown.items():
         order: dict[Any, tuple[Any, bool]] = {}
         for _, document, clicked, team in sorted(rows, key=lambda one: one[0]):
             _count(dropped, "document twice in a list", int(document in order))
             order.setdefault(document, (team, clicked))
         row = tuple(None if team is None else teams.index(str(team)) for team, _ in order.values())
-        members = [team for team in row if team is not None]
-        if not members or (len(members) > 1 and len(set(members)) == 1):
-            _count(dropped, "list of one team, which is no draft", 1)
-            continue
-        record = Shown("team_draft", tuple(order), len(teams), (row,), impression=name)
-        clicks = tuple(Click(k) for k, (_, clicked) in enumerate(order.values(), 1) if clicked)
-        lists.append(Impression(record, clicks, rankers=tuple(teams), **who[name]))
-    if not lists:
-        raise BadInput("table", "expected drafted lists, got none", said(dropped))
-    return TeamDraftLog(ClickLog.of(lists), dropped)
+        if not drafts.lack(row):
+            clicks = (Click(k) for k, (_, clicked) in enumerate(order.values(), 1) if clicked)
+            drafts.add(order, row, name, clicks, who[name])
+    return drafts.log("team")
 
 
 def _plain(column: Any) -> list[Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +32,54 @@ class TeamDraftLog(NamedTuple):
 
     log: ClickLog
     dropped: dict[str, int]
+
+
+class Drafts:
+    """The lists of one team draft, and how often each set of rankers was on one."""
+
+    def __init__(self, teams: list[str], dropped: dict[str, int]) -> None:
+        self.teams, self.dropped = teams, dropped
+        self._lists: list[Impression] = []
+        self._rankers: Counter[tuple[int, ...]] = Counter()
+
+    def lack(self, row: Collection[int | None]) -> bool:
+        """Return, and count, whether these places are no draft: each ranker has picked before one picks again."""
+        members = [team for team in row if team is not None]
+        there = tuple(sorted(set(members)))
+        self._rankers[there] += 1
+        lacking = len(there) < max(1, min(len(members), len(self.teams)))
+        if lacking:
+            self.dropped[_LACKING] = self.dropped.get(_LACKING, 0) + 1
+        return lacking
+
+    def add(
+        self, documents: Iterable[Any], row: tuple[int | None, ...], name: Any, clicks: Any, who: Any
+    ) -> None:
+        """Append a list with its clicks, and the query, session and user as far as they are known."""
+        record = Shown("team_draft", tuple(documents), len(self.teams), (row,), impression=name)
+        self._lists.append(Impression(record, tuple(clicks), rankers=tuple(self.teams), **who))
+
+    def log(self, place: str) -> TeamDraftLog:
+        """Return the log; refuse lists of several experiments: most lack a ranker, or some rankers never met."""
+        met = {pair for there in self._rankers for pair in combinations(there, 2)}
+        longer = any(len(there) > 1 for there in self._rankers)
+        apart = longer and len(met) < math.comb(len(self.teams), 2)
+        if len(self.teams) > 2 and (apart or self.dropped.get(_LACKING, 0) > len(self._lists)):
+            counts = [
+                f"{n:,} of {', '.join(repr(self.teams[team]) for team in there) or 'nobody'}"
+                for there, n in self._rankers.most_common(4)
+            ]
+            everyone = ", ".join(map(repr, self.teams))
+            raise BadInput(
+                place, f"expected lists drafted from all of {everyone}, got {'; '.join(counts)}",
+                "correct misspelled rankers; analyse each experiment alone",
+            )  # fmt: skip
+        if not self._lists:
+            raise BadInput(place, "expected drafted lists, got none", said(self.dropped))
+        return TeamDraftLog(ClickLog.of(self._lists), self.dropped)
+
+
+_LACKING = "list that lacks a ranker, which is no draft"
 
 
 class _Event(NamedTuple):
@@ -68,15 +119,15 @@ def read_team_draft_ubi(
     -------
     TeamDraftLog
         ``log`` with the names of the configurations, sorted, as rankers; the user is the ``client_id``, the session the
-        ``session_id``, the impression id the ``query_id``. ``dropped`` counts by reason; a list of several documents
-        that are all of one team is no draft and is left out.
+        ``session_id``, the impression id the ``query_id``. ``dropped`` counts by reason; a list with a place for each
+        ranker in which one has none is no draft and is left out.
 
     Raises
     ------
     ValueError
         With file and line, for a line that is no JSON object.
     BadInput
-        If no impression names a configuration, or all name the same.
+        If no impression names a configuration, all name the same, or some never met in a list (several experiments).
 
     Examples
     --------
@@ -136,7 +187,7 @@ def read_team_draft_ubi(
             "; ".join(filter(None, (f"name their attribute in place of {', '.join(names)}", said(dropped)))),
         )  # fmt: skip
     number = {team: i for i, team in enumerate(teams)}
-    lists = []
+    drafts = Drafts(teams, dropped)
     for query_id, events in shown.items():
         order: dict[str, _Event] = {}
         for event in sorted(events, key=lambda e: e.ordinal):
@@ -147,24 +198,15 @@ def read_team_draft_ubi(
             else:
                 order[event.document] = event
         row = tuple(None if e.team is None else number[e.team] for e in order.values())
-        members = [team for team in row if team is not None]
-        if not members or (len(members) > 1 and len(set(members)) == 1):
-            drop("list of one team, which is no draft")
+        if drafts.lack(row):
             drop("click on a list that is no draft", len(clicked.pop(query_id, [])))
             continue
-        record = Shown("team_draft", tuple(order), len(teams), (row,), impression=query_id)
         taps = [_click(e, order, drop) for e in clicked.pop(query_id, [])]
         user, session = who[query_id]
-        lists.append(
-            Impression(
-                record, tuple(tap for tap in taps if tap is not None), query=texts.get(query_id), session=session,
-                user=user, rankers=tuple(teams),
-            )
-        )  # fmt: skip
+        more = {"query": texts.get(query_id), "session": session, "user": user}
+        drafts.add(order, row, query_id, (tap for tap in taps if tap is not None), more)
     drop("click on a list without impressions", sum(map(len, clicked.values())))
-    if not lists:
-        raise BadInput(str(path), "expected drafted lists, got none", said(dropped))
-    return TeamDraftLog(ClickLog.of(lists), dropped)
+    return drafts.log(str(path))
 
 
 def _team(attributes: Any, names: tuple[str, ...]) -> str | None:

@@ -137,5 +137,5 @@ def say_edge(Cs: Float, means: Float, chosen: float) -> None:
     for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
         if chosen == Cs[end] and means[end] > means[beside]:
             _log.warning(
-                "C = %g is the %s of the grid: a %s one may rank better; widen Cs", chosen, word, verb
+                "C = %g is the %s of the grid: a %s one may rank better; widen the grid", chosen, word, verb
             )

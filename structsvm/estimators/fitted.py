@@ -40,9 +40,15 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     compiles. Arguments that other packages have (``group=``, ``eval_set=``) are answered with what stands for them.
     """
     known = signature(fit).parameters
+    most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values()) - 1
 
     @wraps(fit)
     def whole(self: Any, *args: Any, verbose: bool = False, **kwargs: Any) -> Any:
+        if len(args) > most:
+            whose = f"{type(self).__name__}.fit"
+            raise TypeError(
+                f"{whose}: expected {most} positional arguments, got {len(args)}; name others, as in qid="
+            )
         for name in kwargs:
             if name in _ELSEWHERE and name not in known:
                 raise _called_otherwise(name, kwargs[name], known)

@@ -109,7 +109,7 @@ def validate_rows(
         "ensure_all_finite": False, "reset": reset,
     }  # fmt: skip
     labelled = reset or y is not None
-    _check_columns(X)
+    _check_columns(X, () if reset else getattr(model, "feature_names_in_", ()))
     if not labelled:
         X = validate_data(model, X, **options)
     else:
@@ -180,8 +180,11 @@ def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
     )
 
 
-def _check_columns(X: Any) -> None:
-    """Raise for columns of a frame that are no numbers, or have one name; the rest scikit-learn says."""
+def _check_columns(X: Any, known: Any = ()) -> None:
+    """Raise for columns of a frame that are no numbers, or have one name; the rest scikit-learn says.
+
+    ``known`` are the features of a fitted model, of which the command line calls some ``brand=acme``.
+    """
     names = getattr(X, "columns", None)
     if names is None:
         return
@@ -205,13 +208,17 @@ def _check_columns(X: Any) -> None:
         if found is not None:
             text[str(name)] = found
     if text:
+        coded = [name for name in text if any(str(feature).startswith(f"{name}=") for feature in known)]
+        code = f"pd.get_dummies(X, columns={coded}, prefix_sep='=', dtype=float)"
         which = f"column {next(iter(text))!r}" if len(text) == 1 else f"columns {', '.join(map(repr, text))}"
         raise BadInput(
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
+            "make the features of the model of them" if coded else
             "drop or encode them (trees take columns of the dtype category); a column of query ids is called 'qid' or "
             "passed as {qid}",
-        )
+            code=f"{code}.reindex(columns=model.feature_names_in_, fill_value=0)" if coded else "",
+        )  # fmt: skip
 
 
 _NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)} | {

@@ -539,7 +539,11 @@ def _no_json(raw: bytes, error: Exception) -> str:
     except UnicodeDecodeError as wrong:
         return f"expected UTF-8, got {raw[:60]!r} ({wrong.reason})"
     why = "too many brackets" if isinstance(error, RecursionError) else str(error)
-    return f"expected one JSON object per line, got {_start(raw)} ({why})"
+    table = not raw.lstrip().startswith((b"{", b"[")) and (b"," in raw or b"\t" in raw)
+    remedy = (
+        "; a table of team-draft lists is read by structsvm.clicks.read_team_draft_table" if table else ""
+    )
+    return f"expected one JSON object per line, got {_start(raw)} ({why}){remedy}"
 
 
 def _start(raw: bytes) -> str:

@@ -202,10 +202,11 @@ def refuse_repeat(path: Path, key: list[int], best: str, max_expansion: float | 
                 continue
             document = tuple(words[k] for k in key)
             if document in first_line:
-                raise ValueError(
-                    f"{path}:{n}: expected each document once per topic, got {shown(words[2])} in topic "
-                    f"{shown(words[0])} again (first in line {first_line[document]}); "
-                    f"pass duplicates='best' to keep {best}"
+                raise BadInput(
+                    f"{path}:{n}",
+                    f"expected each document once per topic, got {shown(words[2])} in topic {shown(words[0])} again "
+                    f"(first in line {first_line[document]})",
+                    f"drop one, or pass {{duplicates='best'}} to keep {best}",
                 )
             first_line[document] = n
     raise ValueError(f"{path}: expected each document once per topic; the file changed while it was read")

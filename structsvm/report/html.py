@@ -30,8 +30,8 @@ from structsvm.report.figures import COLOURS, Bars, Differences, Lines, Series
 
 __all__ = [
     "Column", "Series", "Shelf", "bar_list", "details", "draw", "in_row", "line_chart", "listed",
-    "p_said", "p_value", "page", "paragraph", "picture", "rankings", "render", "section", "side_by_side", "style_in",
-    "table", "weight_image",
+    "measure_name", "p_said", "p_value", "page", "paragraph", "picture", "rankings", "render", "section",
+    "side_by_side", "style_in", "table", "weight_image",
 ]  # fmt: skip
 
 
@@ -53,6 +53,11 @@ class Shelf(NamedTuple):
 def p_value(p: float) -> str:
     """Format a p-value as tables show it: four decimals, or a bound."""
     return "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def measure_name(measure: str) -> str:
+    """Return the name of a measure as papers write it: ``NDCG@10``."""
+    return measure.replace("map", "MAP").replace("mrr", "MRR").replace("ndcg", "NDCG")
 
 
 def p_said(p: float) -> str:

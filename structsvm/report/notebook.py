@@ -61,7 +61,8 @@ def analysis(result: Any) -> str:
             f"{pair.a} against {pair.b}", str(pair.wins), str(pair.losses), str(pair.ties), p_value(pair.p_value),
             "–" if always is None else p_value(always),
         ])  # fmt: skip
-    return _box(paragraph(repr(result)), table(columns, rows, caption=result.estimand))
+    notes = [paragraph(text, small=True) for text in result.notes]
+    return _box(paragraph(repr(result)), table(columns, rows, caption=result.estimand), *notes)
 
 
 def comparison(result: Any) -> str:

@@ -15,6 +15,7 @@ from structsvm.clicks import (
     ClickCells,
     DependentClickModel,
     PositionBasedModel,
+    evaluate_from_clicks,
     harvest,
     held_out_quality,
     model_quality,
@@ -235,6 +236,31 @@ def test_tables_with_columns_of_other_names(files, capsys, tmp_path):
     assert found[0] == found[1]
 
 
+def test_candidates_with_usual_names_and_a_baseline(files, capsys, tmp_path):
+    """The difference is that of the library; columns called query and doc need no options."""
+    data = read_letor(files / "data.txt")
+    frame = pd.DataFrame(data.X, columns=["a", "b"]).assign(query=data.qid, doc=data.docid)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    log, models = files / "log.csv", []
+    for loss in ("pairs", "dcg"):
+        models.append(tmp_path / f"{loss}.npz")
+        code, _, err = run(
+            capsys, "train", log, tmp_path / "data.csv", "-o", models[-1], "--C", "1", "--loss", loss
+        )
+        assert (code, "data.csv: took the ids from 'query' and 'doc'" in err) == (0, True), err
+    evaluate = ("evaluate", log, models[0], tmp_path / "data.csv", "--k", 3, "--session", "session")
+    code, out, err = run(capsys, *evaluate, "--baseline", models[1], "--json")
+    assert code == 0, err
+    scores = [structsvm.load(path).predict(frame[["a", "b"]]) for path in models]
+    cells, queries = read_table(log, session="session"), data.qid.astype(str)
+    found = evaluate_from_clicks(cells, queries, data.docid, scores[0], k=3, baseline=scores[1])
+    assert json.loads(out)["over_baseline"]["value"] == found.over_baseline.value
+    assert f"over baseline   {found.over_baseline.value:.4f}" in run(
+        capsys, *evaluate, "--baseline", models[1]
+    )[1]  # fmt: skip
+    assert "over baseline" not in run(capsys, *evaluate)[1]
+
+
 @pytest.mark.parametrize("C", [None, "1000"])
 def test_ctrl_c(files, capsys, tmp_path, monkeypatch, C):
     """While C is chosen nothing is worth keeping; with a given C the best weights so far are."""
@@ -272,7 +298,7 @@ def test_errors_are_one_line(files, capsys, tmp_path):
     (tmp_path / "header.csv").write_text("query,document,position,clicked\n")
     (tmp_path / "none.csv").write_text("query,document,position,clicked\nq,a,1,0\nq,b,2,0\n")
     (tmp_path / "blanks.csv").write_text("query,document,position,clicked\na b,a,1,1\na b,b,2,0\n")
-    (tmp_path / "one.csv").write_text("query,document,position,clicked\n77,a,1,1\n77,b,2,1\n")
+    (tmp_path / "one.csv").write_text("query,document,position,clicked\n77,a,1,1\n77,b,2,1\n77,c,3,0\n")
     (tmp_path / "short").write_text("1 0 0\n.5 .1\n")
     (tmp_path / "other.txt").write_text("1 qid:77 1:1 2:1 #docid = a\n0 qid:77 1:0 2:1 #docid = b\n")
     (tmp_path / "log.csv").write_text("query,document,position,clicked\nq,a,0,1\nq,b,1,0\n")

@@ -61,6 +61,8 @@ def test_table_csv_json_and_page_agree(rows, tmp_path, capsys):
         assert float(table[1][name]) == tested["map", "best-feature"][name]
         assert float(table[1][f"{name} ndcg@10"]) == tested["ndcg@10", "best-feature"][name]
         assert table[0][f"{name} ndcg@10"] == ""  # the baseline
+    for name in ("lower", "upper", "t_p_value", "holm"):
+        assert float(table[1][f"{name} map"]) == tested["map", "best-feature"][name]
     assert finding.startswith(max(record["methods"], key=lambda e: e["means"]["map"])["method"])
     assert sorted(record["query_ids"]) == sorted(map(str, read_letor(rows).query_ids))
 
@@ -100,9 +102,10 @@ def test_several_baselines_in_every_measure_and_tables_for_papers(rows, tmp_path
     assert len(out.splitlines()) == 4 + 1 + 9 + 1 + 1
     page, tex, md = ((tmp_path / name).read_text() for name in ("t.html", "t.tex", "t.md"))
     shown = f"{tests[0]['difference']:+.4f}"
-    assert all(shown in text for text in (out, page, tex, md))
+    assert all(shown in text for text in (out, page, tex.replace("$-$", "-"), md))
+    assert "C was chosen by map on validation queries." in out
     assert "best-feature (a)" in tex
-    assert r"ndcg@10 & svm-map & best-feature" in tex
+    assert r"NDCG@10 & svm-map & best-feature" in tex
     assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") == 2
     best = max(record["methods"], key=lambda entry: entry["means"]["map"])["means"]["map"]
     assert f"**{best:.4f}**" in md
@@ -112,6 +115,16 @@ def test_several_baselines_in_every_measure_and_tables_for_papers(rows, tmp_path
     letters = "".join({"best-feature": "a", "ordinal": "b"}[t["baseline"]] for t in differs)
     line = next(line for line in md.splitlines() if line.startswith("| svm-map |"))
     assert ("<sup>" + letters + "</sup>" in line.split("|")[2]) == bool(letters)
+
+
+def test_progress_without_a_terminal(rows, capsys, monkeypatch):
+    monkeypatch.setattr("structsvm.cli.compare._MINUTE", 0.0)
+    command = ("compare", rows, "--C", "0.1", "--folds", 3, "--jobs", 1, "--method", "svm-map,best-feature")
+    code, _, err = run(capsys, *command)
+    assert code == 0, err
+    assert [line.split(",")[0] for line in err.splitlines()] == [
+        f"structsvm: {k} of 6 trained" for k in range(1, 7)
+    ]
 
 
 def test_ends_of_the_grid_are_remarked(rows, capsys):
@@ -137,11 +150,11 @@ def test_ends_of_the_grid_are_remarked(rows, capsys):
 
 def test_what_a_paper_must_not_take_for_markup():
     columns = [Column("a_b|c"), Column("50 %", numeric=True)]
-    cells = [["x & y_^~\\ {z} #1 $", "−0.1 – \0b3\0\0ra\0"]]
-    assert latex(columns, cells).splitlines()[2:5] == [
+    cells = [["x & y_^~\\ {z} #1 $", "−0.1 – \0b3\0\0ra\0"], ["svm-map@10", "-0.1 to -2 <0.1"]]
+    assert latex(columns, cells).splitlines()[2:6] == [
         r"a\_b|c & 50 \% \\", r"\midrule",
         r"x \& y\_\textasciicircum{}\textasciitilde{}\textbackslash{} \{z\} \#1 \$ & "
-        r"$-$0.1 -- \textbf{3}$^{\mathrm{a}}$ \\",
+        r"$-$0.1 -- \textbf{3}$^{\mathrm{a}}$ \\", r"svm-map@10 & $-$0.1 to $-$2 $<$0.1 \\",
     ]  # fmt: skip
     assert markdown(columns, [["*x*|<b>", "\0b3\0"]]).splitlines() == [
         r"| a\_b\|c | 50 % |", "| --- | ---: |", r"| \*x\*\|\<b\> | **3** |",

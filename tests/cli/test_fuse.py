@@ -103,6 +103,34 @@ def test_run_model_page_and_numbers_agree(
         assert f"<h2>{heading}</h2>" in page
 
 
+def test_single_runs_are_measured_whole(
+    files: tuple[Path, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fusions of the first five documents of each run; trec_eval measures all fifteen of a run."""
+    qrels, runs = files
+    out, html = tmp_path / "out.run", tmp_path / "page.html"
+    options = ("--depth", 5, "--C", "0.1,1", "--json", "--per-query", "--report", html)
+    assert fuse(*runs, "--qrels", qrels, "-o", out, *options) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["C"]["grid"] == [0.1, 1]
+    judged: dict[str, dict[str, int]] = {}
+    for topic, _, docid, grade in map(str.split, qrels.read_text().splitlines()):
+        judged.setdefault(topic, {})[docid] = int(grade)
+    for name, path in (("half0", runs[0]), ("half1", runs[1]), ("learned fusion", out)):
+        ranked: dict[str, dict[str, float]] = {}
+        run = read_run(path)
+        for topic, docid, score in zip(
+            np.repeat(run.topics, np.diff(run.offsets)), run.docid, run.scores, strict=True
+        ):
+            ranked.setdefault(topic, {})[docid] = score
+        found = pytrec_eval.RelevanceEvaluator(judged, {"map"}).evaluate(ranked)
+        witness = [found[topic]["map"] for topic in record["topics"]]
+        np.testing.assert_allclose(record["per_query"][name], witness, atol=1e-9)
+    assert (
+        "Fusions rank 5 documents per topic; single runs are measured with all of theirs." in html.read_text()
+    )
+
+
 def test_the_rule_that_chooses_C(
     files: tuple[Path, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,7 +169,7 @@ def test_table_on_the_terminal(
         "CombMNZ",
         "RRF",
         "topics that the model had not",
-        "best on the training topics, half",
+        "best on the training topics (half",
     ):
         assert word in text
     run = read_run(tmp_path / "out.run")
@@ -276,3 +304,11 @@ def test_judgments_of_other_topics(
     write_qrels(Qrels.from_arrays(["z"], ["d"], [1]), tmp_path / "other")
     assert fuse("--qrels", tmp_path / "other", *runs, "-o", tmp_path / "out.run") == 2
     assert "expected judgments of the runs' topics" in capsys.readouterr().err
+
+
+def test_a_repeated_document_is_answered_for_the_command_line(
+    files: tuple[Path, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "twice.run").write_text("1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n")
+    assert fuse(tmp_path / "twice.run", "--qrels", files[0], "-o", tmp_path / "out.run") == 2
+    assert "drop one, or pass duplicates='best' (in Python) to keep" in capsys.readouterr().err

@@ -63,6 +63,11 @@ def test_a_table_without_labels_is_scored_in_its_order(room, tmp_path, capsys):
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "s"), scores)
     code, out, _ = run(capsys, "predict", folder / "m.npz", folder / "rows.csv", "-o", "-", "--format", "csv")
     assert code == 0
+    assert run(capsys, "predict", folder / "m.npz", folder / "rows.csv", "-o", tmp_path / "s.csv")[::2] == (
+        0,
+        "",
+    )
+    assert (tmp_path / "s.csv").read_text() == out
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [(row["query"], row["document"]) for row in rows] == list(zip(ids, documents, strict=True))
     np.testing.assert_array_equal([float(row["score"]) for row in rows], scores)
@@ -109,10 +114,10 @@ def test_text_as_a_run_that_is_read_back(room, tmp_path, capsys):
     assert by_id == {f"d{k}": score for k, score in enumerate(scores.tolist())}
     code, out, _ = run(capsys, *command, "-")
     assert (code, out) == (0, (tmp_path / "a.run").read_text())
-    code, out, _ = run(
+    code, out, err = run(
         capsys, "predict", folder / "m.npz", folder / "anonymous.txt", "--format", "csv", "-o", "-"
     )
-    assert code == 0
+    assert (code, "in a table the column of --docid); rows are numbered" in err) == (0, True)
     assert [line.split(",")[:2] for line in out.splitlines()[1:]] == [
         ["3", "1"], ["3", "2"], ["4", "3"], ["7", "4"], ["4", "5"],
     ]  # fmt: skip

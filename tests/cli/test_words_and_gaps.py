@@ -89,6 +89,41 @@ def test_words_and_medians_are_kept_with_the_model(products, tmp_path, capsys, k
     np.testing.assert_allclose(np.loadtxt(tmp_path / "s"), X @ model.coef_, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_models_pass_between_python_and_the_command_line(products, tmp_path, capsys, kind):
+    """Both ways, with names of columns stated: categories of a frame, and columns made of words."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("lightgbm", reason="pip install lightgbm")
+    train, new = pd.read_csv(products / "train.csv"), pd.read_csv(products / "new.csv")
+    features = ["brand", "price", "stock"]
+    words = train[features].assign(brand=train.brand.astype("category"))
+    tree = structsvm.TreeRanker(n_trees=5, n_leaves=4, random_state=0).fit(
+        words, train.label, qid=train["query"]
+    )
+    tree.save(tmp_path / "tree.npz")
+    options = ("--qid", "query", "--features", "price,stock,brand")
+    predict = (products / f"new.{kind}", *options, "-o", tmp_path / "s")
+    code, _, err = run(capsys, "predict", tmp_path / "tree.npz", *predict)
+    assert (code, "1 rows have a 'brand' that the model does not know, such as 'new'; it counts as" in err) == (
+        0, True
+    ), err  # fmt: skip
+    with pytest.warns(UserWarning, match="1 categories that training did not have"):
+        expected = tree.predict(new[features].assign(brand=new.brand.astype("category")))
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "s"), expected)
+
+    command = ("train", products / f"train.{kind}", *options, "--categorical", "brand", "--fill", "median")
+    assert run(capsys, *command, "-o", tmp_path / "m.npz")[0] == 0
+    assert run(capsys, "predict", tmp_path / "m.npz", *predict)[0] == 0
+    model = structsvm.load(tmp_path / "m.npz")
+    with pytest.raises(
+        BadInput, match=r"text in the column.* 'brand'.*; make the features .* of them"
+    ) as said:
+        model.predict(new)
+    X = eval(said.value.code, {"pd": pd, "X": new, "model": model})
+    X = X.fillna(dict(zip(model.feature_names_in_, model.table_["fill"], strict=True)))
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "s"), model.predict(X))
+
+
 def test_medians_of_a_text(tmp_path, capsys):
     rows = ["2 qid:1 1:nan 2:1", "1 qid:1 1:4 2:nan", "0 qid:1 1:2 2:3", "1 qid:2 1:8", "0 qid:2 2:nan"]
     (tmp_path / "a.txt").write_text("\n".join(rows) + "\n")

@@ -160,7 +160,7 @@ def test_cross_validation_by_one_standard_error_and_at_the_end_of_the_grid(learn
     at_end = (grid[-1] == chosen["max"].C_ and high > values[1]) or (
         grid[0] == chosen["max"].C_ and low > values[1]
     )
-    assert ("widen Cs" in caplog.text) == at_end
+    assert ("widen the grid" in caplog.text) == at_end
     with pytest.raises(BadInput, match="selection='least'"):
         ClickSVMCV(selection="least").check_options()
 

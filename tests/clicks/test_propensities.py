@@ -10,7 +10,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.stats import binomtest
 
 from structsvm.checks import BadInput
-from structsvm.clicks import ClickCells, Propensities, harvest, read_sessions, trust_bias
+from structsvm.clicks import ClickCells, PositionBasedModel, Propensities, harvest, read_sessions, trust_bias
 
 THETA = 1 / np.arange(1, 6)
 
@@ -326,3 +326,12 @@ def test_given_and_weakest_link():
     v = np.zeros((3, 3))
     v[1:, 1:] = [[0.04, 0.04], [0.04, 0.05]]
     assert Propensities(given.theta, v).weakest_link == (1, 2, pytest.approx(0.2))
+
+
+def test_a_log_of_clicks_alone_has_no_propensities():
+    cells = ClickCells.from_arrays([1] * 4, [5, 5, 6, 6], [1, 2, 1, 2], [1] * 4)
+    for estimate in (harvest, lambda cells: PositionBasedModel(prior=1).fit(cells).propensities()):
+        with pytest.raises(
+            BadInput, match="expected impressions without a click, too, got clicks on all 4; log"
+        ):
+            estimate(cells)

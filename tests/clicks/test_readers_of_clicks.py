@@ -516,3 +516,20 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
     assert peaks[2] - peaks[1] <= 400_000 + per_list * 5_400, [f"{p:,}" for p in peaks]
     assert (cells[2].shows == 10 * cells[1].shows).all()
     assert cells[2].sessions.n_distinct == 60
+
+
+def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
+    path = tmp_path / "log.csv"
+    head = "query,document,position,clicked\n"
+    path.write_text(head + "q,a,1,1\nq,b,2,\n")
+    assert (read_table(path).n_shows, read_table(path).n_clicks) == (2, 1)
+    path.write_text(head + "q,a,1,1\nq,b,2,\nq,c,3,0\n")
+    with pytest.raises(
+        BadInput, match=r"clicked: expected 0 or 1, got an empty cell \(.*log.csv:3\); leave out"
+    ):
+        read_table(path)
+    frame = pd.read_csv(path)
+    with pytest.raises(
+        BadInput, match=r"clicked\[1\]: expected 0 or 1, got nan; leave out rows whose clicks"
+    ):
+        read_table(frame)

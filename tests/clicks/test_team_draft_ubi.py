@@ -99,7 +99,10 @@ def test_lists_of_one_team_are_no_drafts(tmp_path):
     taps = [event("click", "p", "a", 1)]
     log, dropped = read_team_draft_ubi(write(tmp_path / "log.jsonl", [*drafted_list, *one_team, *taps]))
     assert len(log.impressions) == 1
-    assert dropped == {"list of one team, which is no draft": 1, "click on a list that is no draft": 1}
+    assert dropped == {
+        "list that lacks a ranker, which is no draft": 1,
+        "click on a list that is no draft": 1,
+    }
 
 
 @pytest.mark.parametrize("team", [None, "new"])

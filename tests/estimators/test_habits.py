@@ -200,7 +200,12 @@ def test_a_search_says_it(caplog):
         search = StructuralRankerCV("map", Cs=[1e-6, 1e-5, 1e-4], tol=0.01, cv=3).fit(rows, labels, qid=ids)
     means = search.scores_.mean(axis=0)
     at_end = (search.C_ == 1e-6 and means[0] > means[1]) or (search.C_ == 1e-4 and means[-1] > means[-2])
-    assert ("widen Cs" in caplog.text) == at_end
+    assert ("widen the grid" in caplog.text) == at_end
+
+
+def test_ids_without_a_name_are_answered_by_the_class_called():
+    with pytest.raises(TypeError, match=r"SVMMap.fit: expected 2 positional arguments, got 3; .* qid="):
+        SVMMap().fit(X, y, qid)
 
 
 def test_verbose_prints_and_leaves_the_callback(capsys):

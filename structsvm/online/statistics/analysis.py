@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -192,6 +193,8 @@ class Analysis:
         verdict = (
             f"winner {self.winner!r}" if self.winner is not None else f"not decided, ahead {self.leader!r}"
         )
+        if not self.independent:
+            verdict = f"none named as users come again, see notes and cluster='auto'; ahead {self.leader!r}"
         return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"
 
     def to_frame(self) -> Any:
@@ -240,7 +243,7 @@ class Analysis:
 
 
 def analyse(
-    log: ClickLog | CreditedLog | Iterable[Impression],
+    log: ClickLog | CreditedLog | tuple[ClickLog, Mapping[str, int]] | Iterable[Impression],
     *,
     test: str = "t",
     alpha: float = 0.05,
@@ -254,9 +257,10 @@ def analyse(
 
     Parameters
     ----------
-    log : ClickLog, CreditedLog or iterable of Impression
-        From :func:`~structsvm.online.clicklog.read_log`, or, for large logs, from
-        :func:`~structsvm.online.statistics.read_credits`.
+    log : ClickLog, CreditedLog, TeamDraftLog or iterable of Impression
+        From :func:`~structsvm.online.clicklog.read_log`, for large logs from
+        :func:`~structsvm.online.statistics.read_credits`, of a table from
+        :func:`~structsvm.clicks.read_team_draft_table`.
     test : {"t", "z", "sign", "wilcoxon"}
         The test that decides; the p-values of all are in the answer. "wilcoxon" needs a symmetric statistic, as team
         draft, balanced and document constraints have. "sign" counts drawn wins if outcomes are fractions.
@@ -294,8 +298,15 @@ def analyse(
     check_choice("test", test, TESTS)
     check_choice("correction", correction, CORRECTIONS)
     check_fraction("alpha", alpha)
+    if isinstance(log, (str, PathLike)):
+        raise BadInput(
+            "log", f"expected a log, got the path {str(log)!r:.80}",
+            "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table",
+        )  # fmt: skip
+    if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
+        log = log[0]
     if not isinstance(log, (ClickLog, CreditedLog)):
-        log = ClickLog.of(log)
+        log = ClickLog.of(cast(Iterable[Impression], log))
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=cluster, weights=weights)
     elif weights is not None:

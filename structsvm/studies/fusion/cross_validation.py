@@ -81,6 +81,7 @@ class FusionResult:
 
     ``scores`` are those of models not trained on the topic, ``fold`` the outer fold of each topic and ``chosen`` its C;
     ``curve`` is the measure of each held-out topic for every C, ``values`` that of each topic by system.
+    With ``whole_runs`` single runs were measured deeper than the fusions.
     """
 
     pool: Candidates
@@ -94,6 +95,7 @@ class FusionResult:
     values: dict[str, Float]
     runs: tuple[str, ...]
     precision: dict[str, Float]
+    whole_runs: bool = False
 
     @property
     def on_training(self) -> tuple[tuple[str, ...], Float]:
@@ -135,12 +137,13 @@ def cross_validate_fusion(
     random_state: int = 0,
     n_jobs: int | None = None,
     callback: Callable[[int, int], object] | None = None,
+    whole: Candidates | None = None,
 ) -> FusionResult:
     """Re-rank every judged topic by a model trained, with its C chosen, without that topic.
 
     For each of ``folds`` C is chosen on ``inner_folds`` of the other topics. The final model is trained on all judged
     topics with the C chosen on the outer folds. ``depth`` is that to which the runs were pooled: rankings count up to
-    it.
+    it. ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are measured.
     """
     from joblib import Parallel, delayed
 
@@ -197,12 +200,18 @@ def cross_validate_fusion(
 
     judge = PoolJudge(known, qrels, relevance=relevance, depth=depth)
     systems, fused = _systems(known, rows)
-    values_of = {name: judge(scores, measure) for name, scores in systems.items()}
+    judges, ranked = dict.fromkeys(systems, judge), dict(systems)
+    if whole is not None:
+        alone = whole.select(whole.judged)
+        judges |= dict.fromkeys(known.names, PoolJudge(alone, qrels, relevance=relevance))
+        ranked |= {name: alone.scores[:, i] for i, name in enumerate(alone.names)}
+    values_of = {name: judges[name](ranked[name], measure) for name in systems}
     shown = [LEARNED, _best_run(values_of, known.names), *fused]
     return FusionResult(
         pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=choice.values, model=model,
         measure=measure, values=values_of, runs=known.names,
-        precision={name: judge.precision_at_recall(systems[name]) for name in shown},
+        precision={name: judges[name].precision_at_recall(ranked[name]) for name in shown},
+        whole_runs=whole is not None,
     )  # fmt: skip
 
 

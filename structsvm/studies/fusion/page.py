@@ -21,7 +21,7 @@ def table(result: FusionResult) -> tuple[list[report.Column], list[list[str]]]:
 
     They have the gain of the learned fusion over each system, with its p-value.
     """
-    names = (_label(result.measure), "gain", "better/worse", "p")
+    names = (report.measure_name(result.measure), "gain", "better/worse", "p")
     columns = [report.Column("system"), *(report.Column(name, numeric=True) for name in names)]
     rows = []
     for name in _ordered(result):
@@ -77,26 +77,29 @@ def headline(result: FusionResult) -> str:
     """Return the result in words."""
     best, test = result.best_run, result.against(result.best_run)
     equal = report.listed(_equal(result, best, list(result.runs)))
-    mean = result.values[LEARNED].mean()
+    mean, measure = result.values[LEARNED].mean(), report.measure_name(result.measure)
     text = (
-        f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {_label(result.measure)} "
+        f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {measure} "
         f"of {mean:.4f}: {_verdict(test)} the best of {len(result.runs)} single runs, {equal}, with "
         f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
     )
     names, held_out = result.on_training
     chosen, test = list(dict.fromkeys(names)), compare(result.values[LEARNED], held_out)
     text += (
-        f" The run that was best on the training topics, {report.listed(chosen)}, is the one that somebody could have "
-        f"chosen: it has {held_out.mean():.4f}, and learned fusion is {_verdict(test)} it "
-        f"({report.p_said(test.p_value)})."
+        f" Choosing the run that is best on the training topics ({report.listed(chosen)}"
+        f"{', by fold' * (len(chosen) > 1)}) would have given {held_out.mean():.4f}, and learned fusion is "
+        f"{_verdict(test)} that ({report.p_said(test.p_value)})."
     )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
     test = result.against(rival)
-    return (
-        f"{text} Learned fusion is {_verdict(test)} {report.listed(_equal(result, rival, others))}, the best fusion "
+    text += (
+        f" Learned fusion is {_verdict(test)} {report.listed(_equal(result, rival, others))}, the best fusion "
         f"without learning, with {result.values[rival].mean():.4f} ({report.p_said(test.p_value)})."
     )
+    if result.whole_runs:
+        text += f" Fusions rank {result.model.depth} documents per topic; single runs are measured with all of theirs."
+    return text
 
 
 def _equal(result: FusionResult, best: str, names: list[str]) -> list[str]:
@@ -124,12 +127,12 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
         columns=columns,
         rows=rows,
         learned=_ordered(result).index(LEARNED),
-        measure=_label(result.measure),
+        measure=report.measure_name(result.measure),
         n_topics=result.pool.n_topics,
         fit=fit,
         chosen=[f"{C:.3g} in fold {k + 1}" for k, C in enumerate(result.chosen)],
         curve=figures.against_C(
-            {"held-out topics, the C kept ringed": curve}, measure=_label(result.measure)
+            {"held-out topics, the C kept ringed": curve}, measure=report.measure_name(result.measure)
         ),
         within=result.model.binning.within == "query",
         worth=figures.Bars(
@@ -153,14 +156,9 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
     )  # fmt: skip
 
 
-def _label(measure: str) -> str:
-    """Return the name of a measure as papers write it."""
-    return measure.replace("map", "MAP").replace("mrr", "MRR").replace("ndcg", "NDCG")
-
-
 def _value(measure: str) -> str:
     """Format the measure of one topic."""
-    return {"map": "average precision", "mrr": "reciprocal rank"}.get(measure, _label(measure))
+    return {"map": "average precision", "mrr": "reciprocal rank"}.get(measure, report.measure_name(measure))
 
 
 def _ordered(result: FusionResult) -> list[str]:
