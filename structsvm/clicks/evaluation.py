@@ -508,8 +508,8 @@ class _Errors(NamedTuple):
         added, freedom = 0.0, max(n - 1, 1.0)
         if self.influence is not None:
             # the same clicks move the propensities: what a unit adds to the mean through them
-            by_click = self.influence.per_click(value.slope, log.row, log.place)
-            unit += n * np.bincount(log.unit, log.plain * log.clicked * by_click, log.many.shape[0])
+            moved = self.influence.per_impression(value.slope, log.row, log.place, log.clicked)
+            unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
         elif self.theta is not None:
             added = self.theta.variance(value.slope)
         variance = float((log.many * unit**2).sum()) / (n * max(n - 1, 1.0))

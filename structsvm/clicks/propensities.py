@@ -497,7 +497,7 @@ class _Errors(NamedTuple):
 
 
 class Influence:
-    """How each click of a log moves the propensities that were harvested from it."""
+    """How each impression of a log moves the propensities that were harvested from it."""
 
     # A unit of the log (a list, a user) adds to a figure both by its clicks and by what they do to the
     # propensities; one influence function has both, with their correlation.
@@ -508,14 +508,25 @@ class Influence:
             cells.row_query[cells.row], cells.row, cells.position - 1, cells.shows, cells.clicks, n, np.eye(n)[:, 1:]
         )  # fmt: skip
         self._bread = inverse(part.derivatives(log(theta.theta[1:]))[1]) if n > 1 else np.zeros((0, 0))
-        self._cells, self._looks = cells, cells.shows * theta.theta[cells.position - 1]
+        self._cells, self._theta, self._looks = (
+            cells,
+            theta.theta,
+            cells.shows * theta.theta[cells.position - 1],
+        )
 
-    def per_click(self, slope: Float, row: Int, place: Int) -> Float:
-        """Return what a click on a row at a place (from 0) adds to a figure with this slope."""
+    def per_impression(self, slope: Float, row: Int, place: Int, clicked: Float) -> Float:
+        """Return what impressions of rows at places (from 0), clicked or not, add to a figure with this slope."""
         cells = self._cells
         g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
-        mean = cells.per_row(self._looks * g[cells.position - 1]) / cells.per_row(self._looks)
-        return np.asarray(g[place] - mean[row], dtype=np.float64)
+        looks = cells.per_row(self._looks)
+        per_click = g[place] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
+        # a click counts as far as it was not to be expected by all clicks on the document, its own among them: the
+        # square is too small by the share that the impression has in these looks (HC2)
+        share = self._theta[place] / looks[row]
+        beyond = clicked - share * cells.per_row(cells.clicks)[row]
+        alone = share > 1 - 1e-9
+        scaled = np.where(alone, clicked, beyond / np.sqrt(np.where(alone, 1.0, 1 - share)))
+        return np.asarray(per_click * scaled, dtype=np.float64)
 
 
 def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
