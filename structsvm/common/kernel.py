@@ -47,8 +47,9 @@ _MAKERS = {
 """Functions and methods that make arrays, or for which Numba makes some."""
 
 _LEFT_OUT = {
-    "DeadBranchPrune", "FindLiterallyCalls", "InlineClosureLikes", "InlineOverloads", "LiteralPropagationSubPipelinePass",
-    "LiteralUnroll", "MakeFunctionToJitFunction", "RewriteDynamicRaises", "RewriteSemanticConstants", "WithLifting",
+    "DeadBranchPrune", "FindLiterallyCalls", "InlineClosureLikes", "InlineOverloads", "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass", "MakeFunctionToJitFunction", "RewriteDynamicRaises",
+    "RewriteSemanticConstants", "WithLifting",
 }  # fmt: skip
 """Passes of Numba for what no kernel has: closures, contexts, arguments that are None, loops over mixed tuples."""
 
@@ -74,6 +75,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     ``options`` are those of :func:`numba.njit`. The stamp uses names of Numba that are not part of its public
     interface: where they are missing the code is compiled in each process anew, which is slow but never wrong.
+
+    Numba optimises a kernel for itself and again, with all that it calls, in each kernel that calls it. So those that are
+    called from one place are ``inline="always"``; called from Python they are compiled for themselves.
 
     Only kernels that make arrays count the references to them (``_nrt``): each call of a kernel with two arrays, and
     each slice, would cost some 25 ns, ten times a product of 20 numbers.
