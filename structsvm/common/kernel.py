@@ -54,7 +54,7 @@ _LEFT_OUT = {
 """Passes of Numba for what no kernel has: closures, contexts, arguments that are None, loops over mixed tuples."""
 
 
-class _Pipeline(CompilerBase):  # type: ignore[misc]
+class _Pipeline(CompilerBase):
     """The passes of Numba that kernels need: each of the others analyses the function again."""
 
     def define_pipelines(self) -> list[Any]:
@@ -76,8 +76,8 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     ``options`` are those of :func:`numba.njit`. The stamp uses names of Numba that are not part of its public
     interface: where they are missing the code is compiled in each process anew, which is slow but never wrong.
 
-    Numba optimises a kernel for itself and again, with all that it calls, in each kernel that calls it. So those that are
-    called from one place are ``inline="always"``; called from Python they are compiled for themselves.
+    Numba optimises a kernel for itself and again in each kernel above it. So those that are called from one place are
+    ``inline="always"``; called from Python they are compiled for themselves.
 
     Only kernels that make arrays count the references to them (``_nrt``): each call of a kernel with two arrays, and
     each slice, would cost some 25 ns, ten times a product of 20 numbers.
@@ -85,8 +85,10 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if function is None:
         return lambda function: kernel(function, **options)
     # what is not given here would be taken over from the kernel that first calls this one, and stay in the cache
-    options = {"fastmath": False, "error_model": "numpy", "_nrt": _makes_arrays(function), **options}
-    compiled = njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=_Pipeline, **options)(function)
+    options = {
+        "fastmath": False, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": _makes_arrays(function), **options,
+    }  # fmt: skip
+    compiled = njit(nogil=True, pipeline_class=_Pipeline, **options)(function)
     # compiled files that are imported without their sources name a source that is gone, or that is not theirs
     source = getattr(sys.modules.get(function.__module__), "__file__", None)
     if _FolderCache is not None and source == function.__code__.co_filename:
