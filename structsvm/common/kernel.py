@@ -29,6 +29,7 @@ from weakref import WeakSet
 from numba import __version__ as numba_version
 from numba import config, njit, types
 from numba.core import caching, event
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.serialize import dumps
 
 from structsvm.common import compiling
@@ -45,6 +46,25 @@ _MAKERS = {
 }  # fmt: skip
 """Functions and methods that make arrays, or for which Numba makes some."""
 
+_LEFT_OUT = {
+    "DeadBranchPrune", "FindLiterallyCalls", "InlineClosureLikes", "InlineOverloads", "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass", "MakeFunctionToJitFunction", "RewriteDynamicRaises",
+    "RewriteSemanticConstants", "WithLifting",
+}  # fmt: skip
+"""Passes of Numba for what no kernel has: closures, contexts, arguments that are None, loops over mixed tuples."""
+
+
+class _Pipeline(CompilerBase):
+    """The passes of Numba that kernels need: each of the others analyses the function again."""
+
+    def define_pipelines(self) -> list[Any]:
+        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        # expressions of whole arrays are rewritten as loops, which make arrays
+        left_out = _LEFT_OUT if self.state.flags.nrt else {*_LEFT_OUT, "NopythonRewrites"}
+        manager.passes = [each for each in manager.passes if each[0].__name__ not in left_out]
+        manager.finalize()
+        return [manager]
+
 
 @overload
 def kernel(function: Callable[..., Any]) -> Any: ...
@@ -56,14 +76,19 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     ``options`` are those of :func:`numba.njit`. The stamp uses names of Numba that are not part of its public
     interface: where they are missing the code is compiled in each process anew, which is slow but never wrong.
 
+    Numba optimises a kernel for itself and again in each kernel above it. So those that are called from one place are
+    ``inline="always"``; called from Python they are compiled for themselves.
+
     Only kernels that make arrays count the references to them (``_nrt``): each call of a kernel with two arrays, and
     each slice, would cost some 25 ns, ten times a product of 20 numbers.
     """
     if function is None:
         return lambda function: kernel(function, **options)
     # what is not given here would be taken over from the kernel that first calls this one, and stay in the cache
-    options = {"fastmath": False, "error_model": "numpy", "_nrt": _makes_arrays(function), **options}
-    compiled = njit(nogil=True, **options)(function)
+    options = {
+        "fastmath": False, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": _makes_arrays(function), **options,
+    }  # fmt: skip
+    compiled = njit(nogil=True, pipeline_class=_Pipeline, **options)(function)
     # compiled files that are imported without their sources name a source that is gone, or that is not theirs
     source = getattr(sys.modules.get(function.__module__), "__file__", None)
     if _FolderCache is not None and source == function.__code__.co_filename:

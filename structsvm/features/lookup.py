@@ -218,7 +218,7 @@ def _from_left(left: list[int], right: list[int], left_of: list[int], start: int
     return leaves
 
 
-@kernel
+@kernel(inline="always")
 def _in_set(value, set_values, first, last):
     """Return whether a value, cut off to a whole number, is in a sorted stretch."""
     if not value > -1.0 or value >= 9.0e18:
@@ -234,7 +234,7 @@ def _in_set(value, set_values, first, last):
     return first < end and set_values[first] == whole
 
 
-@kernel
+@kernel(inline="always")
 def _copy_ranks(ranks, copied, n_used, n):
     """Copy ranks with the highest number for a missing value, for conditions that send it to the right."""
     for c in range(copied.shape[0]):
@@ -256,7 +256,7 @@ def _sum_edges(weights, starts, exceeded, places, table):
             table[r] = total
 
 
-@kernel
+@kernel(inline="always")
 def _add_bins(ranks, n, first, n_trees, table, starts, codes, scores):
     """Fill the last columns of ``codes``, or add to ``scores``, what the table has for the rank of each feature."""
     for f in range(starts.shape[0] - 1):
@@ -269,7 +269,7 @@ def _add_bins(ranks, n, first, n_trees, table, starts, codes, scores):
                 scores[first + i] += table[start + np.uint64(ranks[s, i])]
 
 
-@kernel
+@kernel(inline="always")
 def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
     """Strike the leaves left of eight conditions from the rows that these send to the right."""
     c0, c1, c2, c3 = column[j], column[j + 1], column[j + 2], column[j + 3]

@@ -136,7 +136,7 @@ def _place_by_bits(bits, n, key_low, shift, last, place):
             place[i] = np.uint32(min(max(key, 0) >> shift, last))
 
 
-@kernel
+@kernel(inline="always")
 def _rank(values, n, place, edges, first_edge, below, first_cell, step, codes, f):
     """Fill ``codes[f]``; unsigned indices, as compiled code would count negative ones from the end."""
     none, one, two = np.uint64(0), np.uint64(1), np.uint64(2)

@@ -110,7 +110,7 @@ _FEW = 48
 """Most documents placed by trying every place, which vectorises; more are divided first."""
 
 
-@kernel
+@kernel(inline="always")
 def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, places, best_place
 ):

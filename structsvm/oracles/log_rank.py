@@ -176,23 +176,29 @@ class LogRankSeparator:
         longest = int(np.diff(offsets).max(initial=1))
         discount = 1.0 / log2(np.arange(2.0, longest + 2.0))
         discount[longest if k is None else int(k) :] = 0.0
-        shares = _shares(gains, offsets, order.members, order.lower, discount)
+        shares, ideal = np.zeros(gains.shape[0]), np.append(0.0, np.cumsum(discount))
+        _fill_shares(gains, offsets, order.members, order.lower, discount, ideal, shares)
+        self._longest = longest
         self.informative = order.pair_counts > 0
         self._labels = (offsets, order.members, order.lower, shares)
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
-        _tangent(scores, first, last, *self._labels, np.empty(scores.shape[0]), loss, coef)
+        self.tangent(scores, first, last, loss, coef)
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Float:
         """See :class:`structsvm.protocols.SmoothSeparator`."""
         curvature = np.empty(scores.shape[0])
-        _tangent(scores, first, last, *self._labels, curvature, loss, coef)
+        _tangent(scores, first, last, *self._labels, self._room(), curvature, loss, coef)
         return curvature
 
     def curve(self, curvature: Float, direction: Float, first: int, last: int, coef: Float) -> None:
         """See :class:`structsvm.protocols.SmoothSeparator`."""
-        _curvature(direction, first, last, *self._labels, curvature, coef)
+        _curvature(direction, first, last, *self._labels, self._room(), curvature, coef)
+
+    def _room(self) -> tuple[Float, Int]:
+        """Return buffers for a query: code that allocates takes long to compile."""
+        return np.empty((4, self._longest)), np.empty(self._longest + 1, np.int64)
 
 
 # Documents stand by descending grade, so that a threshold is a place b: the documents before it are the better ones.
@@ -207,12 +213,8 @@ _FULL = 1e150
 
 
 @kernel
-def _shares(gains, offsets, members, lower, discount):  # type: ignore[no-untyped-def]
-    """Weight of each threshold, at the place of the first document below it; zero elsewhere."""
-    ideal = np.zeros(discount.shape[0] + 1)
-    for r in range(discount.shape[0]):
-        ideal[r + 1] = ideal[r] + discount[r]
-    shares = np.zeros(gains.shape[0])
+def _fill_shares(gains, offsets, members, lower, discount, ideal, shares):  # type: ignore[no-untyped-def]
+    """Fill the weight of each threshold, at the place of the first document below it; the others stay zero."""
     for q in range(offsets.shape[0] - 1):
         row0 = offsets[q]
         n = offsets[q + 1] - row0
@@ -226,10 +228,9 @@ def _shares(gains, offsets, members, lower, discount):  # type: ignore[no-untype
             step = gains[row0 + members[row0 + b - 1]] - gains[row0 + members[row0 + b]]
             shares[row0 + b] = (step / best) * ideal[b] / (b * LN2)
             b = lower[row0 + b]
-    return shares
 
 
-@kernel
+@kernel(inline="always")
 def _find_thresholds(lower, n, places):  # type: ignore[no-untyped-def]
     """Fill the places of the thresholds, and ``n`` after the last; return how many there are."""
     number = 0
@@ -242,7 +243,7 @@ def _find_thresholds(lower, n, places):  # type: ignore[no-untyped-def]
     return number
 
 
-@kernel
+@kernel(inline="always")
 def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
     """Return the largest score from place ``b`` on, and the sum of exp(score) there relative to it."""
     top = v[b]
@@ -255,13 +256,10 @@ def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tangent(scores, first, last, offsets, members, lower, shares, kept, loss, coef):  # type: ignore[no-untyped-def]
+def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, loss, coef):  # type: ignore[no-untyped-def]
     """Fill the tangents, and in ``kept``, by place, exp(score) relative to the query's largest, or scores if wide."""
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    v, inverse, pull = np.empty(longest), np.empty(longest), np.empty(longest)
-    worse, places = np.empty(longest), np.empty(longest + 1, np.int64)
+    floats, places = room
+    v, inverse, pull, worse = floats[0], floats[1], floats[2], floats[3]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
@@ -311,7 +309,8 @@ def _tangent(scores, first, last, offsets, members, lower, shares, kept, loss, c
                 for p in range(places[m], places[m + 1]):
                     pull[p] -= falling * e[p]
         else:
-            e[:] = v[:n]
+            for p in range(n):  # assigning a slice compiles messages about shapes, which takes a second
+                e[p] = v[p]
             for m in range(n_places):
                 b = places[m]
                 c = share[b]
@@ -341,15 +340,12 @@ def _tangent(scores, first, last, offsets, members, lower, shares, kept, loss, c
 
 
 @kernel
-def _curvature(direction, first, last, offsets, members, lower, shares, kept, coef):  # type: ignore[no-untyped-def]
+def _curvature(direction, first, last, offsets, members, lower, shares, room, kept, coef):  # type: ignore[no-untyped-def]
     """Fill minus the second derivative times ``direction``."""
     # Of one logarithm with g = below / (e_i + below) it is g (1 - g) (z_i - mean) at the better document i, where mean
     # is that of the worse ones, and e_j / below times g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    z, out = np.empty(longest), np.empty(longest)
-    degrees, pulls, places = np.empty(longest), np.empty(longest), np.empty(longest + 1, np.int64)
+    floats, places = room
+    z, out, degrees, pulls = floats[0], floats[1], floats[2], floats[3]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]

@@ -122,7 +122,7 @@ def _order_by_grade(y, offsets, labels, rows, spare, members, lower, pair_counts
             pair_counts[q] += n - end
 
 
-@kernel
+@kernel(inline="always")
 def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
     """Count the violated pairs of each place as the better (``won``) and the worse (``lost``) one, by comparing all."""
     # four places at a time are compared with all below their grade, for the reasons given at ``sorting._sort_block``
@@ -158,7 +158,7 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
         start = end
 
 
-@kernel
+@kernel(inline="always")
 def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
     """Count the same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
     j = middle
@@ -174,7 +174,7 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
         lost[places[j]] += middle - i
 
 
-@kernel
+@kernel(inline="always")
 def _count_merging(  # type: ignore[no-untyped-def]
     v, lower, n, margin, won, lost, places, spare, bounds
 ):

@@ -25,7 +25,7 @@ def sort_buffers(n):  # type: ignore[no-untyped-def]
     return np.empty(n), np.empty(n, np.int32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
 
 
-@kernel
+@kernel(inline="always")
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     """Count for each value how many are larger, after rounding all to float32; return False if that leaves ties."""
     # Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
@@ -51,7 +51,7 @@ def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     return total == n * (n - 1) // 2  # equal keys all have the place of the first, so the sum falls short
 
 
-@kernel
+@kernel(inline="always")
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Sort a few values, descending and stably, by counting for each how many precede it."""
     # No branch depends on the data, and the loops run over slices from 0. Otherwise a check for negative indices
@@ -88,12 +88,8 @@ def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyp
     while i < n:
         v = values[i]
         place = np.int64(0)
-        head = values[:i]
-        for j in range(head.shape[0]):
-            place += np.int64(head[j] >= v)
-        tail = values[i + 1 : n]
-        for j in range(tail.shape[0]):
-            place += np.int64(tail[j] > v)
+        for j in range(n):
+            place += np.int64(values[j] > v or (values[j] == v and j < i))
         out_values[place] = v
         out_rows[place] = rows[i]
         i += 1
@@ -130,7 +126,7 @@ def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
         _sort_with_ties(values, rows, n, spare_values, spare_rows)
 
 
-@kernel
+@kernel(inline="always")
 def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
     """Sort any number of any values, by merging counted blocks."""
     width = BLOCK
@@ -139,6 +135,7 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
         _sort_block(values[start:], rows[start:], m, spare_values[start:], spare_rows[start:])
     source, source_rows = spare_values, spare_rows
     target, target_rows = values, rows
+    in_spare = True  # ``is`` of arrays is compiled for itself
     while width < n:
         for start in range(0, n, 2 * width):
             merge(
@@ -152,8 +149,9 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
             )
         source, target = target, source
         source_rows, target_rows = target_rows, source_rows
+        in_spare = not in_spare
         width *= 2
-    if source is spare_values:
+    if in_spare:
         for i in range(n):
             values[i] = spare_values[i]
             rows[i] = spare_rows[i]

@@ -63,7 +63,7 @@ def solve(
 # factor. `group` and `alpha` cover the slacks too. `r` is the gradient reduced to the face, `g` the full one.
 
 
-@kernel
+@kernel(inline="always")
 def _copy(source: Any, target: Any, n: int) -> None:
     """Copy ``source[:n]`` to ``target[:n]``; a slice assignment takes Numba seconds to compile."""
     for i in range(n):
@@ -75,7 +75,7 @@ def _entry(gram: Float, stride: int, n: int, i: int, j: int) -> float:
     return gram[i * stride + j] if i < n and j < n else 0.0
 
 
-@kernel
+@kernel(inline="always")
 def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
     """Delete column c of the factor, restore the triangle by Givens rotations, and return the new size."""
     for row in range(c + 1):
@@ -105,14 +105,15 @@ def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
 def _remove(v: int, group: Int, base: Int, free: Int, R: Float, r: Float, k: int) -> int:
     """Remove vertex v, whose alpha is 0; a base is replaced by the first free vertex of its group (-1: none)."""
     j = group[v]
-    if base[j] != v:
-        for c in range(k):
-            if free[c] == v:
-                return int(_drop_column(R, free, r, k, c))
-        return k
+    is_base = base[j] == v
+    if is_base:
+        base[j] = -1
     first = k
     for c in range(k):
-        if group[free[c]] == j:
+        if not is_base:
+            if free[c] == v:
+                first = c
+        elif group[free[c]] == j:
             if first == k:
                 first = c
                 base[j] = free[c]
@@ -122,7 +123,6 @@ def _remove(v: int, group: Int, base: Int, free: Int, R: Float, r: Float, k: int
                     R[row, c] -= R[row, first]
                 r[c] -= r[first]
     if first == k:
-        base[j] = -1
         return k
     return int(_drop_column(R, free, r, k, first))
 
@@ -186,14 +186,14 @@ def _move(
     return step, n_gone
 
 
-@kernel
+@kernel(inline="always")
 def _back_solve(R: Float, k: int, x: Float) -> None:
     """Replace x by R^-1 x."""
     for row in range(k - 1, -1, -1):
         x[row] = (x[row] - dot(R[row, row + 1 : k], x[row + 1 : k])) / R[row, row]
 
 
-@kernel
+@kernel(inline="always")
 def _forward_solve(R: Float, k: int, x: Float) -> None:
     """Replace x by R'^-1 x."""
     for row in range(k):
@@ -292,18 +292,36 @@ def _follow(gram: Float, stride: int, n: int, alpha: Float, origin: Float, g: Fl
             origin[j] = alpha[j]
 
 
-@kernel
 def _climb(
     gram: Float, stride: int, loss: Float, plane_group: Int, cap: Float, start: Float, tol: float
 ) -> tuple[Float, Float]:
     """Iterate the active-set method from a feasible start; return alpha and the gradient there."""
     n, n_groups = len(loss), len(cap)
-    group = np.empty(n + n_groups, np.int64)
+    floats, ints = np.zeros((12, n + n_groups + 1)), np.empty((4, 2 * n + n_groups + 2), np.int64)
+    R = np.empty((n, n))  # only the corner that is used takes memory
+    _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
+    return floats[10, :n], floats[3, :n]
+
+
+@kernel
+def _iterate(
+    gram: Float, stride: int, loss: Float, plane_group: Int, cap: Float, start: Float, tol: float,
+    floats: Float, ints: Int, R: Float,
+) -> None:  # fmt: skip
+    # the buffers are given, as code that allocates takes long to compile
+    alpha, root, square, g, origin, r = floats[0], floats[1], floats[2], floats[3], floats[4], floats[5]
+    d, dbase, top, largest, best_alpha, peak = (
+        floats[6],
+        floats[7],
+        floats[8],
+        floats[9],
+        floats[10],
+        floats[11],
+    )
+    group, base, free, gone = ints[0], ints[1], ints[2], ints[3]
+    n, n_groups = len(loss), len(cap)
     _copy(plane_group, group, n)
-    alpha = np.zeros(n + n_groups)
     _copy(start, alpha, n)
-    base = np.empty(n_groups, np.int64)
-    largest = np.zeros(n_groups)
     for j in range(n_groups):
         group[n + j] = j
         alpha[n + j] = cap[j]
@@ -313,21 +331,15 @@ def _climb(
     for j in range(n_groups):
         if alpha[n + j] <= 1e-15 * cap[j]:
             alpha[n + j] = 0.0
-    root, square = np.empty(n), np.zeros(n + n_groups)
     for i in range(n):
         square[i] = gram[i * stride + i]
         root[i] = np.sqrt(max(square[i], 0.0))
 
-    g = np.zeros(n + n_groups)
-    origin = np.zeros(n)
-    R = np.empty((n, n))  # only the corner that is used takes memory
-    free = np.empty(n + 1, np.int64)
-    gone = np.empty(2 * n + 2, np.int64)
-    r, d = np.empty(n + 1), np.empty(n + 1)
-    dbase, top = np.zeros(n_groups), np.zeros(n_groups)
     k, none = n - n, -n  # literals would be compiled as types of their own
-    best_alpha, best_gap = start.copy(), np.inf
-    peak, peak_value, last_value = alpha.copy(), -np.inf, -np.inf
+    best_gap = np.inf
+    _copy(start, best_alpha, n)
+    _copy(alpha, peak, n + n_groups)
+    peak_value, last_value = -np.inf, -np.inf
     rebuild, recompute, fresh, refined = True, False, False, False
     idle = 0
     for turn in range(1000 + 100 * (n + n_groups)):
@@ -452,4 +464,3 @@ def _climb(
     _copy(loss, g, n)
     origin[:] = 0.0
     _follow(gram, stride, n, best_alpha, origin, g)
-    return best_alpha, g

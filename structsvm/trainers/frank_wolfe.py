@@ -485,7 +485,7 @@ class BlockDual:
         return done
 
 
-@kernel
+@kernel(inline="always")
 def _shift(w, total, low, high, plane, mass):  # type: ignore[no-untyped-def]
     """Add a plane to the sum; ``w`` is the sum between its bounds, or the sum itself where there are none."""
     if low.shape[0] == 0:
@@ -498,7 +498,7 @@ def _shift(w, total, low, high, plane, mass):  # type: ignore[no-untyped-def]
             w[j] = high[j] if high[j] < x else x
 
 
-@kernel
+@kernel(inline="always")
 def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
     """Move mass of one query from its least to its most violated plane; return the block gap before the first step."""
     # plane number ``n`` is the zero plane
@@ -526,12 +526,11 @@ def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, 
                 gap -= alpha[k] * violation[k]
         if worst < 0 or worst == best or violation[best] <= violation[worst]:
             break
-        if best == n:
-            curvature = dot(pool[worst, lo:hi], pool[worst, lo:hi])
-        elif worst == n:
-            curvature = dot(pool[best, lo:hi], pool[best, lo:hi])
-        else:
+        if best < n and worst < n:
             curvature = squared_distance(pool[best, lo:hi], pool[worst, lo:hi])
+        else:
+            plane = pool[best if best < n else worst, lo:hi]
+            curvature = dot(plane, plane)
         slope = violation[best] - violation[worst]
         available = left if worst == n else alpha[worst]
         mass = available
@@ -540,10 +539,11 @@ def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, 
         if best < n:
             alpha[best] += mass
             age[best] = now
-            _shift(w, total, low, high, pool[best, lo:hi], mass)
         if worst < n:
             alpha[worst] = 0.0 if mass == available else alpha[worst] - mass
-            _shift(w, total, low, high, pool[worst, lo:hi], -mass)
+        for k, share in ((best, mass), (worst, -mass)):
+            if k < n:
+                _shift(w, total, low, high, pool[k, lo:hi], share)
     return gap
 
 

@@ -104,17 +104,25 @@ def _running_share(ends: Float, groups: Int) -> Float:
     return np.asarray((running - before) / (last - before))
 
 
+def _alias_table(mass: Float) -> tuple[Float, Int]:
+    """Build an alias table (Vose): entry ``i`` is kept with probability ``threshold[i]``, else ``alias[i]``."""
+    n = mass.shape[0]
+    threshold, alias = np.ones(n), np.arange(n)
+    _fill_alias_table(mass, np.empty(n), np.empty((2, n), np.int64), threshold, alias)
+    return threshold, alias
+
+
 # ---- kernels
 
 
 @kernel
-def _alias_table(mass):  # type: ignore[no-untyped-def]
-    """Build an alias table (Vose): entry ``i`` is kept with probability ``threshold[i]``, else ``alias[i]``."""
+def _fill_alias_table(mass, left, entries, threshold, alias):  # type: ignore[no-untyped-def]
     n = mass.shape[0]
-    threshold, alias = np.ones(n), np.arange(n)
-    mean = mass.sum() / max(n, 1)
-    left = np.empty(n)
-    small, large = np.empty(n, np.int64), np.empty(n, np.int64)
+    small, large = entries[0], entries[1]
+    mean = 0.0
+    for i in range(n):
+        mean += mass[i]
+    mean /= max(n, 1)
     n_small = n_large = 0
     for i in range(n):
         left[i] = mass[i] / mean
@@ -133,10 +141,9 @@ def _alias_table(mass):  # type: ignore[no-untyped-def]
             n_large -= 1
             small[n_small] = j
             n_small += 1
-    return threshold, alias
 
 
-@kernel
+@kernel(inline="always")
 def _uniform(key, counter):  # type: ignore[no-untyped-def]
     """Return number ``counter`` of a stream, in [0, 1): splitmix64, at any counter, so a descent can go on anywhere."""
     z = key + np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
@@ -146,7 +153,7 @@ def _uniform(key, counter):  # type: ignore[no-untyped-def]
     return np.float64(z >> np.uint64(11)) * 1.1102230246251565e-16
 
 
-@kernel
+@kernel(inline="always")
 def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
     """Return the first index from ``low`` to ``high`` whose running share is above ``x``; that of ``high`` is."""
     while low < high:

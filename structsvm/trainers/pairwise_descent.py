@@ -239,19 +239,19 @@ def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
 _prefetch: Any = intrinsic(_emit_prefetch)
 
 
-@kernel
+@kernel(inline="always")
 def _subtract(X, a, b, out, c):  # type: ignore[no-untyped-def]
     for j in range(np.uint64(X.shape[1])):
         out[c, j] = np.float64(X[a, j]) - np.float64(X[b, j])
 
 
-@kernel
+@kernel(inline="always")
 def _add(step, p, c, first, last, out):  # type: ignore[no-untyped-def]
     for j in range(first, last):
         out[j] += step * p[c, j]
 
 
-@kernel
+@kernel(inline="always")
 def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  # type: ignore[no-untyped-def]  # noqa: E741
     """Step sizes, and the coefficient of each pair in each view: minus the derivative of its terms by ``w.p``."""
     m = eta_0.shape[0]
@@ -283,7 +283,7 @@ def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  
             coef[i, v] = -4.0 * mu * (m * margin[i, v] - together)
 
 
-@kernel
+@kernel(inline="always")
 def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-untyped-def]
     """Put the scale of a view into its direction, before it loses digits."""
     for j in range(first, last):
@@ -312,7 +312,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
     with_norms = squared or l > 0
     for first in range(t, t + n_steps, block):
         n = min(block, t + n_steps - first)
-        draw_into(labeled, labeled_key, first * k, n, k, better, worse, 0, batch)
+        draw_into(labeled, labeled_key, first * k, n, k, better, worse, np.int64(0), batch)
         draw_into(unlabeled, unlabeled_key, first * l, n, l, better, worse, k, batch)
         for i in range(n):
             for c in range(batch):
@@ -402,7 +402,7 @@ def _descend_csr(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     for first in range(t, t + n_steps, block):
         n = min(block, t + n_steps - first)
-        draw_into(labeled, labeled_key, first * k, n, k, better, worse, 0, batch)
+        draw_into(labeled, labeled_key, first * k, n, k, better, worse, np.int64(0), batch)
         draw_into(unlabeled, unlabeled_key, first * l, n, l, better, worse, k, batch)
         for i in range(n * batch):
             for row in (better[i], worse[i]):

@@ -6,7 +6,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
 
 
-@kernel
+@kernel(inline="always")
 def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
     """Return a slot for a new plane of ``n`` in use; if full, drop the longest idle, else merge the two lightest."""
     # a merged plane is their weighted mean, so that the dual point does not change
@@ -37,7 +37,7 @@ def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-
     return slot
 
 
-@kernel
+@kernel(inline="always")
 def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
     """Cache a plane unless a cached one is violated as much at ``w``; return the most violated and the count."""
     # For planes of row coefficients ``w`` are the scores of the rows. The most violated is the size of the cache if it

@@ -28,8 +28,8 @@ HALF_LOG_TWO_PI = 0.9189385332046727
 _ROUND = 6755399441055744.0
 """1.5 * 2^52: adding and subtracting it rounds to a whole number, as there are no bits for more."""
 
-_expm1_series = kernel(elementary.expm1_series)
-_log_series = kernel(elementary.log_series)
+_expm1_series = kernel(inline="always")(elementary.expm1_series)
+_log_series = kernel(inline="always")(elementary.log_series)
 
 
 def _emit_bits(typingctx: Any, x: Any) -> Any:
@@ -57,13 +57,13 @@ if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions then
         return float(np.int64(bits).view(np.float64))
 
 
-@kernel
+@kernel(inline="always")
 def _power(k):  # type: ignore[no-untyped-def]
     """``2**k`` for a whole ``k`` of a normal number."""
     return _number((int(k) + 1023) << 52)
 
 
-@kernel
+@kernel(inline="always")
 def _scaled(value, k):  # type: ignore[no-untyped-def]
     """``value * 2**k``, in two factors: the power itself may be out of range where the result is not."""
     first = (0.5 * k + _ROUND) - _ROUND
@@ -97,7 +97,7 @@ def expm1(x):  # type: ignore[no-untyped-def]
     return power * _expm1_series((x - k * LN2_HIGH) - k * LN2_LOW) + (power - 1.0)
 
 
-@kernel
+@kernel(inline="always")
 def _log(number, in_twos):  # type: ignore[no-untyped-def]
     x = float(number)
     if not x > 0.0:

@@ -41,7 +41,7 @@ def dot_at(a, i, b, k, n):  # type: ignore[no-untyped-def]
 
 
 def _dot(a, b):  # type: ignore[no-untyped-def]
-    return dot_at(a, 0, b, 0, a.shape[0])
+    return dot_at(a, np.int64(0), b, np.int64(0), a.shape[0])  # literals would be types of their own
 
 
 dot: Callable[[Any, Any], float] = kernel(_dot)
