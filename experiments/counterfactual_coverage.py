@@ -281,9 +281,7 @@ def gaps(run: Experiment) -> None:
     run.say(
         "Lists of eight documents. Impressions were lost at random; an advertisement stands on top of a list; a list "
         "is logged in two parts; lists have no session. Where some documents of a query were never shown, the "
-        "estimate is too low by what they hold, which is told (``unseen``, ``bounds``). With harvested propensities "
-        "the intervals hold more often than they say: in 700 other logs with an advertisement on top, in .980, as "
-        "they are a quarter wider than the spread of the estimates asks for."
+        "estimate is too low by what they hold, which is told (``unseen``, ``bounds``)."
     )
     run.table("gaps", ["gaps", "share", "queries", "propensities", "bias", "sd", "95 % interval holds"], rows)
 

@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 
 from structsvm.checks import BadInput
 from structsvm.clicks import ClickCells, PositionBasedModel, Propensities, harvest, read_sessions, trust_bias
+from structsvm.clicks.propensities import Influence
 
 THETA = 1 / np.arange(1, 6)
 
@@ -335,3 +336,39 @@ def test_a_log_of_clicks_alone_has_no_propensities():
             BadInput, match="expected impressions without a click, too, got clicks on all 4; log"
         ):
             estimate(cells)
+
+
+def test_what_a_list_does_to_the_propensities_is_what_its_absence_does():
+    """The spread of harvested propensities by the influence of each list, and by leaving out one list at a time."""
+    rng = np.random.default_rng(3)
+    n, length, attraction = 150, 5, np.array([[0.95, 0.9, 0.5, 0.9, 0.3], [0.4, 0.95, 0.9, 0.6, 0.95]])
+    query = rng.integers(2, size=n)
+    rows = np.array([rng.permutation(length) for _ in range(4)])[rng.integers(4, size=n)]
+    position = np.arange(length)
+    clicked = rng.random((n, length)) < attraction[query[:, None], rows] / (1 + position)
+
+    def cells(kept):
+        return ClickCells.from_arrays(
+            np.repeat(query[kept], length),
+            rows[kept].ravel(),
+            np.tile(position, len(kept)),
+            clicked[kept].ravel(),
+            session=np.repeat(kept, length),
+            first_position=0,
+        )
+
+    whole = cells(np.arange(n))
+    theta = harvest(whole)
+    row = np.array([[whole.rows_of([query[i]], [d])[0] for d in rows[i]] for i in range(n)])
+    influence = Influence(whole, theta)
+    without = np.array([np.log(harvest(cells(np.delete(np.arange(n), i))).theta) for i in range(n)])
+    for at in range(1, length):
+        slope = np.eye(length)[at]
+        each = influence.per_impression(
+            slope, row.ravel(), np.tile(position, n), clicked.ravel().astype(float)
+        )
+        by_list = each.reshape(n, length).sum(axis=1)
+        spread = np.sqrt((by_list**2).sum())
+        jackknife = np.sqrt((n - 1) / n * ((without[:, at] - without[:, at].mean()) ** 2).sum())
+        assert abs(spread / jackknife - 1) < 0.03
+        assert np.corrcoef(by_list, without[:, at])[0, 1] < -0.9999
