@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_choice
 from structsvm.cli.files import check_file, check_output
 from structsvm.cli.live_demo import demo
 from structsvm.cli.terminal import note, stoppable
@@ -67,15 +67,18 @@ def serve(
     import time
 
     from structsvm.live.engine_changes import follow_engines
+    from structsvm.live.engines.engine import engines_of
     from structsvm.live.serving import check_address
     from structsvm.live.settings import Settings, names_in
     from structsvm.live.store.opening import prepare
 
     read = _read_toml(config)
     stated: dict[str, Any] = dict(read.get("serve", {}))
-    unknown = sorted(set(stated) - set(Settings.__dataclass_fields__) | set(read) - {"serve", "engines"})
-    if unknown:
-        raise ValueError(f"{config}: expected settings of the service, got {unknown[0]!r}")
+    options = {"store", "host", "port", "workers", "engines"}
+    for name in read:
+        check_choice(f"{config}: table", name, ("serve", "engines"))
+    for name in stated:
+        check_choice(f"{config}: serve: key", name, sorted(set(Settings.__dataclass_fields__) - options))
     settings = Settings.from_dict(
         {
             **stated,
@@ -94,17 +97,21 @@ def serve(
             "engines": read.get("engines", {}),
         }
     )
+    try:
+        engines_of(settings.engines)
+    except BadInput as error:
+        raise error.within(config or Path()) from None
     check_address(settings)
     if settings.keyless:
         prepare(store)
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         if not settings.keyless and not opened.callers():
             raise ValueError(
                 f"{_shown(store)}: expected a key, got none; make the first by: structsvm live init --store "
                 f"{_shown(store)}; to try the service on this machine only, start it with --no-keys"
             )
-        for key in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
-            note(f"{key}: new revision, as its engines have changed in {config}")
+        for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
+            note(line)
         if settings.secret_path and not settings.secret_path.exists() and opened.last_shown_at():
             note(
                 f"{settings.secret_path}: expected the secret, got none; a new one is made, which refuses old tokens"
@@ -166,7 +173,7 @@ def create(
         config = check_config(read, _read_toml(engines).get("engines", {}))
     except BadInput as error:
         raise error.within(file) from None
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         now = time.time_ns() // 1_000_000
         row = opened.put(key, config, now=now, who="command line", what=f"from {file.name}")
         if start:
@@ -186,7 +193,7 @@ def check(
     problems: list[str] = []
     n = 0
     console = Console(stderr=True)
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         problems += opened.integrity()
         rows = opened.experiments(newest=False)
         with console.status("checking") as status:
@@ -219,7 +226,7 @@ def export(
 
     check_output(output)
     n = 0
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         experiment = _experiment(opened, key, revision)
         with replacing(output) as file:
             for piece in lines_of(opened, experiment):
@@ -258,7 +265,7 @@ def forget(
     """Cut the tie between UNIT and its impressions, and delete its queries; impossible once KEY is stopped."""
     from structsvm.live.draw import hashed_unit
 
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         row = _experiment(opened, key, None).row
         if row.unit_key is None:
             raise ValueError(
@@ -275,7 +282,7 @@ def clean(
     """Delete the impressions and clicks of experiments that ended long ago; their statistics stay."""
     import time
 
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         n = opened.delete_settled(time.time_ns() // 1_000_000 - days * 86_400_000)
     typer.echo(f"{n:,} impressions deleted")
 
@@ -306,14 +313,14 @@ def key_add(
     from structsvm.live.keys import new_key
 
     text, identity, hashed = new_key(scope)
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         opened.add_key(identity, hashed, scope, time.time_ns() // 1_000_000)
     typer.echo(text)
 
 
 def key_list(store: StoreUrl = DEFAULT_STORE) -> None:
     """List the keys, without their secrets."""
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         for row in opened.callers():
             day = row["last_used_day"]
             used = "never used" if day is None else f"last used on {date(1970, 1, 1) + timedelta(days=day)}"
@@ -325,7 +332,7 @@ def key_remove(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete a key; workers refuse it within a second."""
-    with closing(_open(store)) as opened:
+    with _open(store) as opened:
         if not opened.delete_key(identity):
             raise ValueError(f"{identity}: expected the id of a key, see structsvm live key list")
 
@@ -335,13 +342,23 @@ key_app.command("list")(stoppable(key_list))
 key_app.command("remove")(stoppable(key_remove))
 
 
-def _open(url: str) -> Store:
-    """The store, which must be there and have the present schema."""
+@contextmanager
+def _open(url: str) -> Iterator[Store]:
+    """The store, which must be there, have the present schema, and be readable while it is used."""
+    import sqlite3
+
+    from sqlalchemy.exc import SQLAlchemyError
+
     from structsvm.live.store.opening import open_database, prepare
 
     _check_there(url)
     prepare(url)
-    return open_database(url)
+    with closing(open_database(url)) as opened:
+        try:
+            yield opened
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            cause = getattr(error, "orig", None) or error
+            raise ValueError(f"{_shown(url)}: expected a store that can be used, got: {cause}") from None
 
 
 def _check_there(url: str) -> None:

@@ -14,19 +14,23 @@ def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[st
     """Start a new revision of each experiment whose rankers are others in the configuration file by now.
 
     Statistics of one ranker must not go on with another's. Experiments whose engines are gone from the file are left as
-    they are: the proxy says so to whoever searches.
+    they are. Returns what the operator should know, a line each.
     """
-    changed = []
+    said = []
     for row in store.experiments():
         engines = row.config["engines"]
-        if engines is None or row.state == "stopped":
+        if engines is None:
             continue
         try:
             hashes = engine_hashes(engines, tables)
-        except BadInput:
+        except BadInput as error:
+            if engines[row.config["production"]]["engine"] not in tables:
+                said.append(f"{row.key}: {error}; until then its searches are refused (409)")
+            elif row.state != "stopped" or row.config["stop"]["on_winner"] == "serve_winner":
+                said.append(f"{row.key}: {error}; until then its searches are production's (why=engines)")
             continue
         before = row.config.get("engine_hashes")
-        if hashes == before:
+        if hashes == before or row.state == "stopped":
             continue
         # revisions of earlier releases have no hashes: nothing is known to have changed
         fresh = before is not None
@@ -35,5 +39,5 @@ def follow_engines(store: Store, tables: Mapping[str, Any], now: int) -> list[st
             who="configuration file", what="new revision: engines changed" if fresh else "engines noted",
         )  # fmt: skip
         if fresh:
-            changed.append(row.key)
-    return changed
+            said.append(f"{row.key}: new revision, as its engines have changed in the configuration file")
+    return said

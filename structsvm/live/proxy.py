@@ -179,7 +179,7 @@ class Proxy:
         self._caller = caller
 
     async def search(self, key: str, asked: Asked) -> Response:
-        """Answer a search; raise Refused if the experiment is unknown or has no engines, or production is gone."""
+        """Answer a search; raise Refused if the experiment is unknown, or production's engine unknown or gone."""
         start = time.perf_counter()
         experiment = await self.service.experiment(key)
         engines = self._engines_of(key, experiment)
@@ -194,6 +194,8 @@ class Proxy:
         control = assigned.get("why") == "control"
         if assigned["serve"] == "production" and not control:
             return await self._page(engine, asked, query, assigned["why"])
+        if len(engines) < len(experiment["rankers"]):  # not the control either, which nothing would be beside
+            return await self._page(engine, asked, query, "engines")
 
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
         main, others, why = await self._ask_all(key, engines, production, wanted, asked, query, start)
@@ -253,20 +255,22 @@ class Proxy:
         return self._response(answer, main.raw, "production", "control")
 
     def _engines_of(self, key: str, experiment: Mapping[str, Any]) -> dict[str, Engine]:
+        """Return production's engine, and those of challengers that are configured and of its kind."""
         tables = experiment.get("engines")
         if not tables:
             raise Refused(
                 409, "no_engines", f"the experiment {key} has no engines; name one for each of its rankers"
             )
-        try:
-            return {
-                ranker: self.engines[tables[ranker]["engine"]].for_ranker(tables[ranker])
-                for ranker in experiment["rankers"]
-            }
-        except KeyError as error:
-            raise Refused(
-                409, "no_engines", f"the experiment {key}: no engine {error.args[0]} in the configuration"
-            ) from None
+        known = {
+            ranker: self.engines[tables[ranker]["engine"]].for_ranker(tables[ranker])
+            for ranker in experiment["rankers"]
+            if tables[ranker]["engine"] in self.engines
+        }
+        main = known.get(experiment["production"])
+        if main is None:
+            name = tables[experiment["production"]]["engine"]
+            raise Refused(409, "no_engines", f"the experiment {key}: no engine {name} in the configuration")
+        return {name: one for name, one in known.items() if one.dialect.label == main.dialect.label}
 
     async def _ask_all(
         self, key: str, engines: Mapping[str, Engine], production: str, wanted: Sequence[str], asked: Asked,

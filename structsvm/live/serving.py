@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
+import signal
 import socket
 import tempfile
+import threading
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -44,11 +47,22 @@ def check_address(settings: Settings) -> None:
 def worker_app() -> Starlette:
     """Return the application of a worker process, whose settings are in its environment."""
     settings = Settings.from_dict(json.loads(os.environ[_VARIABLE]))
+    if multiprocessing.parent_process() is not None:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     if settings.workers > 1:  # each leaves figures under its number, also one that has died
         figures = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).iterdir()
         if len({file.stem.rpartition("_")[2] for file in figures}) >= settings.workers:
             _log.warning("structsvm live: a worker that had died, or answered no more, is replaced")
     return create_app(settings)
+
+
+def _end_with_parent() -> None:
+    """End this worker when the main process is gone, as it would keep the port and the store."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    _log.error("structsvm live: the main process has died: its workers end")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def serve(settings: Settings) -> None:

@@ -98,6 +98,22 @@ def test_a_list_of_the_configuration_needs_brackets(tmp_path, url, capsys, name)
     assert 'expected a list of strings; write it in brackets, as ["..."]' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("written", "said"), [
+    ('[engines.shop]\nkind = "lucene"\nurl = "http://127.0.0.1:9/s"', "engines.shop.kind='lucene': expected one of"),
+    ("[serve]\ngrace = 1", "serve: key='grace': expected one of 'allowed_hosts', 'backup_every_h'"),
+    ("[serve]\nport = 9000", "serve: key='port': expected one of"),
+    ("[server]", "table='server': expected 'serve' or 'engines'"),
+])  # fmt: skip
+def test_the_configuration_is_checked_before_anything_is_said(tmp_path, url, capsys, written, said):
+    path = tmp_path / "live.toml"
+    path.write_text(written)
+    assert main(["live", "serve", "--no-keys", "--port", "0", "--store", url, "--config", str(path)]) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert f"{path}: {said}" in error
+    assert not (tmp_path / "live.db").exists()
+
+
 def test_engines_need_their_configuration(tmp_path, url, capsys):
     path = tmp_path / "front.toml"
     path.write_text(EXPERIMENT + '[engines.prod]\nengine = "shop"\n[engines.new]\nengine = "shop"\n')

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
 import socket
 import sqlite3
 import threading
@@ -388,6 +389,43 @@ def test_a_file_in_the_place_of_the_store(tmp_path, capsys):
     assert main(["live", "check", "--store", f"sqlite:///{tmp_path / 'none.db'}"]) == 2
     assert main(["live", "init", "--store", f"sqlite:///{tmp_path / 'no' / 'x.db'}"]) == 2
     assert "expected an existing folder" in capsys.readouterr().err
+
+
+def test_a_damaged_store_is_one_line(client, tmp_path, capsys):
+    client.create(window_s=0.3, length=2)
+    for k in range(200):
+        client.show(f"r{k}")
+    copy = tmp_path / "damaged.db"
+    sqlite.backup(path_of(client), copy)
+    content = bytearray(copy.read_bytes())
+    content[len(content) // 2 :] = b"\xff" * (len(content) - len(content) // 2)
+    copy.write_bytes(content)
+    assert main(["live", "check", "--store", f"sqlite:///{copy}"]) == 2
+    said = capsys.readouterr().err
+    assert "damaged.db: expected a store that can be used, got: database disk image is malformed" in said
+    assert said.count("\n") == 1
+
+
+def test_workers_end_with_the_main_process(serve):
+    served = serve(workers=2)
+    workers = served.children()
+    assert len(workers) == 2
+    os.kill(served.process.pid, signal.SIGKILL)
+    assert served.process.wait() == -signal.SIGKILL
+    deadline = time.monotonic() + 120
+    while any(is_running(pid) for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    served.start()  # on the same port
+    assert served.call("GET", "/readyz")[0] == 200
+    assert served.log.read_text().count("the main process has died") == 2
+
+
+def is_running(pid):
+    """Whether a process has not ended; one that nobody has waited for yet has."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_one_experiment_that_cannot_be_closed_stops_no_other(client):

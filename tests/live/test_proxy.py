@@ -426,14 +426,28 @@ def test_a_request_without_the_text_does_not_open_the_breaker():
     assert served(answer) == "interleaved"
 
 
-def test_experiments_without_engines_are_refused():
+@pytest.mark.parametrize("tables", [None, {"prod": {"engine": "gone"}, "new": {"engine": "new"}}])
+def test_experiments_without_productions_engine_are_refused(tables):
     desk = Desk()
-    desk.tables = None
-    with pytest.raises(Refused, match="no engines"):
+    desk.tables = tables
+    with pytest.raises(Refused, match="no engine"):
         run({}, desk=desk)
+
+
+@pytest.mark.parametrize("why", [None, "share", "killed", "stopped", "control"])
+def test_without_a_challengers_engine_production_answers(why):
+    """Nothing is recorded, not of the control either; what is production's anyway keeps its reason."""
+    desk = Desk()
+    if why is not None:
+        desk.assigned = {"serve": "production", "why": why, "rankers": ["prod"]}
+    expected = "engines" if why in (None, "control") else why
     desk.tables = {"prod": {"engine": "prod"}, "new": {"engine": "gone"}}
-    with pytest.raises(Refused, match="no engine gone"):
-        run({}, desk=desk)
+    answer, desk, engines = run({}, desk=desk)
+    assert (served(answer), ids_of(answer)) == (f"production; why={expected}", PROD[:10])
+    assert ([name for name, *_ in engines.asked], desk.calls, desk.uncompared) == (["prod"], [], [])
+    desk.tables["new"] = {"engine": "third"}
+    desk.settings.engines["third"]["kind"] = "solr"  # whose documents are no hits
+    assert served(run({}, desk=desk)[0]) == f"production; why={expected}"
 
 
 def test_parameters_and_headers_of_the_configuration_are_sent_and_those_of_the_client_are_not():

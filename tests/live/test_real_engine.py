@@ -387,7 +387,7 @@ def test_behind_nginx_nobody_comes_in_without_a_key(serve, nginx, tmp_path, caps
 def test_nginx_as_the_manual_configures_it(serve, nginx, tmp_path, capsys):
     """Browsers reach clicks and the snippet; nobody else anything."""
     page = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
-    (location,) = re.findall(r"^    location .*?^    }$", page, flags=re.M | re.S)
+    locations = "\n".join(re.findall(r"^    location .*?^    }$", page, flags=re.M | re.S))
     url = f"sqlite:///{tmp_path / 'live.db'}"
     assert main(["live", "init", "--store", url]) == 0
     key = {"authorization": f"Bearer {capsys.readouterr().out.strip()}"}
@@ -399,13 +399,13 @@ def test_nginx_as_the_manual_configures_it(serve, nginx, tmp_path, capsys):
         local.post("/v1/experiments/e/state", json={"to": "running"}).raise_for_status()
         body = {"request_id": "r", "rankings": {"prod": ["a", "b"], "new": ["b", "a"]}}
         token = local.post("/v1/experiments/e/show", json=body).json()["token"]
-    with nginx(location.replace("127.0.0.1:8808", f"127.0.0.1:{served.port}")) as http:
+    with nginx(locations.replace("127.0.0.1:8808", f"127.0.0.1:{served.port}")) as http:
         public = {"host": "live.example.org", "origin": site}
         click = {"events": [{"token": token, "document": "a"}]}
         answer = http.post("/v1/clicks", json=click, headers=public)
         assert (answer.json()["accepted"], answer.headers["access-control-allow-origin"]) == (1, site)
         assert http.get("/client.js", headers=public).status_code == 200
-        for path in ("/v1/experiments", "/metrics", "/readyz", "/v1/clicks/../experiments"):
+        for path in ("/", "/v1/experiments", "/metrics", "/readyz", "/v1/clicks/../experiments"):
             assert http.get(path, headers={**public, **key}).status_code == 404
 
 
@@ -456,13 +456,13 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
 
     def click():
         token = json.loads(found["/v1/search/shop"])["ext"]["ubi"]["query_id"]
-        location = re.search(r"^    location .*?^    }$", page, flags=re.M | re.S)[0]
-        with nginx(location.replace("127.0.0.1:8808", f"127.0.0.1:{started[0].port}")) as http:
+        locations = "\n".join(re.findall(r"^    location .*?^    }$", page, flags=re.M | re.S))
+        with nginx(locations.replace("127.0.0.1:8808", f"127.0.0.1:{started[0].port}")) as http:
             public = {"host": "live.example.org", "origin": "https://shop.example.org"}
             click = {"events": [{"token": token, "place": 1}]}
             answer = http.post("/v1/clicks", json=click, headers=public)
             assert answer.json()["accepted"] == 1, answer.json()
-            assert http.get("/metrics", headers=public).status_code == 404
+            assert [http.get(path, headers=public).status_code for path in ("/", "/metrics")] == [404, 404]
         deadline = time.monotonic() + 120
         while not json.loads(fetched("/v1/experiments/shop/report"))["n_clicked"]:
             assert time.monotonic() < deadline

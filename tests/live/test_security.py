@@ -7,6 +7,7 @@ import random
 import socket
 import string
 import time
+from dataclasses import replace
 from urllib.parse import quote
 
 import numpy as np
@@ -467,6 +468,37 @@ def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
         assert main(["live", "backup", "--store", store_url, "--output", str(output)]) == 0
         assert output.stat().st_mode & 0o077 == 0
         assert keys["a"] not in output.read_bytes()
+
+
+def test_an_experiment_that_ended_after_a_copy_is_stopped_there(open_client, store_url, tmp_path):
+    """Without the key of its units it would show production for ever, and look as if it went on."""
+    folder = tmp_path / "copies"
+    settings = Settings(store_url, keyless=True, close_every_s=3600, grace_s=0.0, behind_s=10.0)
+    with open_client(settings) as client:
+        states = {"a": "running", "b": "paused", "c": "killed", "d": "running"}
+        for key, state in states.items():
+            client.create(key, state)
+        made = Backups(settings.sqlite_path, folder, 0.0, 9).make()
+        for key in "abc":
+            client.call("POST", f"{ONE[:-1]}{key}/state", {"to": "stopped"})
+        client.create("a")  # the next revision has a key, which the copy knows nothing of
+        ended = [row.id for row in client.service.store.experiments(newest=False) if row.unit_key is None]
+        for _ in range(2):
+            Backups(settings.sqlite_path, folder, 0.0, 9).drop_unit_keys(frozenset(ended))
+    copy = f"sqlite:///{made}"
+    assert main(["live", "check", "--store", copy]) == 0
+    with open_client(replace(settings, store=copy)) as client:
+        for key, state in states.items():
+            changes = client.run(client.service.registry.changes(key))
+            if key == "d":
+                assert client.service.registry.known(key).row.state == "running"
+                continue
+            assert client.service.registry.known(key).row.state == "stopped"
+            assert (changes[0]["who"], changes[0]["what"]) == ("backup", f"{state} -> stopped")
+            assert [one["who"] for one in changes].count("backup") == 1
+        assert client.show("r", "a")[1]["why"] == "stopped"
+        assert client.create("a")["revision"] == 2
+        assert client.show("r", "a")[1]["serve"] == "interleaved"
 
 
 def test_a_killed_experiment_ends(client, monkeypatch):

@@ -304,6 +304,31 @@ def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store_url):
         store.close()
 
 
+def test_engines_that_are_gone_are_told(store_url):
+    prepare(store_url)
+    store = open_database(store_url)
+    try:
+        used = {"prod": {"engine": "shop"}, "new": {"engine": "other"}}
+        for key, stop in (("a", {}), ("b", {"on_winner": "serve_winner"})):
+            config = {"rankers": ["prod", "new"], "engines": used, "stop": stop}
+            store.put(key, check_config(config, {"shop": SHOP, "other": SHOP}), now=1, who="w")
+        assert follow_engines(store, {"shop": SHOP, "other": SHOP}, 2) == []
+        said = follow_engines(store, {"shop": SHOP}, 2)
+        assert ["no engine 'other' in the configuration" in line for line in said] == [True, True]
+        assert ["production's (why=engines)" in line for line in said] == [True, True]
+        for row in store.experiments():
+            store.set_state(row.id, "stopped", now=2, who="w", reason="")
+        (said,) = follow_engines(
+            store, {"shop": SHOP}, 2
+        )  # the winner of the other may be the one that is gone
+        assert said.startswith("b: ")
+        said = follow_engines(store, {"other": SHOP}, 2)
+        assert ["refused (409)" in line for line in said] == [True, True]
+        assert [row.revision for row in store.experiments()] == [1, 1]
+    finally:
+        store.close()
+
+
 def test_units_cannot_be_joined(client):
     """Between experiments a unit has different hashes, and after the end its key is gone."""
     client.create("a")

@@ -30,6 +30,10 @@ _CLICK = (
     "FROM impressions i JOIN stats s ON s.experiment = i.experiment WHERE i.id = ?1 AND i.shown_at = ?6 "
     "ON CONFLICT DO NOTHING RETURNING late"
 )
+_ENDED = (
+    "INSERT INTO changes (at, who, key, what, reason) SELECT 1000 * CAST(strftime('%s', 'now') AS INTEGER), 'backup', "
+    "key, state || ' -> stopped', 'ended after this copy was made' FROM experiments WHERE id = ? AND state <> 'stopped'"
+)
 _THERE = "SELECT 1 FROM impressions WHERE id = ? AND shown_at = ?"
 
 
@@ -139,11 +143,15 @@ def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None
 
 
 def drop_unit_keys(path: Path, ended: Collection[int]) -> bool:
-    """Delete the keys of units of ended experiments from a copy; return whether it had any."""
+    """Delete the keys of units of ended experiments from a copy, and end them there; return whether it had any.
+
+    An experiment that went on in the copy would show production for ever, as without the key nothing can be drawn.
+    """
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
         copy.execute("PRAGMA secure_delete = ON")
-        found = copy.execute("SELECT id FROM experiments WHERE unit_key IS NOT NULL").fetchall()
-        ids = [(identity,) for (identity,) in found if identity in ended]
-        copy.executemany("UPDATE experiments SET unit_key = NULL WHERE id = ?", ids)
+        going = "SELECT id FROM experiments WHERE unit_key IS NOT NULL OR state <> 'stopped'"
+        ids = [(identity,) for (identity,) in copy.execute(going).fetchall() if identity in ended]
+        copy.executemany(_ENDED, ids)
+        copy.executemany("UPDATE experiments SET unit_key = NULL, state = 'stopped' WHERE id = ?", ids)
         copy.executemany("DELETE FROM units WHERE experiment = ?", ids)
     return bool(ids)
