@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from typing import Any
 
+import pytest
+
 # A run leaves nothing behind: what tests, libraries and the processes they start put into the temporary folder lies in
 # one that is removed at the end. Folders of ``tmp_path`` stay where pytest keeps those of failed tests.
 _OWN = None
@@ -20,3 +22,9 @@ def pytest_unconfigure(config: Any) -> None:
     """Remove the temporary folder of this run."""
     if _OWN is not None:
         shutil.rmtree(_OWN, ignore_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: Any) -> int:
+    """Return one process more than processors: some tests wait for services, browsers and clocks."""
+    return (os.cpu_count() or 1) + 1

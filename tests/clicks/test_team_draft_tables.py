@@ -74,9 +74,7 @@ def test_why_no_winner_is_named():
 def test_a_path_in_place_of_a_log_names_its_reader(tmp_path):
     path = tmp_path / "log.csv"
     table(lists(20)).to_csv(path, index=False)
-    with pytest.raises(
-        BadInput, match=r"log: expected a log, got the path '.*; read it by read_log or"
-    ):
+    with pytest.raises(BadInput, match=r"log: expected a log, got the path '.*; read it by read_log or"):
         analyse(path)
     with pytest.raises(
         ValueError, match=r"log.csv:1: expected one JSON .* is read by .*read_team_draft_table"
