@@ -68,13 +68,13 @@ def predict(
     """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
 
     The scaling of the model is applied. Columns of a table are found by the names that the model knows. Features
-    missing in a text file are 0. Labels are not needed.
+    missing in a text file are 0. Labels are needed only with --dask.
 
     Ids of queries and documents are written as DATA have them. In a csv a row without a document id has its number in
     DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score stand as trec_eval
     sorts them.
     """
-    form = form or ("csv" if output.suffix == ".csv" and dask is None else "scores")
+    form = form or ("csv" if output.suffix == ".csv" else "scores")
     sources = [check_file(model), check_input(data)]
     if not is_stdout(output):
         check_output(output, sources)
@@ -90,7 +90,9 @@ def predict(
     n_features = ranker.n_features_in_
     if dask is not None:
         if form != "scores":
-            raise ValueError(f"--format {form}: expected scores with --dask; predict on one machine")
+            raise ValueError(
+                f"--format {form}: expected --format scores with --dask; or predict on one machine"
+            )
         with connecting(dask) as client:
             parts = predict_there(client, ranker, data, columns)
             write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
@@ -100,6 +102,8 @@ def predict(
     names = None if known is None else tuple(map(str, known))
     if data.is_dir() or is_table(data):
         if is_table(data) and names is not None:
+            if columns.names and set(columns.names) != set(names):
+                note("warning: --features is of no effect, as the model knows the names of its features")
             categories = getattr(ranker, "categories_", {})
             rows = read_as_trained(data, columns, names, categories, fill=fill, labels=False)
         else:

@@ -27,6 +27,16 @@ from structsvm.cli.tables import read_with_categories
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
 
+def _one_number(text: str) -> float:
+    """Return the value of an option that takes one."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected one number, got {text!r:.40}; structsvm search tries several"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Trees(Group):
     """Trees in place of a linear model."""
@@ -76,6 +86,8 @@ def train(
         float | None,
         typer.Option(
             "--C",
+            parser=_one_number,
+            metavar="FLOAT",
             help="Trade-off: larger fits the training data more closely.",
             show_default="1; with --trees by the number of queries",
         ),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from structsvm.checks import BadInput
 from structsvm.common import compiling
+
+if TYPE_CHECKING:
+    from structsvm.queries import QueryData
 
 _LOSSES = ("map", "ndcg@10", "mrr", "precision@5", "roc")
 
@@ -89,8 +93,23 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     ]
     for step in (_paths, _trees, _grades, _binned):
         found.append((step.__name__.strip("_"), partial(step, dense, y, qid)))
+    found += [(f"stores, {kind}", partial(_store, replace(made, X=X))) for kind, X in kinds.items()]
     found += [("sets of texts", _sets), ("clicks", _clicks), ("files", _files), ("online", _online)]
     return found
+
+
+def _store(made: QueryData) -> None:
+    """Train on a store: its arrays are read-only, for which kernels are compiled again."""
+    from structsvm import StructuralRanker
+    from structsvm.readers import open_store, write_store
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_store(made, Path(folder, "store"))
+        data = open_store(Path(folder, "store"))
+        for loss in _LOSSES:
+            StructuralRanker(loss, C=10.0).fit(data.X, data.y, qid=data.qid)
+        _pairs(data.X, data.y, data.qid)
+        _descents(data.X, data.y, data.qid)
 
 
 def _pairs(X: Any, y: Any, qid: Any) -> None:

@@ -394,7 +394,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         if part is not None:
             part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
+            missing = "" if path.parent.is_dir() else "; create its folder first"
             raise OSError(
-                error.errno, f"not written, any earlier file is untouched ({error.strerror})", str(path)
+                error.errno,
+                f"not written, any earlier file is untouched ({error.strerror}){missing}",
+                str(path),
             ) from error
         raise

@@ -70,7 +70,10 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     return cast(_Fit, whole)
 
 
-_ELSEWHERE = ("group", "groups", "group_id", "query_id", "query_ids", "eval_set", "eval_group", "eval_qid")
+_ELSEWHERE = (
+    "group", "groups", "group_id", "query_id", "query_ids", "qids", "eval_set", "eval_group", "eval_qid",
+    "early_stopping_rounds", "weight", "weights",
+)  # fmt: skip
 """Arguments of ``fit`` in scikit-learn, LightGBM, XGBoost and CatBoost."""
 
 
@@ -84,9 +87,11 @@ def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput
             "pass {qid}, for rows that stand query after query",
             code="qid = np.repeat(np.arange(len(group)), group)",
         )
-    if not name.startswith("eval"):
+    if name.startswith("weight"):
+        return BadInput(name, "expected the weight of each row under another name", "pass {sample_weight}")
+    if not name.startswith(("early", "eval")):
         return BadInput(name, "expected the query of each row under the name qid", "pass {qid}")
-    if "validation" in known:
+    if "validation" in known and name.startswith("eval"):
         return BadInput(name, "expected validation queries as a tuple", "pass {validation=(X, y, qid)}")
     return BadInput(
         name,
@@ -306,6 +311,13 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
         given.size and given.dtype.kind in "biuf" and not given.any()
     ):  # scikit-learn would say so without the name
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
+    if given.shape == lengths.shape != (X.shape[0],):
+        raise BadInput(
+            "sample_weight",
+            f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}",
+            "repeat each for the rows of its query",
+            code="sample_weight[np.unique(qid, return_inverse=True)[1]]",
+        )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         row = int(np.flatnonzero(weights < 0)[0])

@@ -229,6 +229,10 @@ _NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8,
 
 def _check_labels(y: Any, qid: Any) -> None:
     """Raise an error that names the row of a label that is no finite number, if there is one."""
+    if isinstance(y, str):
+        raise BadInput(
+            "y", f"expected a label of each row, got {y!r:.40}", f"pass the column, as in frame[{y!r:.40}]"
+        )
     labels = np.asarray(y, dtype=object)
     if labels.ndim != 1 or np.iscomplexobj(y):  # scikit-learn reports these itself
         return

@@ -27,6 +27,7 @@ _ELSEWHERE = {
 
 _OF_FIT = {
     "verbose": "it is an argument of fit",
+    "max_depth": "trees are limited by n_leaves",
     "eval_set": "fit takes validation=(X, y, qid) where training watches a measure",
 }
 

@@ -21,6 +21,7 @@ from structsvm.queries import QueryData, group_queries, stacklevel_of_user
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
 """Names of a column without one, as pandas writes it, and as it writes it again."""
 
@@ -191,7 +192,9 @@ def choose_columns(
     """Return the columns of labels and of document ids, None without, and of features; raise if names do not fit."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadInput(file, f"expected each column once, got {shorten(twice[0])} twice")
+        raise BadInput(
+            file, f"expected each column once, got {shorten(twice[0])} twice", _without_names(names)
+        )
     stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
     for role, name in stated:
         if name is not None and name not in names:
@@ -202,6 +205,7 @@ def choose_columns(
                     "tabs: name the file .tsv" if marks[0] == "\t" else f"{marks[0]!r}: write it with commas"
                 )
                 remedy = f"its cells seem to be separated by {apart}"
+            remedy = _without_names(names) or remedy
             raise BadInput(file, f"expected a column {name!r} for the {role}, got {_some(names)}", remedy)
     label = "label" if label is None and "label" in names else label
     at = docid if docid in names else None
@@ -227,6 +231,12 @@ def choose_columns(
             f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among {_some(names)}",
         )
     return label, at, tuple(features)
+
+
+def _without_names(names: Sequence[str]) -> str:
+    """Return what to do where the first line seems to hold cells in place of names; nothing otherwise."""
+    cells = sum(_NUMBER.fullmatch(name.strip()) is not None for name in names)
+    return "write the names of the columns in its first line" if 2 * cells > len(names) else ""
 
 
 def warn_of_repeats(file: Path, ids: Any, docids: Any) -> None:

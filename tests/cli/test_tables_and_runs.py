@@ -420,3 +420,16 @@ def test_outputs_are_there_completely_or_not_at_all(room, tmp_path, monkeypatch,
     assert (tmp_path / "s").read_text() == "earlier\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.npz", "s"]
     assert Path(tmp_path / "m.npz").exists()
+
+
+@pytest.mark.parametrize("lines", ["7,d0,0.126,1\n0,d1,0.3,2\n", "0,d0,0,1\n0,d1,0.3,2\n"])
+def test_a_table_without_names_is_told(lines, tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text(lines)
+    assert main(["train", str(tmp_path / "rows.csv"), "-o", str(tmp_path / "model.npz")]) == 2
+    assert capsys.readouterr().err.strip().endswith("write the names of the columns in its first line")
+
+
+def test_train_takes_one_C(tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text("label,qid,a\n1,1,2\n0,1,1\n")
+    assert main(["train", str(tmp_path / "rows.csv"), "--C", ".1,1", "-o", str(tmp_path / "model.npz")]) == 2
+    assert "expected one number, got '.1,1'; structsvm search tries several" in capsys.readouterr().err

@@ -59,11 +59,24 @@ def test_group_sizes(model):
             {"eval_set": (X, y)},
             "eval_set: expected none, as this ranker trains to its optimum",
         ),
+        (LambdaRank(), {"early_stopping_rounds": 5}, "early_stopping_rounds: expected none"),
+        (SVMMap(), {"weight": y}, "weight: .* under another name; pass sample_weight="),
+        (SVMMap(), {"qids": QID}, "qids: expected the query of each row under the name qid"),
     ],
 )
 def test_arguments_of_other_packages(model, given, message):
     with pytest.raises(BadInput, match=message):
         model.fit(X, y, **given)
+
+
+def test_slips_in_arguments_of_fit(tmp_path):
+    weights = np.arange(1.0, len(np.unique(QID)) + 1)
+    with pytest.raises(BadInput, match=r"sample_weight: expected one weight per row, .*, got one per query"):
+        SVMMap().fit(X, y, qid=QID, sample_weight=weights)
+    with pytest.raises(BadInput, match=r"y: expected a label of each row, got 'lab'; pass the column"):
+        SVMMap().fit(X, "lab", qid=QID)
+    with pytest.raises(OSError, match="create its folder first"):
+        SVMMap().fit(X, y, qid=QID).save(tmp_path / "none" / "model.npz")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +86,7 @@ def test_arguments_of_other_packages(model, given, message):
         (TreeRanker, "num_leaves", "it is called 'n_leaves' here"),
         (SVMMap, "num_leaves", "SVMMap: no parameter 'num_leaves'; trees are grown by TreeRanker$"),
         (SVMMap, "max_pases", "did you mean 'max_passes'"),
+        (TreeRanker, "max_depth", "trees are limited by n_leaves"),
         (StructuralRankerCV, "eval_set", r"fit takes validation=\(X, y, qid\)"),
     ],
 )
