@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,3 +30,11 @@ def pytest_unconfigure(config: Any) -> None:
 def pytest_xdist_auto_num_workers(config: Any) -> int:
     """Return one process more than processors: some tests wait for services, browsers and clocks."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(autouse=True)
+def _closes_figures() -> Iterator[None]:
+    """Close what a test or an example has drawn: matplotlib warns of the 21st open figure, whoever opened it."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
