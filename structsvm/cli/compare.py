@@ -231,10 +231,10 @@ def compare(
         typer.echo()
         print_table(*tested)
         typer.echo()
-    chosen = f" C was chosen by {study.select} on validation queries." * any(
-        C for row in results.rows() for C in row.Cs
+    with_C = any(C is not None for row in results.rows() for C in row.Cs)
+    typer.echo(
+        headline(results) + (f" C was chosen by {study.select} on validation queries." if with_C else "")
     )
-    typer.echo(headline(results) + chosen)
     if study.work is not None and results.reused:
         note(f"{results.reused} of {results.reused + results.computed} cells found in {study.work}")
 

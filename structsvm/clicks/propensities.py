@@ -183,8 +183,7 @@ def harvest(
     BadInput
         When positions are not connected by documents that were clicked and stood at both (one deterministic ranker
         connects none); when a position, or a group of them, has all or none of the clicks of the documents it shares
-        with the others, so that its estimate would be 0 or infinite; without clicks, or
-        without impressions that have none.
+        with the others, so that its estimate would be 0 or infinite; where no impression was clicked, or all were.
 
     Notes
     -----
@@ -508,11 +507,8 @@ class Influence:
             cells.row_query[cells.row], cells.row, cells.position - 1, cells.shows, cells.clicks, n, np.eye(n)[:, 1:]
         )  # fmt: skip
         self._bread = inverse(part.derivatives(log(theta.theta[1:]))[1]) if n > 1 else np.zeros((0, 0))
-        self._cells, self._theta, self._looks = (
-            cells,
-            theta.theta,
-            cells.shows * theta.theta[cells.position - 1],
-        )
+        self._cells, self._theta = cells, theta.theta
+        self._looks = cells.shows * theta.theta[cells.position - 1]
 
     def per_impression(self, slope: Float, row: Int, place: Int, clicked: Float) -> Float:
         """Return what impressions of rows at places (from 0), clicked or not, add to a figure with this slope."""

@@ -309,33 +309,35 @@ def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterat
         held.append([row[i] for i in at])
         first.setdefault(held[-1][3].strip(), line)
         if len(held) == _BATCH:
-            _check_known(first, path)
-            yield _typed(held, path, line, probability)
+            yield _typed(held, path, line, probability, first)
             held = []
     if held:
-        _check_known(first, path)
-        yield _typed(held, path, line, probability)
+        yield _typed(held, path, line, probability, first)
 
 
-def _check_known(first: dict[str, int], path: Path) -> None:
-    """Refuse empty clicks, by the line of each text, in a column where 0 is written."""
-    if "" in first and any(text in first for text in ("0", "0.0", "false", "False")):
-        raise BadInput("clicked", f"expected 0 or 1, got an empty cell ({path}:{first['']})", UNKNOWN_CLICKS)
+_FLAGS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "": 0.0}
 
 
-def _typed(rows: list[list[str]], path: Path, line: int, probability: int | None) -> list[Any]:
-    """Return the columns: ids as text, positions and clicks as numbers, empty ones missing."""
+def _typed(
+    rows: list[list[str]], path: Path, line: int, probability: int | None, first: dict[str, int]
+) -> list[Any]:
+    """Return the columns: ids as text, positions and clicks as numbers, empty positions missing, empty clicks 0.
+
+    ``first`` has the line of each text of a click so far: empty ones are unknown where a 0 is written.
+    """
     columns: list[Any] = [list(column) for column in zip(*rows, strict=True)]
     try:
         columns[2] = np.array([float(v) if v.strip() else np.nan for v in columns[2]])
-        flags = {"0": 0, "1": 1, "true": 1, "false": 0, "True": 1, "False": 0, "": 0}
-        columns[3] = np.array([flags[v.strip()] if v.strip() in flags else float(v) for v in columns[3]])
+        flags = {text: _FLAGS[text] if text in _FLAGS else float(text) for text in first}
+        columns[3] = np.array([flags[v.strip()] for v in columns[3]])
         if probability is not None:
             columns[probability] = np.array([float(v) for v in columns[probability]])
     except ValueError as error:
         raise BadInput(
             f"{path}, up to line {line}", f"expected numbers for position, clicked and probability ({error})"
         ) from None
+    if "" in flags and any(text and not value for text, value in flags.items()):
+        raise BadInput("clicked", f"expected 0 or 1, got an empty cell ({path}:{first['']})", UNKNOWN_CLICKS)
     return columns
 
 

@@ -316,7 +316,6 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
             "sample_weight",
             f"expected one weight per row, {X.shape[0]}, got one per query, {given.size}",
             "repeat each for the rows of its query",
-            code="sample_weight[np.unique(qid, return_inverse=True)[1]]",
         )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():

@@ -355,12 +355,10 @@ class Closer:
             to, reason = "stopped", f"{folded.n_shown} impressions"
         elif stop["on_winner"] != "keep" and folded.running is not None and folded.running.decision:
             to, reason = "stopped", f"{folded.running.decision['winner']} has won"
-        if (
-            to
-            and self._store.set_state(row.id, to, now=self._clock.now(), who="closer", reason=reason)
-            and to == "killed"
-        ):
-            log.warning("structsvm live: %s revision %d was killed: %s", row.key, row.revision, reason)
+        if to:
+            changed = self._store.set_state(row.id, to, now=self._clock.now(), who="closer", reason=reason)
+            if changed and to == "killed":
+                log.warning("structsvm live: %s revision %d was killed: %s", row.key, row.revision, reason)
 
 
 def winner_of(experiment: Experiment, state: str) -> str | None:

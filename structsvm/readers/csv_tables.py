@@ -17,7 +17,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import read_rows, shorten
-from structsvm.queries import QueryData, group_queries, stacklevel_of_user
+from structsvm.queries import Grouping, QueryData, group_queries, stacklevel_of_user
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
@@ -120,12 +120,12 @@ def read_csv(
     matrix = np.frombuffer(X, dtype=np.float64).reshape(len(ids), len(chosen))
     grades: Any = np.frombuffer(y, dtype=np.float64) if label is not None else None
     docids = np.array(documents, dtype=np.str_) if at is not None else None
-    warn_of_repeats(path, ids, docids)
     grouping = group_queries(identify(ids), len(ids))
     if grouping.order is not None:
         matrix = matrix[grouping.order]
         grades = None if grades is None else grades[grouping.order]
         docids = None if docids is None else docids[grouping.order]
+    warn_of_repeats(path, grouping, docids)
     return QueryData(
         matrix, grades, grouping.offsets, grouping.query_ids, docids, grouping.order, tuple(chosen)
     )
@@ -235,16 +235,23 @@ def choose_columns(
 
 def _without_names(names: Sequence[str]) -> str:
     """Return what to do where the first line seems to hold cells in place of names; nothing otherwise."""
-    cells = sum(_NUMBER.fullmatch(name.strip()) is not None for name in names)
-    return "write the names of the columns in its first line" if 2 * cells > len(names) else ""
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    if 2 * len(numbers) <= len(names):
+        return ""
+    first = int(numbers[0]) if numbers[0].isdigit() else 0
+    counted = [str(first + j) for j in range(len(numbers))]  # names of columns that pandas writes
+    return "" if numbers == counted else "write the names of the columns in its first line"
 
 
-def warn_of_repeats(file: Path, ids: Any, docids: Any) -> None:
-    """Warn of documents that occur in a query twice; rows as they stand in the file."""
+def warn_of_repeats(file: Path, grouping: Grouping, docids: Any) -> None:
+    """Warn of documents that occur in a query twice; ``docids`` are grouped."""
     if docids is None:
         return
-    rows = Counter(zip(np.asarray(ids).tolist(), docids.tolist(), strict=True))
-    repeats = [key for key, n in rows.items() if n > 1 and key[1] != ""]
+    repeats = []
+    for query, first, last in zip(grouping.query_ids, grouping.offsets, grouping.offsets[1:], strict=False):
+        documents = docids[first:last].tolist()
+        if len(set(documents)) < len(documents):  # counted only then
+            repeats += [(query, name) for name, n in Counter(documents).items() if n > 1 and name != ""]
     if repeats:
         query, document = repeats[0]
         warnings.warn(

@@ -227,12 +227,12 @@ def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: 
             start = stop
     docid = np.concatenate(documents) if documents and layout.docid is not None else None
     qid = _one_type(ids, [file for file, _, _ in units]) if ids else np.empty(0, dtype=np.int64)
-    if units:
-        warn_of_repeats(units[0][0], qid, docid)
     grouping = group_queries(qid, n_rows)
     if grouping.order is not None:
         X, y = X[grouping.order], None if y is None else y[grouping.order]
         docid = None if docid is None else docid[grouping.order]
+    if units:
+        warn_of_repeats(units[0][0], grouping, docid)
     return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, grouping.order, layout.features)
 
 

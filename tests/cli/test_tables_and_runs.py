@@ -433,3 +433,9 @@ def test_train_takes_one_C(tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("label,qid,a\n1,1,2\n0,1,1\n")
     assert main(["train", str(tmp_path / "rows.csv"), "--C", ".1,1", "-o", str(tmp_path / "model.npz")]) == 2
     assert "expected one number, got '.1,1'; structsvm search tries several" in capsys.readouterr().err
+
+
+def test_columns_that_have_numbers_for_names_are_names(tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text("grade,qid,0,1,2,3\n1,1,2,3,4,5\n")
+    assert main(["train", str(tmp_path / "rows.csv"), "-o", str(tmp_path / "model.npz")]) == 2
+    assert capsys.readouterr().err.strip().endswith("name it by --label")

@@ -85,10 +85,10 @@ def headline(result: FusionResult) -> str:
     )
     names, held_out = result.on_training
     chosen, test = list(dict.fromkeys(names)), compare(result.values[LEARNED], held_out)
+    by_fold = ", by fold" if len(chosen) > 1 else ""
     text += (
-        f" Choosing the run that is best on the training topics ({report.listed(chosen)}"
-        f"{', by fold' * (len(chosen) > 1)}) would have given {held_out.mean():.4f}, and learned fusion is "
-        f"{_verdict(test)} that ({report.p_said(test.p_value)})."
+        f" Choosing the run that is best on the training topics ({report.listed(chosen)}{by_fold}) would have given "
+        f"{held_out.mean():.4f}, and learned fusion is {_verdict(test)} that ({report.p_said(test.p_value)})."
     )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
