@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import threading
 import time
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -316,20 +317,21 @@ def test_regular_backups(open_client, store_url, tmp_path):
             client.run(asyncio.sleep(0.05))
         (first,) = backups.files()
         assert not backups.is_due()
-        os.utime(first, (time.time() - 3700,) * 2)
-        assert backups.is_due()
-        os.utime(first, (time.time() + 3700,) * 2)
-        assert backups.is_due()
+        for seconds in (-3700, 3700):
+            stamp = datetime.fromtimestamp(time.time() + seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
+            first = first.rename(folder / f"live-{stamp}.db")
+            assert backups.is_due()
         old = first.rename(folder / "live-20200101T000000Z.db")
-        foreign = folder / "live-notes.db"
-        foreign.touch()
+        foreign = [folder / name for name in ("live-notes.db", "live-aZ.db", "live-20261399T000000Z.db")]
+        for other in foreign:
+            other.touch()
         backups.make()
         assert backups.files()[0] == old
         (folder / "live-20200102T000000Z.db").touch()
         second = backups.make()
         assert old not in backups.files()
         assert len(backups.files()) == 2
-        assert foreign.exists()
+        assert all(other.exists() for other in foreign)
         assert sorted(one.name for one in folder.iterdir() if one.name[0] == ".") == []
     assert main(["live", "check", "--store", f"sqlite:///{second}"]) == 0
     with sqlite3.connect(second) as copy:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 from structsvm.live.store.sqlite import backup, drop_unit_keys
+
+_STAMP = "%Y%m%dT%H%M%SZ"  # the end of a copy's name: when it was made, in UTC
 
 
 class Backups:
@@ -19,12 +20,21 @@ class Backups:
 
     def files(self) -> list[Path]:
         """Return the copies that there are, oldest first."""
-        return sorted(self._folder.glob(f"{self._path.stem}-*Z{self._path.suffix}"))
+        files = self._folder.glob(f"{self._path.stem}-*Z{self._path.suffix}")
+        return sorted(file for file in files if self._made_at(file) is not None)
+
+    def _made_at(self, file: Path) -> float | None:
+        """Return the time in a copy's name, as the file's own changes when a key is deleted; None without one."""
+        stamp = file.stem.removeprefix(f"{self._path.stem}-")
+        try:
+            return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            return None
 
     def newest_at(self) -> float | None:
         """Return when the newest copy was made, in seconds since 1970; None without one."""
         files = self.files()
-        return files[-1].stat().st_mtime if files else None
+        return self._made_at(files[-1]) if files else None
 
     def is_due(self) -> bool:
         """Return whether it is time for the next copy."""
@@ -33,18 +43,16 @@ class Backups:
         return newest is None or not 0 <= time.time() - newest < self._every
 
     def drop_unit_keys(self, ended: frozenset[int]) -> None:
-        """Delete from all copies the keys of units that are deleted in the store; each copy keeps its age."""
+        """Delete from all copies the keys of units that are deleted in the store."""
         for file in self.files():
             if (file, ended) not in self._cleaned:
-                times = file.stat()
-                if drop_unit_keys(file, ended):
-                    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+                drop_unit_keys(file, ended)
         self._cleaned = {(file, ended) for file in self.files()}
 
     def make(self) -> Path:
         """Make a copy, and delete those that are too many."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        stamp = datetime.now(UTC).strftime(_STAMP)
         target = self._folder / f"{self._path.stem}-{stamp}{self._path.suffix}"
         backup(self._path, target)
         for old in self.files()[: -self._kept]:

@@ -142,8 +142,8 @@ def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None
         unfinished.unlink(missing_ok=True)
 
 
-def drop_unit_keys(path: Path, ended: Collection[int]) -> bool:
-    """Delete the keys of units of ended experiments from a copy, and end them there; return whether it had any.
+def drop_unit_keys(path: Path, ended: Collection[int]) -> None:
+    """Delete the keys of units of ended experiments from a copy, and end them there.
 
     An experiment that went on in the copy would show production for ever, as without the key nothing can be drawn.
     """
@@ -154,4 +154,3 @@ def drop_unit_keys(path: Path, ended: Collection[int]) -> bool:
         copy.executemany(_ENDED, ids)
         copy.executemany("UPDATE experiments SET unit_key = NULL, state = 'stopped' WHERE id = ?", ids)
         copy.executemany("DELETE FROM units WHERE experiment = ?", ids)
-    return bool(ids)
