@@ -29,10 +29,9 @@ from weakref import WeakSet
 from numba import __version__ as numba_version
 from numba import config, njit, types
 from numba.core import caching, event
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.serialize import dumps
 
-from structsvm.common import compiling
+from structsvm.common import compiling, pipeline
 
 SHARED = "structsvm.common.portable"
 """Folder whose kernels all others may call: sums and elementary functions."""
@@ -45,25 +44,6 @@ _MAKERS = {
     "min", "ones", "sort", "sum", "zeros", "zeros_like",
 }  # fmt: skip
 """Functions and methods that make arrays, or for which Numba makes some."""
-
-_LEFT_OUT = {
-    "DeadBranchPrune", "FindLiterallyCalls", "InlineClosureLikes", "InlineOverloads", "LiteralUnroll",
-    "LiteralPropagationSubPipelinePass", "MakeFunctionToJitFunction", "RewriteDynamicRaises",
-    "RewriteSemanticConstants", "WithLifting",
-}  # fmt: skip
-"""Passes of Numba for what no kernel has: closures, contexts, arguments that are None, loops over mixed tuples."""
-
-
-class _Pipeline(CompilerBase):
-    """The passes of Numba that kernels need: each of the others analyses the function again."""
-
-    def define_pipelines(self) -> list[Any]:
-        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        # expressions of whole arrays are rewritten as loops, which make arrays
-        left_out = _LEFT_OUT if self.state.flags.nrt else {*_LEFT_OUT, "NopythonRewrites"}
-        manager.passes = [each for each in manager.passes if each[0].__name__ not in left_out]
-        manager.finalize()
-        return [manager]
 
 
 @overload
@@ -88,7 +68,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     options = {
         "fastmath": False, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": _makes_arrays(function), **options,
     }  # fmt: skip
-    compiled = njit(nogil=True, pipeline_class=_Pipeline, **options)(function)
+    compiled = njit(nogil=True, pipeline_class=pipeline.Pipeline, **options)(function)
     # compiled files that are imported without their sources name a source that is gone, or that is not theirs
     source = getattr(sys.modules.get(function.__module__), "__file__", None)
     if _FolderCache is not None and source == function.__code__.co_filename:
@@ -125,7 +105,7 @@ def _digest(path: str, modified: int, size: int) -> bytes:
 def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
     """Return names and digests of this file, of all in the folder of the kernel, and in those that it calls."""
     folder = Path(locator._py_file).parent
-    files = [Path(__file__), *sorted(folder.glob("*.py"))]
+    files = [Path(__file__), Path(pipeline.__file__), *sorted(folder.glob("*.py"))]
     if folder != _folder(SHARED):
         files += sorted(_folder(SHARED).glob("*.py"))
     for caller, called in CALLS.items():

@@ -43,10 +43,11 @@ def test_the_figures_are_what_they_are_taken_for(tmp_path):
 
 
 def test_a_second_process_compiles_nothing():
-    """With the cache of this run: from nothing the first process alone would take minutes."""
+    assert sum(figures("-c", FIT)) > 0
+    # kernels that are called by others only are counted where they are compiled, not where their callers are loaded
     misses, hits = figures("-c", FIT)
-    assert misses + hits > 0
-    assert figures("-c", FIT) == (0, misses + hits)
+    assert misses == 0
+    assert hits > 0
 
 
 def test_a_second_fit_with_the_same_types_compiles_nothing():
