@@ -6,6 +6,7 @@ Nothing of it changes what a kernel computes. It uses classes of Numba that are 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from numba.core import ir
@@ -71,6 +72,14 @@ class _InlineKernels(InlineInlinables):
         return super()._do_work(state, work_list, block, i, expr, inline_worker)
 
 
+def _optimize_functions(codegen: Any, module: Any) -> None:
+    """Run the passes per function on those that have a body; Numba sets them up for each one that is declared."""
+    for function in module.functions:
+        if not function.is_declaration:
+            passes, builder = codegen._function_pass_manager()
+            passes.run(function, builder)
+
+
 class Pipeline(CompilerBase):
     """The passes that kernels need: each of the others analyses the function again."""
 
@@ -81,8 +90,7 @@ class Pipeline(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         library = self.state.targetctx.codegen().create_library(self.state.func_id.func_qualname)
         library.enable_object_caching()
-        # the passes over the whole module, which follow, begin with the same
-        library._optimize_functions = lambda module: None
+        library._optimize_functions = partial(_optimize_functions, library._codegen)
         self.state.library = library
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
         # expressions of whole arrays are rewritten as loops, which make arrays
