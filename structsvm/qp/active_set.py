@@ -203,7 +203,7 @@ def _forward_solve(R: Float, k: int, x: Float) -> None:
             x[col] -= t * R[row, col]
 
 
-@kernel
+@kernel(inline="always")
 def _enter(
     v: int,
     gram: Float,
@@ -297,10 +297,10 @@ def _climb(
 ) -> tuple[Float, Float]:
     """Iterate the active-set method from a feasible start; return alpha and the gradient there."""
     n, n_groups = len(loss), len(cap)
-    floats, ints = np.zeros((12, n + n_groups + 1)), np.empty((4, 2 * n + n_groups + 2), np.int64)
+    floats, ints = tuple(np.zeros((12, n + n_groups + 1))), tuple(np.empty((4, 2 * n + n_groups + 2), np.int64))
     R = np.empty((n, n))  # only the corner that is used takes memory
     _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
-    return floats[10, :n], floats[3, :n]
+    return floats[10][:n], floats[3][:n]
 
 
 @kernel
@@ -309,16 +309,8 @@ def _iterate(
     floats: Float, ints: Int, R: Float,
 ) -> None:  # fmt: skip
     # the buffers are given, as code that allocates takes long to compile
-    alpha, root, square, g, origin, r = floats[0], floats[1], floats[2], floats[3], floats[4], floats[5]
-    d, dbase, top, largest, best_alpha, peak = (
-        floats[6],
-        floats[7],
-        floats[8],
-        floats[9],
-        floats[10],
-        floats[11],
-    )
-    group, base, free, gone = ints[0], ints[1], ints[2], ints[3]
+    alpha, root, square, g, origin, r, d, dbase, top, largest, best_alpha, peak = floats
+    group, base, free, gone = ints
     n, n_groups = len(loss), len(cap)
     _copy(plane_group, group, n)
     _copy(start, alpha, n)
@@ -369,11 +361,7 @@ def _iterate(
             for j in range(n_groups):
                 if alpha[n + j] > 0.0 or largest[j] == np.inf:
                     base[j] = n + j
-            for v in range(n):
-                if alpha[v] > 0.0 and base[group[v]] != v:
-                    k = _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
-            rebuild = False
-            entering = none
+            first, last = n - n, n  # all that are in use enter, one after the other
         else:
             # price: duality gap, and the vertex with the largest possible rise by itself
             value, gap, weight = 0.0, 0.0, 0.0
@@ -441,8 +429,11 @@ def _iterate(
                 entering, refined = none, True
             else:
                 refined = False
-        if entering >= 0:
-            k = _enter(entering, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
+            first, last = entering, (entering + 1 if entering >= 0 else entering)
+        for v in range(first, last):
+            if not rebuild or (alpha[v] > 0.0 and base[group[v]] != v):
+                k = _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
+        rebuild = False
         for c in range(k):
             r[c] = g[free[c]] - g[base[group[free[c]]]]
         while k > 0:
