@@ -59,6 +59,7 @@ def on_edges(model, X):
     return X
 
 
+@pytest.mark.slow
 def test_lightgbm(model, plain):
     for one in (model, plain):
         X = on_edges(one, rows())

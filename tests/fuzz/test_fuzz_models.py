@@ -1,8 +1,10 @@
 """A few of the damaged models; ``python tests/fuzz/fuzz_models.py --cases 100000`` tries more."""
 
 import fuzz_models
+import pytest
 
 
+@pytest.mark.slow
 def test_damaged_models_and_states_are_refused_or_work():
     summary = fuzz_models.run(800, seed=0)
     assert summary["failures"] == []

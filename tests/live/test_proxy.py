@@ -679,6 +679,7 @@ def test_with_the_service_itself(store_url, open_client):
         assert search("r4")[2] == "production; why=killed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
 def test_pages_of_a_search_show_each_document_once(method, store_url, open_client, tmp_path):
     """Whatever the size of pages and the length of merged lists, as both rankers find the same documents."""
