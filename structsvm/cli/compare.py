@@ -74,7 +74,7 @@ class Study(Group):
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="svm-map, svm-ndcg@10, tree-mrr, lightgbm, ...; several with commas or repeated, 'list' shows them.",
+            help="map (svm-map), ndcg@10, tree-mrr, lightgbm, ...; several with commas or repeated, 'list' shows them.",
             show_default="svm-map, svm-roc",
             callback=_list_methods,
             is_eager=True,  # the list needs no data
