@@ -7,6 +7,7 @@ import csv
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -352,6 +353,24 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
     if not scores:
         raise ValueError(f"{path}: expected one score per line, got an empty file; predict again")
     return np.array(scores), ids
+
+
+def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
+    """Return the tag of each run, or the name of its file if runs share a tag."""
+    uses = Counter(tags)
+    names = [tag if uses[tag] == 1 else _stem(path) for tag, path in zip(tags, files, strict=True)]
+    for name, n in Counter(names).items():
+        if n > 1:
+            first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
+            raise ValueError(
+                f"{second}: expected another tag or file name than that of {first}, got {name[:60]!a} in both; "
+                "rename one of the files"
+            )
+    return names
+
+
+def _stem(path: Path) -> str:
+    return path.stem if path.suffix in (".gz", ".bz2", ".xz") else path.name
 
 
 def read_names(path: Path) -> list[str]:
