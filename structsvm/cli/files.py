@@ -80,7 +80,7 @@ class Table(Columns):
             "--fill",
             metavar="NUMBER",
             help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it. "
-            "Only in train also median: that of each feature, which predict uses too.",
+            "In train, search and compare also median: that of each feature in training, which predict uses too.",
         ),
     ] = None
 
@@ -108,7 +108,7 @@ class Table(Columns):
             if not math.isfinite(value):
                 raise ValueError
         except ValueError:
-            learned = "a number; only train learns medians"
+            learned = "a number; only train, search and compare learn medians"
             expected = learned if self.missing == "median" else "a finite number, or median in train"
             raise ValueError(f"--fill {self.missing}: expected {expected}") from None
         return value

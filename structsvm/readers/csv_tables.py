@@ -213,7 +213,7 @@ def choose_columns(
                 )
                 remedy = f"its cells seem to be separated by {apart}"
             remedy = _without_names(names) or remedy
-            raise BadInput(file, f"expected a column {name!r} for the {role}, got {_some(names)}", remedy)
+            raise BadInput(file, f"expected a column {name!r} for the {role}, got {name_some(names)}", remedy)
     label = "label" if label is None and "label" in names else label
     at = docid if docid in names else None
     if features is None:
@@ -235,7 +235,8 @@ def choose_columns(
     if missing:
         raise BadInput(
             file,
-            f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among {_some(names)}",
+            f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among "
+            f"{name_some(names)}",
         )
     return label, at, tuple(features)
 
@@ -269,7 +270,8 @@ def warn_of_repeats(file: Path, grouping: Grouping, docids: Any) -> None:
         )
 
 
-def _some(names: Sequence[str]) -> str:
+def name_some(names: Sequence[str]) -> str:
+    """Return the first of many names of columns."""
     shown = ", ".join(map(shorten, names[:5]))
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown
 
