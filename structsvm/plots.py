@@ -280,6 +280,12 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Ax
     >>> ax.lines[0].get_xydata()[3].round(2).tolist()
     [0.3, 0.7]
     """
+    if not isinstance(curves, Mapping):
+        raise BadInput(
+            "curves",
+            f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}",
+            "metrics.recall_levels.interpolated_precision computes them query by query; take the mean",
+        )
     for name, curve in curves.items():
         if np.shape(curve) != (11,):
             raise BadInput(name, f"expected precision at 11 levels of recall, got shape {np.shape(curve)}")

@@ -13,6 +13,7 @@ pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
 from matplotlib.figure import Figure
 
 from structsvm import StructuralRankerCV, SVMMap, plots
+from structsvm.checks import BadInput
 from structsvm.features.binning import BinnedFeatures
 from structsvm.metrics import evaluate
 from structsvm.online import simulate
@@ -153,6 +154,10 @@ def test_precision_at_eleven_levels_of_recall(ax):
     assert ax.get_ylim()[0] == 0
     with pytest.raises(ValueError, match=r"a: expected precision at 11 levels of recall, got shape \(3,\)"):
         plots.precision_recall({"a": [1, 2, 3]})
+    with pytest.raises(
+        BadInput, match=r"curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec"
+    ):
+        plots.precision_recall(evaluate("map", [1, 0], [2, 1], qid=0))
 
 
 def test_regret_is_the_mean_and_its_interval(ax):
