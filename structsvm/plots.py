@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.names import feature_names
 from structsvm.report import figures
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     elif hasattr(coef, "predict"):
         raise BadInput("coef", f"expected a fitted model with weights, got {coef!r}")
     values = np.asarray(coef, dtype=np.float64)
-    called = figures.feature_names(names, values.size)
+    called = feature_names(names, values.size)
     if values.shape != (len(called),):
         raise BadInput("names", f"expected one for each weight, got {len(called)} for shape {values.shape}")
     return _draw(figures.weights(values, called, top=top), ax)

@@ -178,7 +178,7 @@ def test_scale_is_warned_of_once_a_fit(kind):
         "dense": wide, "float32": wide.astype(np.float32), "sparse": sparse.csr_matrix(wide),
         "frame": pd.DataFrame(wide, columns=["bm25", "age"]),
     }[kind]  # fmt: skip
-    named = "'bm25' against 'age'" if kind == "frame" else "column 0 against column 1"
+    named = "'bm25' against 'age'" if kind == "frame" else "feature 1 against feature 2"
     with pytest.warns(FeatureScaleWarning, match=f"{named}.*scale='zscore'") as caught:
         SVMMap().fit(given, y, qid=qid)
     assert len(caught) == 1
