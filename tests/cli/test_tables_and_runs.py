@@ -326,6 +326,24 @@ def test_several_files_of_scores_stand_in_one_table(trec, monkeypatch, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_whole_ids_written_as_floats_are_those_of_other_files(tmp_path, capsys):
+    """From training to evaluation: ``1.0`` of one file is ``1`` of the others, and of judgments."""
+    rows = [(q, f"d{q}{d}", d, int(d > q)) for q in (1, 2, 3) for d in range(4)]
+    for name, suffix in (("whole", ""), ("floats", ".0")):
+        lines = [f"{q}{suffix},{d},{value},{label}" for q, d, value, label in rows]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["qid,docid,f,label", *lines]) + "\n")
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {label}\n" for q, d, _, label in rows))
+    for name, other in (("whole", "floats"), ("floats", "whole")):
+        model, found = tmp_path / f"{name}.npz", tmp_path / f"{name}-scores.csv"
+        assert run("train", tmp_path / f"{name}.csv", "-o", model) == 0
+        assert run("predict", model, tmp_path / f"{name}.csv", "-o", found) == 0
+        assert run("evaluate", tmp_path / f"{other}.csv", found) == 0
+        assert run("predict", model, tmp_path / f"{name}.csv", "--format", "run", "-o", tmp_path / name) == 0
+        assert run("evaluate", tmp_path / "qrels", tmp_path / name) == 0
+    assert (tmp_path / "floats-scores.csv").read_text() == (tmp_path / "whole-scores.csv").read_text()
+    capsys.readouterr()
+
+
 def test_a_run_that_fits_no_judgments(trec, capsys):
     (trec / "scores").write_text("1\n2\n")
     assert run("evaluate", trec / "qrels", trec / "scores") == 2

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -267,6 +268,41 @@ def test_compare_and_search_learn_words_and_medians_in_training(products, tmp_pa
     )
     assert run(capsys, *cut)[0] == 0
     assert run(capsys, *cut)[0] == 0
+
+
+def test_folds_with_other_words_have_no_mean_of_weights(tmp_path, capsys):
+    """Two words in each fold, not the same: weights of one name do not stand under another."""
+    for fold, words in ((1, "ab"), (2, "bc")):
+        for part, first in (("train", 0), ("vali", 10), ("test", 20)):
+            path = tmp_path / "data" / f"Fold{fold}" / f"{part}.csv"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rows = [
+                f"{first + q},{word},{int(word == 'b')}"
+                for q in range(4)
+                for word in (words if part == "train" else "abc")
+            ]
+            path.write_text("\n".join(["qid,brand,label", *rows]) + "\n")
+    command = ("compare", tmp_path / "data", "--categorical", "brand", "--method", "map", "--C", "1")
+    assert run(capsys, *command, "--report", tmp_path / "page.html")[0] == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "brand=b" not in page
+    shutil.rmtree(tmp_path / "data" / "Fold2")
+    assert run(capsys, *command, "--report", tmp_path / "page.html")[0] == 0
+    assert "brand=b" in (tmp_path / "page.html").read_text()
+
+
+def test_medians_of_a_text_in_folds(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    values = [("nan" if k % 5 == 0 else f"{v:.3f}", int(v > 0)) for k, v in enumerate(rng.normal(size=60))]
+    rows = [f"{label} qid:{k // 6} 1:{value} 2:{k % 3}" for k, (value, label) in enumerate(values)]
+    (tmp_path / "a.txt").write_text("\n".join(rows) + "\n")
+    command = ("search", tmp_path / "a.txt", "--method", "map", "--C", "1", "--folds", 2)
+    code, _, err = run(capsys, *command)
+    assert (code, "state a value for missing ones as --fill" in err) == (2, True), err
+    code, _, err = run(capsys, *command, "--fill", "median", "-o", tmp_path / "m.npz")
+    assert code == 0, err
+    known = [float(value) for value, _ in values if value != "nan"]
+    np.testing.assert_allclose(structsvm.load(tmp_path / "m.npz").table_["fill"], [np.median(known), 1.0])
 
 
 def test_a_column_of_words_that_is_not_there(products, tmp_path, capsys):

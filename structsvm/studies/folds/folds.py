@@ -200,7 +200,7 @@ def _loaded(
 ) -> FoldData:
     options = dict(columns)
     if "categorical" in options:
-        # of a file that is cut also the words of other queries, of which training has zeros: they get no weight
+        # of a file that is cut also the words of other queries: constant in training, where they get no weight
         options["features"] = category_features(fold.train.files, **options)
     learned, fill = fill == "median", math.nan if fill == "median" else fill
     parts: list[QueryData] = []

@@ -183,7 +183,7 @@ def _weights(results: Results, best: Sequence[str]) -> list[figures.Bars]:
     lists = []
     for m in results.methods:
         weights = [cell["coef"] for cell in m.cells]
-        if None in weights or len({len(w) for w in weights}) > 1:
+        if None in weights or len({(len(c["coef"]), *(c["feature_names"] or ())) for c in m.cells}) > 1:
             continue
         # the length of w depends on C, so folds are compared by direction
         mean = np.mean([np.asarray(w) / (np.linalg.norm(w) or 1.0) for w in weights], axis=0)
