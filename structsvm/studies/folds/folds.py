@@ -154,7 +154,7 @@ def _cut(
     # missing features are counted as any others: only the queries are of interest
     options = {**columns, "features": ()} if is_table(data) else columns
     options.pop("categorical", None)
-    n_queries = _read(data, None, options).n_queries
+    n_queries = _read(data, 0.0, options).n_queries
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
         raise BadInput(
