@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.names import feature_names
 from structsvm.report import figures
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     elif hasattr(coef, "predict"):
         raise BadInput("coef", f"expected a fitted model with weights, got {coef!r}")
     values = np.asarray(coef, dtype=np.float64)
-    called = figures.feature_names(names, values.size)
+    called = feature_names(names, values.size)
     if values.shape != (len(called),):
         raise BadInput("names", f"expected one for each weight, got {len(called)} for shape {values.shape}")
     return _draw(figures.weights(values, called, top=top), ax)
@@ -280,6 +281,12 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Ax
     >>> ax.lines[0].get_xydata()[3].round(2).tolist()
     [0.3, 0.7]
     """
+    if not isinstance(curves, Mapping):
+        raise BadInput(
+            "curves",
+            f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}",
+            "metrics.recall_levels.interpolated_precision computes them query by query; take the mean",
+        )
     for name, curve in curves.items():
         if np.shape(curve) != (11,):
             raise BadInput(name, f"expected precision at 11 levels of recall, got shape {np.shape(curve)}")

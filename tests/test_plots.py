@@ -12,11 +12,14 @@ pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
 
 from matplotlib.figure import Figure
 
-from structsvm import StructuralRankerCV, SVMMap, plots
+from structsvm import FeatureScaleWarning, StructuralRankerCV, SVMMap, TreeRanker, plots
+from structsvm.checks import BadInput
+from structsvm.export import export_model
 from structsvm.features.binning import BinnedFeatures
-from structsvm.metrics import evaluate
+from structsvm.metrics import evaluate, permutation_importance
 from structsvm.online import simulate
 from structsvm.readers import make_ranking
+from structsvm.report import figures
 
 
 @pytest.fixture
@@ -36,6 +39,31 @@ def points(line):
 
 def legend(ax):
     return [] if ax.get_legend() is None else [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_features_without_names_are_numbered_from_1_everywhere():
+    """As LETOR files number them: weights, bins of trees, step functions, importances, exports and warnings."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(60, 2)), np.repeat(range(10), 6)
+    y = (X[:, 1] > 0).astype(int)
+    linear = SVMMap().fit(X, y, qid=qid)
+    assert set(figures.weight_names(linear)) == {"feature 1", "feature 2"}
+    assert list(permutation_importance(linear, X, y, qid=qid).names) == ["feature 1", "feature 2"]
+    assert b"feature_1" in export_model(linear, "json")
+    assert [one.name for one in BinnedFeatures(n_bins=2).fit(X).step_functions(np.ones(4))] == [
+        "feature 1",
+        "feature 2",
+    ]
+    with pytest.warns(FeatureScaleWarning, match="feature 1 against feature 2"):
+        SVMMap().fit(X * [1e4, 1], y, qid=qid)
+    pytest.importorskip("lightgbm", reason="pip install lightgbm")
+    tree = TreeRanker(n_trees=2, n_leaves=2, n_bins=2, random_state=0).fit(X, y, qid=qid)
+    assert {name.partition(">")[0] for name in figures.weight_names(tree) if ">" in name} == {
+        "feature 1",
+        "feature 2",
+    }
+    tree.feature_names_in_ = np.array(["bm25", "age"], dtype=object)  # of a table, given by the command line
+    assert figures.weight_names(tree)[-1].startswith("age>")
 
 
 def test_weights_are_the_largest_first_with_their_sign(ax):
@@ -153,6 +181,10 @@ def test_precision_at_eleven_levels_of_recall(ax):
     assert ax.get_ylim()[0] == 0
     with pytest.raises(ValueError, match=r"a: expected precision at 11 levels of recall, got shape \(3,\)"):
         plots.precision_recall({"a": [1, 2, 3]})
+    with pytest.raises(
+        BadInput, match=r"curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec"
+    ):
+        plots.precision_recall(evaluate("map", [1, 0], [2, 1], qid=0))
 
 
 def test_regret_is_the_mean_and_its_interval(ax):

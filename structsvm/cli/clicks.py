@@ -30,7 +30,6 @@ from structsvm.cli.files import (
 )
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
-from structsvm.cli.tables import columns_of
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
 from structsvm.common.lazy import labelled, labels
 
@@ -419,6 +418,7 @@ def _candidates(data: Path, table: Table) -> Any:
     """Read the rows; ids of a table also from columns with a usual name, as in a log."""
     if is_table(data):
         from structsvm.clicks.tables import USUAL
+        from structsvm.readers.categories import columns_of
 
         names, found = columns_of(data), {}
         for role, option in (("query", "qid"), ("document", "docid")):

@@ -13,7 +13,6 @@ import typer
 
 from structsvm.cli.files import (
     Selection,
-    Table,
     check_input,
     check_jobs,
     check_kept,
@@ -34,6 +33,7 @@ from structsvm.cli.options import (
     parse_grid,
     read_signs,
 )
+from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import bar, note, print_table
 
 
@@ -74,7 +74,7 @@ class Study(Group):
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="svm-map, svm-ndcg@10, tree-mrr, lightgbm, ...; several with commas or repeated, 'list' shows them.",
+            help="map (svm-map), ndcg@10, tree-mrr, lightgbm, ...; several with commas or repeated, 'list' shows them.",
             show_default="svm-map, svm-roc",
             callback=_list_methods,
             is_eager=True,  # the list needs no data
@@ -135,14 +135,14 @@ class Study(Group):
         monotone = tuple((signs or {}).items())
         return Training(self.scale, self.relevance, self.tol, random_state=self.seed, monotone=monotone)
 
-    def find(self, data: Path, table: Table, **options: Any) -> Any:
+    def find(self, data: Path, table: TrainingTable, **options: Any) -> Any:
         """Return the folds of the data."""
         from structsvm.studies.folds import find_folds
 
         columns = table.options()
         return find_folds(data, n_folds=self.folds, random_state=self.seed, columns=columns, **options)
 
-    def run(self, folds: Any, table: Table, measures: Any, training: Any, **options: Any) -> Any:
+    def run(self, folds: Any, table: TrainingTable, measures: Any, training: Any, **options: Any) -> Any:
         """Train and measure everything; a bar on the terminal counts cells."""
         from structsvm.studies import folds as comparison
 
@@ -157,7 +157,7 @@ class Study(Group):
                     note(f"{shown.tasks[0].completed} of {total} trained, the last {method} on {fold}")
 
             return comparison.run(
-                folds, self.methods, self.grid, measures=measures, training=training, fill=table.fill,
+                folds, self.methods, self.grid, measures=measures, training=training, fill=table.learned_fill,
                 columns=table.options(), work=self.work, n_jobs=self.jobs,
                 callback=tell, **options,
             )  # fmt: skip
@@ -182,7 +182,7 @@ def compare(
     ] = None,
     *,
     study: Study,
-    table: Table,
+    table: TrainingTable,
     as_json: AsJson = False,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="With --json: also the value of each query.")
@@ -248,7 +248,7 @@ def search(
     monotone: Monotone = None,
     *,
     study: Study,
-    table: Table,
+    table: TrainingTable,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Train the best on all of DATA and write the model (.npz)."),
@@ -346,16 +346,18 @@ def _warn_unconverged(results: Any, tol: float) -> None:
             )
 
 
-def _refit(data: Path, best: Any, training: Any, table: Table, output: Path) -> None:
+def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: Path) -> None:
     """Train the winner on all queries."""
     from structsvm.export.model_file import save
     from structsvm.studies.folds.methods import walk
 
-    rows = table.read(data)
+    rows, kept = table.read_to_train(data)
     chosen, _ = best.best()
     walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)
     model = next(walked).model
     keep_names(model, rows)
+    if kept:
+        model.table_ = kept
     save(model, output)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,6 +16,7 @@ from structsvm.cli.files import (
     check_file,
     check_input,
     is_table,
+    names_of_runs,
     read_data,
     read_scores,
     stdin_as_path,
@@ -24,15 +25,43 @@ from structsvm.cli.options import AsJson, Convention, Relevance
 from structsvm.common.escaping import printable
 
 
+class _Measured(NamedTuple):
+    """The results of each measure of a file; rows on a cluster are not counted."""
+
+    scores: Path
+    n_rows: int | None
+    results: Sequence[Any]
+
+    def record(self, *, per_query: bool) -> dict[str, Any]:
+        """Return what ``--json`` prints of it."""
+        out: dict[str, Any] = {"n_queries": len(self.results[0].query_ids)}
+        if self.n_rows is not None:
+            out["n_rows"] = self.n_rows
+        out["metrics"] = {result.name: result.mean for result in self.results}
+        if per_query:
+            out["per_query"] = {
+                result.name: dict(
+                    zip(map(str, result.query_ids.tolist()), result.per_query.tolist(), strict=True)
+                )
+                for result in self.results
+            }
+        return out
+
+
+def _from_stdin(paths: list[Path]) -> list[Path]:
+    return list(map(stdin_as_path, paths))
+
+
 def evaluate(
     data: Data,
     scores: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
             metavar="SCORES",
-            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of), or a "
-            "csv of predict. If DATA are TREC judgments, a TREC run; with --dask the model that ranks.",
-            callback=stdin_as_path,
+            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of), of "
+            "which only the number can be checked; or a csv of predict, whose ids are checked, too. If DATA are TREC "
+            "judgments, a TREC run; with --dask the model that ranks.",
+            callback=_from_stdin,
         ),
     ],
     metric: Annotated[
@@ -58,62 +87,112 @@ def evaluate(
     dask: Dask = None,
     groups: Groups = "refuse",
     per_query: Annotated[
-        bool, typer.Option("--per-query", help="Also print the value of each query.")
+        bool,
+        typer.Option(
+            "--per-query", help="Also print the value of each query; of several files with --json only."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries.
 
-    DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run.
+    DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run. Of several files
+    with scores or runs one table has the means, a line per file; a run goes by its tag, or by its file if tags repeat.
     """
-    if data == scores:
-        raise ValueError(f"{data}: expected DATA and SCORES to be two files, got the same twice; name both")
+    if len({data, *scores}) < 1 + len(scores):
+        raise ValueError("DATA and SCORES: expected different files, got the same twice; name each once")
+    for path in scores:
+        check_file(path)
+    if len(scores) > 1 and per_query and not as_json:
+        raise ValueError("--per-query: expected --json with it for several files of scores")
     names = metric or ["map", "ndcg@10"]
-
-    from structsvm.metrics import evaluate as measure
-
-    check_file(scores)
+    rules: dict[str, Any] = {"convention": convention, "relevance": relevance}
     if dask is not None:
+        if len(scores) > 1:
+            raise ValueError(f"--dask: expected one model, got {len(scores)}; evaluate one after the other")
         import structsvm
 
         with connecting(dask) as client:
-            results = evaluate_there(
-                client, structsvm.load(scores), data, columns, groups, names, convention=convention,
-                relevance=relevance,
-            )  # fmt: skip
-        _say(results, names, data, scores, convention, relevance, None, per_query, as_json)
-        return
-    if groups != "refuse":
+            model = structsvm.load(scores[0])
+            results = evaluate_there(client, model, data, columns, groups, names, **rules)
+        found = {"model": _Measured(scores[0], None, results)}
+    elif groups != "refuse":
         raise ValueError("--groups: expected --dask with it")
-    if _are_judgments(check_input(data)):
-        rows = _judged(data, scores, complete=not common_topics)
-        results = [
-            measure(name, **rows._asdict(), convention=convention, relevance=relevance) for name in names
-        ]
-        _say(results, names, data, scores, convention, relevance, len(rows.y_true), per_query, as_json)
-        return
-    if common_topics:
+    elif _are_judgments(check_input(data)):
+        found = _of_runs(data, scores, names, complete=not common_topics, **rules)
+    elif common_topics:
         raise ValueError(f"--common-topics: expected TREC judgments and a run, got {data} of another kind")
+    else:
+        found = _of_scores(data, scores, columns, names, **rules)
+    if as_json:
+        records = {name: one.record(per_query=per_query) for name, one in found.items()}
+        if len(found) == 1:
+            out = {"data": str(data), "scores": str(scores[0]), **rules, **next(iter(records.values()))}
+        else:
+            runs = {name: {"scores": str(found[name].scores), **records[name]} for name in found}
+            out = {"data": str(data), **rules, "runs": runs}
+        typer.echo(json.dumps(out, allow_nan=False))
+        return
+    if len(found) > 1:
+        _print_means(found)
+        return
+    width = max(len(name) for name in names)
+    for result in next(iter(found.values())).results:
+        if per_query:
+            for query, value in zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True):
+                typer.echo(f"{result.name:<{width}}\t{printable(str(query))}\t{value:.4f}")
+        typer.echo(f"{result.name:<{width}}\tall\t{result.mean:.4f}")
+
+
+def _print_means(found: Mapping[str, _Measured]) -> None:
+    """Print a line of means per file."""
+    from structsvm.metrics import RunTable
+
+    results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
+    runs, measures = (tuple(dict.fromkeys(names)) for names in zip(*results, strict=True))
+    typer.echo(repr(RunTable(runs, measures, results)))
+
+
+def _of_runs(
+    qrels: Path, files: Sequence[Path], names: list[str], *, complete: bool, **rules: Any
+) -> dict[str, _Measured]:
+    """Return the measures of TREC runs by their names."""
+    from structsvm.metrics import evaluate as measure
+    from structsvm.readers import judge_run, read_qrels, read_run
+
+    judgments, runs = read_qrels(qrels), list(map(read_run, files))
+    found = {}
+    for name, path, run in zip(names_of_runs(files, [run.tag for run in runs]), files, runs, strict=True):
+        rows = judge_run(run, judgments, complete=complete)
+        results = [measure(each, **rows._asdict(), **rules) for each in names]
+        found[name] = _Measured(path, len(rows.y_true), results)
+    return found
+
+
+def _of_scores(
+    data: Path, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
+) -> dict[str, _Measured]:
+    """Return the measures of files of scores by the paths of these."""
+    from structsvm.metrics import evaluate as measure
+
     # the features are not looked at, so a missing one does no harm
     options: dict[str, Any] = {"features": ()} if is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
-    values, ids = read_scores(scores)
-    if values.shape[0] != rows.n_rows:
-        raise ValueError(
-            f"{scores}: expected {rows.n_rows} scores, one for each row of {data}, got {values.shape[0]}; "
-            "predict on this file"
-        )
-    if ids is not None:
-        _check_ids(rows, ids, data, scores)
-    if rows.order is not None:
-        values = values[rows.order]
-    results = [
-        measure(
-            name, rows.y, values, qid=rows.qid, docid=rows.docid, convention=convention, relevance=relevance
-        )
-        for name in names
-    ]
-    _say(results, names, data, scores, convention, relevance, rows.n_rows, per_query, as_json)
+    found = {}
+    for name, path in zip(names_of_runs(files, list(map(str, files))), files, strict=True):
+        values, ids = read_scores(path)
+        if values.shape[0] != rows.n_rows:
+            raise ValueError(
+                f"{path}: expected {rows.n_rows} scores, one for each row of {data}, got {values.shape[0]}; "
+                "predict on this file"
+            )
+        if ids is not None:
+            _check_ids(rows, ids, data, path)
+        if rows.order is not None:
+            values = values[rows.order]
+        results = [measure(each, rows.y, values, qid=rows.qid, docid=rows.docid, **rules) for each in names]
+        found[name] = _Measured(path, rows.n_rows, results)
+    return found
 
 
 def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
@@ -148,45 +227,3 @@ def _are_judgments(data: Path) -> bool:
 
 def _is_whole(word: str) -> bool:
     return word.removeprefix("-").isdecimal()
-
-
-def _judged(qrels: Path, run: Path, *, complete: bool) -> Any:
-    """Return the rows on which a run is evaluated."""
-    from structsvm.readers import judge_run, read_qrels, read_run
-
-    return judge_run(read_run(run), read_qrels(qrels), complete=complete)
-
-
-def _say(
-    results: Sequence[Any],
-    names: Sequence[str],
-    data: Path,
-    scores: Path,
-    convention: str,
-    relevance: float,
-    n_rows: int | None,
-    per_query: bool,
-    as_json: bool,
-) -> None:
-    """Print the results as a table or JSON; the rows on a cluster are not counted."""
-    if as_json:
-        out: dict[str, Any] = {
-            "data": str(data), "scores": str(scores), "convention": convention, "relevance": relevance,
-            "n_queries": len(results[0].query_ids), **({} if n_rows is None else {"n_rows": n_rows}),
-            "metrics": {result.name: result.mean for result in results},
-        }  # fmt: skip
-        if per_query:
-            out["per_query"] = {
-                result.name: dict(
-                    zip(map(str, result.query_ids.tolist()), result.per_query.tolist(), strict=True)
-                )
-                for result in results
-            }
-        typer.echo(json.dumps(out, allow_nan=False))
-        return
-    width = max(len(name) for name in names)
-    for result in results:
-        if per_query:
-            for query, value in zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True):
-                typer.echo(f"{result.name:<{width}}\t{printable(str(query))}\t{value:.4f}")
-        typer.echo(f"{result.name:<{width}}\tall\t{result.mean:.4f}")

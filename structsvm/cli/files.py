@@ -7,6 +7,7 @@ import csv
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ class Table(Columns):
             "--fill",
             metavar="NUMBER",
             help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it. "
-            "Only in train also median: that of each feature, which predict uses too.",
+            "In train, search and compare also median: that of each feature in training, which predict uses too.",
         ),
     ] = None
 
@@ -107,7 +108,7 @@ class Table(Columns):
             if not math.isfinite(value):
                 raise ValueError
         except ValueError:
-            learned = "a number; only train learns medians"
+            learned = "a number; only train, search and compare learn medians"
             expected = learned if self.missing == "median" else "a finite number, or median in train"
             raise ValueError(f"--fill {self.missing}: expected {expected}") from None
         return value
@@ -352,6 +353,24 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
     if not scores:
         raise ValueError(f"{path}: expected one score per line, got an empty file; predict again")
     return np.array(scores), ids
+
+
+def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
+    """Return the tag of each run, or the name of its file if runs share a tag."""
+    uses = Counter(tags)
+    names = [tag if uses[tag] == 1 else _stem(path) for tag, path in zip(tags, files, strict=True)]
+    for name, n in Counter(names).items():
+        if n > 1:
+            first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
+            raise ValueError(
+                f"{second}: expected another tag or file name than that of {first}, got {name[:60]!a} in both; "
+                "rename one of the files"
+            )
+    return names
+
+
+def _stem(path: Path) -> str:
+    return path.stem if path.suffix in (".gz", ".bz2", ".xz") else path.name
 
 
 def read_names(path: Path) -> list[str]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from structsvm.checks import BadInput
-from structsvm.cli.files import Jobs, Selection, check_input, check_model_output, check_outputs, write_text
+from structsvm.cli.files import (
+    Jobs,
+    Selection,
+    check_input,
+    check_model_output,
+    check_outputs,
+    names_of_runs,
+    write_text,
+)
 from structsvm.cli.options import GRID, AsJson, parse_grid
 from structsvm.cli.terminal import note, print_table
 
@@ -164,22 +171,7 @@ def _read(files: list[Path], depth: int | None, status: Any) -> dict[str, Run]:
     for i, path in enumerate(files):
         status.update(f"reading: run {i + 1} of {len(files)}")
         found.append(read_run(path, depth=depth))
-    uses = Counter(run.tag for run in found)
-    names = [
-        run.tag if uses[run.tag] == 1 else _stem(path) for run, path in zip(found, files, strict=True)
-    ]  # fmt: skip
-    for name, n in Counter(names).items():
-        if n > 1:
-            first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
-            raise ValueError(
-                f"{second}: expected another tag or file name than that of {first}, got {name[:60]!a} in both; "
-                "rename one of the files"
-            )
-    return dict(zip(names, found, strict=True))
-
-
-def _stem(path: Path) -> str:
-    return path.stem if path.suffix in (".gz", ".bz2", ".xz") else path.name
+    return dict(zip(names_of_runs(files, [run.tag for run in found]), found, strict=True))
 
 
 def _held_out_and_new(pool: Candidates, result: Any, tag: str) -> Run:

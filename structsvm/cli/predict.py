@@ -29,7 +29,7 @@ from structsvm.cli.files import (
     read_data,
     write_lines,
 )
-from structsvm.cli.filling import fill_of, filled, kept_medians
+from structsvm.cli.filling import fill_of, kept_medians
 from structsvm.cli.tables import read_as_trained
 from structsvm.cli.terminal import note
 
@@ -105,7 +105,7 @@ def predict(
             if columns.names and set(columns.names) != set(names):
                 note("warning: --features is of no effect, as the model knows the names of its features")
             categories = getattr(ranker, "categories_", {})
-            rows = read_as_trained(data, columns, names, categories, fill=fill, labels=False)
+            rows = read_as_trained(data, columns, names, categories, fill=fill)
         else:
             rows = by_name(read_data(data, columns, fill=fill, labels=False), names, data)
         if rows.n_features != n_features:
@@ -123,6 +123,8 @@ def predict(
                 f"warning: {data}: features up to {width}, of the model's {n_features}; the others count as 0"
             )
     if (values := kept_medians(ranker)) is not None and fill == "keep":
+        from structsvm.features.filling import filled
+
         rows = filled(rows, values)
     with naming(data), warnings.catch_warnings():
         # they were read by name, or the data have none

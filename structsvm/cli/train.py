@@ -13,17 +13,15 @@ from structsvm.cli.dask import Dask, Groups, connecting, train_there
 from structsvm.cli.files import (
     Data,
     Jobs,
-    Table,
     check_input,
     check_model_output,
     is_table,
     keep_names,
     naming,
 )
-from structsvm.cli.filling import filled, medians, missing
 from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
-from structsvm.cli.tables import read_with_categories
+from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
 
@@ -105,14 +103,7 @@ def train(
     max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000,
     *,
     trees: Trees,
-    categorical: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns of words in a table: a,b. Each of their values is a feature, called column=value; in "
-            "prediction a value that training did not have is none of them."
-        ),
-    ] = None,
-    table: Table,
+    table: TrainingTable,
     jobs: Jobs = -1,
     dask: Dask = None,
     groups: Groups = "refuse",
@@ -153,7 +144,7 @@ def train(
     if dask is not None:
         if signs:
             raise ValueError("--monotone: expected training on one machine, without --dask")
-        if categorical is not None or table.missing is not None:
+        if table.categorical is not None or table.missing is not None:
             raise ValueError("--categorical, --fill: expected training on one machine, without --dask")
         with (
             connecting(dask) as client,
@@ -178,15 +169,8 @@ def train(
     # scaling moves the zeros of a sparse matrix, and trees take none
     in_text = not data.is_dir() and not is_table(data)
     sparse = False if (scale != "none" or trees.trees) and in_text else None
-    learned = table.missing == "median"
-    keep = learned or (trees.trees and table.missing is None)
-    rows = read_with_categories(
-        data, table, categorical, fill="keep" if keep else table.fill, sparse=sparse, n_jobs=jobs if in_text else None
-    )  # fmt: skip
-    kept: dict[str, Any] = {}
-    if learned:
-        kept |= {"fill": medians(rows, data), "missing": missing(rows)}
-        rows = filled(rows, kept["fill"])
+    keep = trees.trees and table.missing is None
+    rows, kept = table.read_to_train(data, keep=keep, sparse=sparse, n_jobs=jobs if in_text else None)
     if signs:
         model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     watching = GapProgress(tol, output, growing=trees.trees)

@@ -37,6 +37,17 @@ def plain_name(name: str) -> str:
     return f"{_OTHERS.get(base, base)}{at}{depth}"
 
 
+def feature_names(names: Iterable[object] | None, n_features: int) -> list[str]:
+    """Return names of features as they are shown: numbers from 1, as LETOR files count them, where there are none.
+
+    Examples
+    --------
+    >>> feature_names(None, 2)
+    ['feature 1', 'feature 2']
+    """
+    return [f"feature {j + 1}" for j in range(n_features)] if names is None else [str(name) for name in names]
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a remedy that names what is spelled most alike, with the cut-off that was given; empty if nothing is.
 

@@ -68,6 +68,7 @@ class _Prepared(NamedTuple):
     n_document_features: int
     fingerprints: tuple[str, ...]
     n_uninformative: int
+    given_similarity: bool | None
 
 
 @parameters
@@ -137,6 +138,8 @@ class SVMDiv(BaseEstimator):
         was solved, ``primal`` only an estimate of the upper one (:meth:`audit` measures its error).
     guarantee_ : float or None
         ``1 - 1/e`` if no benefit and no document weight is below zero, whether by constraint or not; else None.
+    given_similarity_ : bool or None
+        Whether the training sets were made from similarities; None if some were. Other sets are refused.
     fingerprints_ : tuple of str
         :attr:`CandidateSet.fingerprint` of each training set, so that evaluations can tell training sets from new ones.
     n_sets_, n_uninformative_ : int
@@ -468,7 +471,11 @@ class SVMDiv(BaseEstimator):
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
-        return _Prepared(problem, cone, features.levels, scale, widths[0], fingerprints, n_uninformative)
+        kinds = {one.kind == "similarity" for one in found}
+        given = kinds.pop() if len(kinds) == 1 else None
+        return _Prepared(
+            problem, cone, features.levels, scale, widths[0], fingerprints, n_uninformative, given
+        )
 
     def _fits(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[Fit]:
         return fit_path(
@@ -481,6 +488,7 @@ class SVMDiv(BaseEstimator):
         features = self._word_features(prepared.levels)
         self.levels_, self.scale_ = prepared.levels, prepared.scale
         self.n_document_features_ = prepared.n_document_features
+        self.given_similarity_ = prepared.given_similarity
         self.fingerprints_ = prepared.fingerprints
         self.n_sets_, self.n_uninformative_ = len(prepared.fingerprints), prepared.n_uninformative
         self.fit_ = fit
@@ -558,6 +566,14 @@ class SVMDiv(BaseEstimator):
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
         """Return who covers what, and the value of the document features of each document."""
+        given = getattr(self, "given_similarity_", None)  # models of 0.1 do not say
+        if given is not None and given != (candidates.kind == "similarity"):
+            expected, how = (
+                ("sets of given similarities", "make them by CandidateSet.from_similarity (in Python)")
+                if given
+                else ("sets of texts", "train on sets of CandidateSet.from_similarity for them")
+            )
+            raise BadInput("sets", f"expected {expected}, as in training, got {candidates!r}", how)
         coverage = features.coverage(candidates)
         if coverage.features.shape[1] != self.n_document_features_:
             raise ValueError(

@@ -35,7 +35,7 @@ class FeatureScaleWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     model = SVMMap().fit([[1e-3, 500.0], [0.0, -500.0]], [1, 0], qid=0)
     >>> print(caught[0].message)
-    X: features differ in scale by a factor of 1e+06 (column 1 against column 0), which the penalty takes for \
+    X: features differ in scale by a factor of 1e+06 (feature 2 against feature 1), which the penalty takes for \
     importance; set scale='zscore' or 'minmax', or scale them beforehand
     """
 
@@ -59,7 +59,7 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
     large, small = known[sizes[known].argmax()], known[sizes[known].argmin()]
     if sizes[large] <= _RATIO * sizes[small]:
         return
-    called = [f"column {j}" if names is None else repr(str(names[j])) for j in (large, small)]
+    called = [f"feature {j + 1}" if names is None else repr(str(names[j])) for j in (large, small)]
     factor = sizes[large] / sizes[small]
     warnings.warn(
         f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
@@ -148,9 +148,9 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
     for column in np.flatnonzero((few == labels).all(axis=0) | (few == -labels).all(axis=0)).tolist():
         values = X[:, column]
         if y.min() < y.max() and ((values == y).all() or (values == -y).all()):
-            called = f"column {column}" if names is None else f"column {str(names[column])!r}"
+            called = f"feature {column + 1}" if names is None else f"feature {str(names[column])!r}"
             warnings.warn(
-                f"X: the {called} equals y{'' if (values == y).all() else ' times -1'}, as if the labels were among "
+                f"X: {called} equals y{'' if (values == y).all() else ' times -1'}, as if the labels were among "
                 "the features; drop it, as new rows have no labels",
                 UserWarning,
                 stacklevel=stacklevel_of_user(),
@@ -170,7 +170,8 @@ def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
     if bool(sparse.issparse(X)) and X.nnz:  # bool: the type guard would narrow X to a type without attributes
         at = int(X.indices.argmax())
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
-        where = f"; column {int(X.indices[at])}, the last one used, is used in row {row}{_query(row, X.shape[0], qid)}"
+        last = int(X.indices[at]) + 1
+        where = f"; feature {last}, the last one used, is used in row {row}{_query(row, X.shape[0], qid)}"
     raise BadInput(
         "X",
         f"training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of "

@@ -135,7 +135,10 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
         signs = signs_by_feature(model.monotone_constraints, n_features, names, numbers)
     if model.constraints is None and model.penalty is None:
         return signs, None
-    region = Convex(n_features, model.constraints, model.penalty, signs, names, column_numbers=numbers)
+    by = "positive=True" if model.positive else "monotone_constraints"
+    region = Convex(
+        n_features, model.constraints, model.penalty, signs, names, column_numbers=numbers, signs_by=by
+    )
     model.constraints_, model.penalty_ = region.constraints, region.penalty
     return None, region
 

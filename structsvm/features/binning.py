@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.names import feature_names
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.features.within import minmax_within
 from structsvm.protocols import Float
@@ -190,7 +191,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         ----------
         coef : array-like, shape (n_features_out,)
         input_features : array-like of str, optional
-            Names, as for :meth:`get_feature_names_out`.
+            Names of the base functions; by default those of the training frame, or ``feature 1, feature 2, ...``.
 
         Returns
         -------
@@ -203,6 +204,8 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         StepFunction(name='bm25', thresholds=array([-inf, 1., 2.]), values=array([0. , 0.5 , 1.5 , 1.25]))
         """
         check_is_fitted(self, "thresholds_")
+        if input_features is None:
+            input_features = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
         names = _check_feature_names_in(self, input_features)
         weights = np.asarray(coef, dtype=np.float64)
         if weights.shape != (int(self.starts_[-1]),):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy import sparse
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice
@@ -19,7 +19,7 @@ from structsvm.queries import LARGEST, QueryData, first_beyond, group_queries, o
 SCALINGS = ("minmax", "zscore", "percentile")
 
 
-class QueryScaler(TransformerMixin, BaseEstimator):
+class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scaling of features to comparable ranges, within each query or by statistics of the training data.
 
     Within a query, scores of systems that live on different scales per topic become comparable (thesis 3.3.2:

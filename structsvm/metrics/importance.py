@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
 from structsvm.common.frames import frame
+from structsvm.common.names import feature_names
 from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import evaluate
 from structsvm.protocols import Float
@@ -171,7 +172,7 @@ def _columns(X: Any, qid: Any) -> tuple[list[NDArray[Any]], list[str], Any]:
     array = np.asarray(X)
     if array.ndim != 2 or 0 in array.shape:
         raise BadInput("X", f"expected rows and features, got shape {array.shape}")
-    return list(array.T), [f"feature {j + 1}" for j in range(array.shape[1])], qid
+    return list(array.T), feature_names(None, array.shape[1]), qid
 
 
 def _rebuilt(X: Any, names: list[str], columns: list[NDArray[Any]]) -> Any:

@@ -69,8 +69,8 @@ class Convex:
     """
 
     # a penalty of the user's own (``may_be_sparse``), such as L1, has zero weights at its optimum; ``signs`` hold
-    # exactly; ``column_numbers`` are labels of columns that are other numbers than their positions: w[3] is refused
-    # then
+    # exactly, and errors name what asked for them (``signs_by``); ``column_numbers`` are labels of columns that are
+    # other numbers than their positions: w[3] is refused then
 
     def __init__(
         self,
@@ -80,11 +80,12 @@ class Convex:
         signs: Float | None = None,
         names: Sequence[str] | None = None,
         column_numbers: tuple[int, ...] | None = None,
+        signs_by: str = "monotone_constraints",
     ) -> None:
         cp = require()
         self._names = None if names is None else [str(name) for name in names]
         self._w = _variable(cp, n_features, self._names, column_numbers)
-        self._signs = signs
+        self._signs, self._signs_by = signs, signs_by
         self._largest = 0.0
         self.may_be_sparse = penalty is not None
         listed = [] if constraints is None else _listed(cp, constraints, self._w)
@@ -299,7 +300,9 @@ class Convex:
         found = self._run(self._P, self._q, self._A, self._b, [])
         status = str(found.status)
         if status == "PrimalInfeasible":
-            raise _infeasible(cp, self._w, self._listed, self._signs, self._text)
+            parts = [(self._text(one), one) for one in self._listed]
+            parts += [(self._signs_by, one) for one in _signed(self._w, self._signs)]
+            raise _infeasible(cp, parts)
         if "DualInfeasible" in status:
             raise BadInput(
                 "penalty",
@@ -490,13 +493,8 @@ def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], 
     )
 
 
-def _infeasible(
-    cp: Any, w: Any, listed: list[Any], signs: Float | None, text: Callable[[Any], str]
-) -> BadInput:
+def _infeasible(cp: Any, needed: list[tuple[str, Any]]) -> BadInput:
     """Return constraints that contradict each other: each is dropped in turn, and stays out if not needed."""
-    needed = [(text(one), one) for one in listed] + [
-        ("monotone_constraints", one) for one in _signed(w, signs)
-    ]
     for candidate in list(needed):
         rest = [one for one in needed if one is not candidate]
         problem = cp.Problem(cp.Minimize(0), [one for _, one in rest])

@@ -22,6 +22,9 @@ from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0")
+"""A whole number as pandas writes it in a column of floats."""
+_TRUTH = {"true": 1.0, "false": 0.0}
 _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
 """Names of a column without one, as pandas writes it, and as it writes it again."""
 
@@ -47,11 +50,13 @@ def read_csv(
         Column of labels (numbers). None: labels are optional; those of a column ``label`` are read, and without one
         ``y`` is None.
     qid : str
-        Column of query ids (whole numbers or strings).
+        Column of query ids (whole numbers or strings). If each is written like ``1.0``, as pandas writes a column of
+        floats, they are the whole numbers.
     docid : str
         Column of document ids; the default is used if there is such a column.
     features : sequence of str, optional
-        Columns of the features, in this order; by default all others, which must have names.
+        Columns of the features, in this order; by default all others, which must have names. ``true`` and ``false``,
+        in any case, are 1 and 0.
     fill : float, optional
         Value for missing features (empty cells and ``nan``), which are an error without it. NaN: they stay missing.
     max_expansion : float, optional
@@ -120,6 +125,8 @@ def read_csv(
     matrix = np.frombuffer(X, dtype=np.float64).reshape(len(ids), len(chosen))
     grades: Any = np.frombuffer(y, dtype=np.float64) if label is not None else None
     docids = np.array(documents, dtype=np.str_) if at is not None else None
+    if all(map(_WHOLE.fullmatch, ids)):
+        ids = [query.removesuffix(".0") for query in ids]
     grouping = group_queries(identify(ids), len(ids))
     if grouping.order is not None:
         matrix = matrix[grouping.order]
@@ -206,7 +213,7 @@ def choose_columns(
                 )
                 remedy = f"its cells seem to be separated by {apart}"
             remedy = _without_names(names) or remedy
-            raise BadInput(file, f"expected a column {name!r} for the {role}, got {_some(names)}", remedy)
+            raise BadInput(file, f"expected a column {name!r} for the {role}, got {name_some(names)}", remedy)
     label = "label" if label is None and "label" in names else label
     at = docid if docid in names else None
     if features is None:
@@ -228,7 +235,8 @@ def choose_columns(
     if missing:
         raise BadInput(
             file,
-            f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among {_some(names)}",
+            f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among "
+            f"{name_some(names)}",
         )
     return label, at, tuple(features)
 
@@ -262,7 +270,8 @@ def warn_of_repeats(file: Path, grouping: Grouping, docids: Any) -> None:
         )
 
 
-def _some(names: Sequence[str]) -> str:
+def name_some(names: Sequence[str]) -> str:
+    """Return the first of many names of columns."""
     shown = ", ".join(map(shorten, names[:5]))
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown
 
@@ -270,7 +279,12 @@ def _some(names: Sequence[str]) -> str:
 def _number(word: str) -> float:
     if "_" in word or not word.isascii():  # float() takes 1_000 and ١
         raise ValueError
-    return float(word)
+    try:
+        return float(word)
+    except ValueError:
+        if (truth := _TRUTH.get(word.strip().lower())) is None:
+            raise
+        return truth
 
 
 def _grade(place: str, name: str, word: str) -> float:

@@ -85,6 +85,11 @@ def parquet_files(path: str | PathLike[str]) -> list[Path]:
     return files
 
 
+def without_index(names: Sequence[str]) -> list[str]:
+    """Return the names of columns but for the index that pandas adds."""
+    return [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
+
+
 def layout_of(
     files: Sequence[Path],
     *,
@@ -107,7 +112,7 @@ def layout_of(
         with _reading(file) as table:
             schema = table.schema_arrow
             n_rows.append(int(table.metadata.num_rows))
-        names = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]  # of pandas
+        names = without_index(schema.names)
         whose = "asked for" if features is not None else f"of {files[0]}"
         grades, at, own = choose_columns(
             file, names, label=label, qid=qid, docid=docid, features=chosen, whose=whose

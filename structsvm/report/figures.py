@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from structsvm.common.names import feature_names
+
 COLOURS = {
     "pos": ("#b45309", "#f59e0b", "#d97b16"),
     "neg": ("#1d4ed8", "#7aa2ff", "#3b7dd8"),
@@ -100,16 +102,13 @@ def weights(coef: ArrayLike, names: Sequence[str], *, top: int) -> Bars:
     return Bars([str(names[j]) for j in largest], values[largest].tolist(), label)
 
 
-def feature_names(names: Iterable[object] | None, n_features: int) -> list[str]:
-    """Names of features; numbers from 1 where there are none."""
-    return [f"feature {j + 1}" for j in range(n_features)] if names is None else [str(name) for name in names]
-
-
 def weight_names(model: Any) -> list[str]:
     """Names of the weights of a fitted model: its features, or the leaves and bins of its trees."""
+    known = getattr(model, "feature_names_in_", None)
     if hasattr(model, "leaves_"):
-        return [str(name) for name in model.leaves_.get_feature_names_out()]
-    return feature_names(getattr(model, "feature_names_in_", None), np.size(model.coef_))
+        names = feature_names(known, model.n_features_in_)
+        return [str(name) for name in model.leaves_.get_feature_names_out(names)]
+    return feature_names(known, np.size(model.coef_))
 
 
 def gap(

@@ -290,7 +290,7 @@ BAD = {
     "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score per line"),
     "scores missing": ("evaluate {x}/good.txt {x}/no.txt", "no.txt: expected a file to read"),
     "scores a folder": ("evaluate {x}/good.txt {x}", "expected a file to read, got a folder"),
-    "scores = data": ("evaluate - -", "expected DATA and SCORES to be two files, got the same twice"),
+    "scores = data": ("evaluate - -", "DATA and SCORES: expected different files, got the same twice"),
     "metric": ("evaluate {x}/good.txt {x}/few.txt --metric mpa", "--metric mpa: expected one of map, "),
     "metric cut-off": ("evaluate {x}/good.txt {x}/few.txt --metric ndcg@0", "--metric ndcg@0: expected"),
     "convention": ("evaluate {x}/good.txt {x}/few.txt --convention no", "--convention no: expected one of 'trec'"),

@@ -214,6 +214,7 @@ def test_sets_without_subtopics_are_left_out_of_measures(made, model, tmp_path, 
         (["train", "{bad}", "-o", "{out}"], "bad.jsonl:2: expected JSON"),
         (["train", "{empty}", "-o", "{out}"], "got an empty file"),
         (["apply", "{model}", "{vectors}", "-o", "{out}"], "taken in Python, by CandidateSet.from_similarity"),
+        (["apply", "{embedded}", "{data}", "-o", "{out}"], "expected sets of given similarities, as in training, got"),
         (["apply", "{model}", "{data}"], "expected --output, --run or both"),
         (["apply", "{model}", "{data}", "-o", "{out}", "--run", "{out}"], "expected two files"),
         (["apply", "{model}", "{data}", "-o", "{out}", "-k", "0"], "expected a whole number >= 1"),
@@ -243,6 +244,9 @@ def test_bad_input(arguments, message, made, model, tmp_path, capsys):
     names["none"] = tmp_path / "none"
     names["mmr"] = tmp_path / "mmr.npz"
     names["mmr"].write_bytes(model.read_bytes())
+    given = [CandidateSet.from_similarity([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]])] * 2
+    names["embedded"] = tmp_path / "embedded.npz"
+    SVMDiv(k=2).fit(given, [[[1, 0], [1, 0], [0, 1]]] * 2).save(names["embedded"])
     before = made.read_bytes(), model.read_bytes()
     capsys.readouterr()
     assert main(["diversify", *(a.format(**names) for a in arguments)]) == 2

@@ -15,7 +15,16 @@ import pytest
 
 import structsvm
 from structsvm.cli import main
-from structsvm.readers import make_ranking, open_store, read_csv, read_queries, write_letor
+from structsvm.metrics import evaluate
+from structsvm.readers import (
+    make_ranking,
+    open_store,
+    read_csv,
+    read_qrels,
+    read_queries,
+    read_run,
+    write_letor,
+)
 
 pytest.importorskip("pyarrow", reason="pip install 'structsvm-ranking[parquet]'")
 NAMES = ("bm25", "age", "links", "title")
@@ -279,6 +288,60 @@ def test_judgments_and_a_run_agree_with_trec_eval(trec, capsys):
     assert complete["n_queries"] == 3
     for name in names:
         assert complete["metrics"][name] == pytest.approx(common[name] * 2 / 3, abs=1e-12)
+
+
+def test_several_runs_stand_in_one_table(trec, capsys):
+    """The table of ``evaluate`` in Python; figures are those of each run by itself."""
+    (trec / "other").write_text("1 Q0 a 1 3.0 y\n2 Q0 c 1 2.0 y\n3 Q0 e 1 1 y\n")
+    measures = ("--metric", "map", "--metric", "ndcg@10")
+    files = (trec / "run", trec / "other")
+    assert run("evaluate", trec / "qrels", *files, *measures) == 0
+    table = evaluate(read_qrels(trec / "qrels"), [read_run(path) for path in files], ["map", "ndcg@10"])
+    assert capsys.readouterr().out == f"{table!r}\n"
+    assert run("evaluate", trec / "qrels", *files, *measures, "--json", "--per-query") == 0
+    found = json.loads(capsys.readouterr().out)["runs"]
+    for name, path in zip("xy", files, strict=True):
+        assert run("evaluate", trec / "qrels", path, *measures, "--json", "--per-query") == 0
+        alone = json.loads(capsys.readouterr().out)
+        assert list(alone) == [
+            "data", "scores", "convention", "relevance", "n_queries", "n_rows", "metrics", "per_query",
+        ]  # fmt: skip
+        assert found[name].items() <= alone.items()
+    assert list(found) == ["x", "y"]
+
+
+def test_several_files_of_scores_stand_in_one_table(trec, monkeypatch, capsys):
+    monkeypatch.chdir(trec)
+    (trec / "rows.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
+    (trec / "good").write_text("2\n1\n")
+    (trec / "bad").write_text("1\n2\n")
+    assert run("evaluate", "rows.txt", "good", "bad", "--metric", "map") == 0
+    assert capsys.readouterr().out.split() == ["run", "map", "good", "1.0000", "bad", "0.5000"]
+    for arguments, message in (
+        (("good", "good"), "expected different files, got the same twice"),
+        (("good", "bad", "--per-query"), "--per-query: expected --json with it"),
+        (("good", "bad", "--dask", "local"), "--dask: expected one model, got 2"),
+    ):
+        assert run("evaluate", "rows.txt", *arguments) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_whole_ids_written_as_floats_are_those_of_other_files(tmp_path, capsys):
+    """From training to evaluation: ``1.0`` of one file is ``1`` of the others, and of judgments."""
+    rows = [(q, f"d{q}{d}", d, int(d > q)) for q in (1, 2, 3) for d in range(4)]
+    for name, suffix in (("whole", ""), ("floats", ".0")):
+        lines = [f"{q}{suffix},{d},{value},{label}" for q, d, value, label in rows]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["qid,docid,f,label", *lines]) + "\n")
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {label}\n" for q, d, _, label in rows))
+    for name, other in (("whole", "floats"), ("floats", "whole")):
+        model, found = tmp_path / f"{name}.npz", tmp_path / f"{name}-scores.csv"
+        assert run("train", tmp_path / f"{name}.csv", "-o", model) == 0
+        assert run("predict", model, tmp_path / f"{name}.csv", "-o", found) == 0
+        assert run("evaluate", tmp_path / f"{other}.csv", found) == 0
+        assert run("predict", model, tmp_path / f"{name}.csv", "--format", "run", "-o", tmp_path / name) == 0
+        assert run("evaluate", tmp_path / "qrels", tmp_path / name) == 0
+    assert (tmp_path / "floats-scores.csv").read_text() == (tmp_path / "whole-scores.csv").read_text()
+    capsys.readouterr()
 
 
 def test_a_run_that_fits_no_judgments(trec, capsys):

@@ -14,6 +14,13 @@ def test_it_says_where_code_is_kept(monkeypatch, capsys):
     assert "compiled 0 functions, kept in " in capsys.readouterr().out
 
 
+def test_nothing_is_remarked_of_the_made_rows(caplog):
+    from structsvm.cli import warm_up
+
+    dict(warm_up.steps())["paths"]()
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
+
+
 def test_without_a_folder_to_write_to_it_is_an_error(monkeypatch, capsys):
     from structsvm.cli import warm_up
     from structsvm.common import kernel

@@ -1,7 +1,9 @@
 """Columns of words, missing cells and trees on the command line, from training to prediction."""
 
 import csv
+import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -190,7 +192,7 @@ def test_methods_of_trees_for_every_loss(products, tmp_path, capsys):
         (["--trees", "--positive"], "--positive: expected a linear model, without --trees"),
         (["--trees", "--scale", "zscore"], "--scale: expected a linear model, without --trees"),
         (["--n-trees", "5"], "--n-trees: expected --trees with it"),
-        (["--categorical", "colour"], "--categorical colour: expected columns of features of"),
+        (["--categorical", "brnad"], "which are 'brand', 'price', 'stock', got 'brnad'; did you mean 'brand'?"),
         (["--categorical", "label"], "got 'label'"),
         (["--categorical", "brand"], "expected a finite number, got an empty cell"),
         (["--fill", "mean"], "--fill mean: expected a finite number, or median in train"),
@@ -206,10 +208,127 @@ def test_options_that_do_not_go_together(products, tmp_path, capsys, options, sa
     assert not (tmp_path / "m.npz").exists()
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_compare_and_search_learn_words_and_medians_in_training(products, tmp_path, capsys, kind):
+    """The same figures as with features made by hand: words and medians of the training part in all parts."""
+    pd = pytest.importorskip("pandas")
+    table = pd.read_csv(products / "train.csv")
+    # the brand "b=c" is not in training, and so in no feature
+    number = table["query"].str[1:].astype(int)
+    parts = {"train": table[(number < 10) & (table.brand != "b=c")], "vali": table[(number >= 10) & (number < 15)],
+             "test": table[number >= 15]}  # fmt: skip
+    for name, rows in parts.items():
+        for made in (False, True):
+            frame = rows.drop(columns="brand")
+            if made:
+                for brand in ("Zeta, Ltd", "acme"):
+                    frame[f"brand={brand}"] = (rows.brand == brand).astype(float)
+                frame["price"] = frame.price.fillna(parts["train"].price.median())
+            else:
+                frame.insert(1, "brand", rows.brand)
+            path = tmp_path / ("made" if made else "words") / f"{name}.{kind}"
+            path.parent.mkdir(exist_ok=True)
+            frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    options = ("--qid", "query", "--C", "0.1,10", "--method", "map,ndcg@3", "--scale", "zscore", "--json")
+    learned = ("--categorical", "brand", "--fill", "median")
+    found = {}
+    for folder, further in (("words", learned), ("made", ())):
+        code, out, err = run(capsys, "compare", tmp_path / folder, *options, *further)
+        assert code == 0, err
+        search = (
+            "search",
+            tmp_path / folder / f"train.{kind}",
+            "--validation",
+            tmp_path / folder / f"vali.{kind}",
+        )
+        code, best, err = run(capsys, *search, *options, *further, "-o", tmp_path / f"{folder}.npz")
+        assert code == 0, err
+        found[folder] = {**json.loads(out), "seconds": None, "search": json.loads(best)}
+        del found[folder]["folds"]
+    assert found["words"] == found["made"]
+    model, made = (structsvm.load(tmp_path / f"{folder}.npz") for folder in ("words", "made"))
+    assert model.coef_.tolist() == made.coef_.tolist()
+    assert list(model.feature_names_in_) == ["price", "stock", "brand=Zeta, Ltd", "brand=acme"]
+    # prediction finds both in the model
+    predict = ("--qid", "query", "-o", tmp_path / "s")
+    assert run(capsys, "predict", tmp_path / "words.npz", tmp_path / f"words/test.{kind}", *predict)[0] == 0
+    scores = np.loadtxt(tmp_path / "s")
+    assert run(capsys, "predict", tmp_path / "made.npz", tmp_path / f"made/test.{kind}", *predict)[0] == 0
+    np.testing.assert_array_equal(scores, np.loadtxt(tmp_path / "s"))
+    # one file that is cut into folds, whose cells are found again
+    cut = (
+        "compare",
+        products / f"train.{kind}",
+        *options,
+        *learned,
+        "--folds",
+        3,
+        "--work",
+        tmp_path / "work",
+    )
+    assert run(capsys, *cut)[0] == 0
+    assert run(capsys, *cut)[0] == 0
+
+
+def test_folds_with_other_words_have_no_mean_of_weights(tmp_path, capsys):
+    """Two words in each fold, not the same: weights of one name do not stand under another."""
+    for fold, words in ((1, "ab"), (2, "bc")):
+        for part, first in (("train", 0), ("vali", 10), ("test", 20)):
+            path = tmp_path / "data" / f"Fold{fold}" / f"{part}.csv"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rows = [
+                f"{first + q},{word},{int(word == 'b')}"
+                for q in range(4)
+                for word in (words if part == "train" else "abc")
+            ]
+            path.write_text("\n".join(["qid,brand,label", *rows]) + "\n")
+    command = ("compare", tmp_path / "data", "--categorical", "brand", "--method", "map", "--C", "1")
+    assert run(capsys, *command, "--report", tmp_path / "page.html")[0] == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "brand=b" not in page
+    shutil.rmtree(tmp_path / "data" / "Fold2")
+    assert run(capsys, *command, "--report", tmp_path / "page.html")[0] == 0
+    assert "brand=b" in (tmp_path / "page.html").read_text()
+
+
+def test_medians_of_a_text_in_folds(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    values = [("nan" if k % 5 == 0 else f"{v:.3f}", int(v > 0)) for k, v in enumerate(rng.normal(size=60))]
+    rows = [f"{label} qid:{k // 6} 1:{value} 2:{k % 3}" for k, (value, label) in enumerate(values)]
+    (tmp_path / "a.txt").write_text("\n".join(rows) + "\n")
+    command = ("search", tmp_path / "a.txt", "--method", "map", "--C", "1", "--folds", 2)
+    code, _, err = run(capsys, *command)
+    assert (code, "state a value for missing ones as --fill" in err) == (2, True), err
+    code, _, err = run(capsys, *command, "--fill", "median", "-o", tmp_path / "m.npz")
+    assert code == 0, err
+    known = [float(value) for value, _ in values if value != "nan"]
+    np.testing.assert_allclose(structsvm.load(tmp_path / "m.npz").table_["fill"], [np.median(known), 1.0])
+
+
+def test_a_column_of_words_that_is_not_there(products, tmp_path, capsys):
+    command = ("train", products / "train.csv", "--qid", "query", "--categorical", "brand", "--fill", 0)
+    assert run(capsys, *command, "-o", tmp_path / "m.npz")[0] == 0
+    (tmp_path / "new.csv").write_text("query,price,stock\nq1,2,1\n")
+    code, _, err = run(
+        capsys, "predict", tmp_path / "m.npz", tmp_path / "new.csv", "--qid", "query", "-o", tmp_path / "s"
+    )
+    assert code == 2
+    assert (
+        "got no column 'brand=Zeta, Ltd', nor a column of words 'brand' of which it is a value; its columns are "
+        "'price', 'query', 'stock'" in err
+    )
+    (tmp_path / "a.txt").write_text("1 qid:1 1:2\n0 qid:2 1:1\n")
+    code, _, err = run(capsys, "search", tmp_path / "a.txt", "--categorical", "brand", "--folds", 2)
+    assert (code, "--categorical: expected a table with it, got" in err) == (2, True)
+
+
 def test_medians_are_for_training(products, tmp_path, capsys):
     source = products / "train.csv"
     code, _, err = run(capsys, "convert", source, tmp_path / "s", "--qid", "query", "--fill", "median")
-    assert (code, "--fill median: expected a number; only train learns medians" in err) == (2, True)
+    assert (
+        code,
+        "--fill median: expected a number; only train, search and compare learn medians" in err,
+    ) == (2, True)
     command = ("train", source, "--qid", "query", "-o", tmp_path / "m.npz", "--features", "stock")
     assert run(capsys, *command)[0] == 0
     code, _, err = run(

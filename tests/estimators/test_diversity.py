@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import structsvm
 from structsvm.baselines import Clairvoyant, RandomChoice
 from structsvm.candidates import CandidateSet
+from structsvm.checks import BadInput
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
 from structsvm.features.words import Level
@@ -57,6 +58,14 @@ def test_levels_by_default():
     given = [CandidateSet.from_similarity(one) for one in cosines]
     same = SVMDiv(k=3, levels=by_words.levels_).fit(given, LABELS)
     np.testing.assert_allclose(same.coef_, by_words.coef_, rtol=1e-9)
+    with pytest.raises(
+        BadInput, match=r"sets of given similarities, .* got .*text.*; make them by CandidateSet.from_s"
+    ):
+        same.predict(SETS)
+    with pytest.raises(
+        BadInput, match=r"sets of texts, .* got .*similarity.*; train on sets of CandidateSet.from_s"
+    ):
+        by_words.predict(given)
     assert sum(r.gain for r in same.explain(given[0])) == pytest.approx(same.decision_function(given[:1])[0])
     nine = SVMDiv(k=3, document_features=["centroid"]).fit(given, LABELS)
     assert [level.value for level in nine.levels_] == [i / 10 for i in range(1, 10)]

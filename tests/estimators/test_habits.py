@@ -19,8 +19,10 @@ from structsvm import (
     TreeRanker,
 )
 from structsvm.checks import BadInput
+from structsvm.common.names import plain_name
 from structsvm.estimators.choosing_C import say_edge
 from structsvm.metrics import evaluate
+from structsvm.oracles import LOSSES
 from structsvm.studies.folds.methods import check_method
 
 # small and random data, in which there is next to nothing to learn
@@ -120,6 +122,7 @@ def test_utilities_as_other_programs_spell_them():
         (lambda: evaluate("mpa", y, X[:, 0], qid=QID), r"did you mean 'map'\?"),
         (lambda: check_method("lightgmb"), r"did you mean 'lightgbm'\?"),
         (lambda: check_method("svm-ndgc"), r"did you mean 'ndcg'\?"),
+        (lambda: check_method("ndgc@10"), r"did you mean 'ndcg@10'\?"),
     ],
 )
 def test_what_was_probably_meant(call, message):
@@ -133,6 +136,13 @@ def test_methods_in_any_case():
         "svm-ndcg@10",
         "svm-mrr",
     ]
+
+
+@pytest.mark.parametrize("loss", [*(loss.replace("@k", "@3") for loss in LOSSES), "P_5", "AUC"])
+def test_a_loss_by_itself_is_a_method(loss):
+    """Every name of a loss that the estimators take."""
+    StructuralRanker(loss).check_options()
+    assert check_method(loss) == check_method(f"svm-{loss}") == f"svm-{plain_name(loss)}"
 
 
 def test_the_conversion_that_is_named():
@@ -168,7 +178,7 @@ def test_scale_is_warned_of_once_a_fit(kind):
         "dense": wide, "float32": wide.astype(np.float32), "sparse": sparse.csr_matrix(wide),
         "frame": pd.DataFrame(wide, columns=["bm25", "age"]),
     }[kind]  # fmt: skip
-    named = "'bm25' against 'age'" if kind == "frame" else "column 0 against column 1"
+    named = "'bm25' against 'age'" if kind == "frame" else "feature 1 against feature 2"
     with pytest.warns(FeatureScaleWarning, match=f"{named}.*scale='zscore'") as caught:
         SVMMap().fit(given, y, qid=qid)
     assert len(caught) == 1

@@ -92,7 +92,7 @@ def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
     X = sparse.csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [3, 2**31 - 2, 5])), shape=(4, 2**31 - 1))
     monkeypatch.setattr(input_rows, "memory_bytes", lambda: 16e9)
     message = (
-        r"^X: training on 2147483647 features needs at least 412 GB, of which this machine has 16; column 2147483646, "
+        r"^X: training on 2147483647 features needs at least 412 GB, of which this machine has 16; feature 2147483647, "
         r"the last one used, is used in row 1, query b; number the features without gaps"
     )
     with pytest.raises(ValueError, match=message):
@@ -225,9 +225,9 @@ def test_frames_that_are_no_table_of_numbers_are_refused_by_column(model):
 def test_a_column_that_is_the_label_is_named(sign):
     data = make_ranking(10, 12, 4, grades=3, random_state=0)
     X = pd.DataFrame(data.X, columns=list("abcd")).assign(label=sign * data.y)
-    with pytest.warns(UserWarning, match="X: the column 'label' equals y"):
+    with pytest.warns(UserWarning, match="X: feature 'label' equals y"):
         SVMMap().fit(X, data.y, qid=data.qid)
-    with pytest.warns(UserWarning, match="X: the column 4 equals y"):
+    with pytest.warns(UserWarning, match="X: feature 5 equals y"):
         SVMMap().fit(X.to_numpy(), data.y, qid=data.qid)
 
 

@@ -245,6 +245,10 @@ def test_functions_are_parameters_like_others(tmp_path):
         ),
         ({"constraints": lambda w: [w["title"] >= 1, w["title"] <= 0]}, "no weights satisfy .* together"),
         (
+            {"constraints": lambda w: [w["title"] <= -1], "positive": True},
+            "<= -1.0.* and 'positive=True' together",
+        ),
+        (
             {"penalty": lambda w: cp.sqrt(w["title"])},
             "penalty: expected a convex function, got .*'title'.*DCP",
         ),

@@ -151,6 +151,18 @@ def test_a_pipeline_routes_qid():
     np.testing.assert_array_equal(scores, own.predict(X, qid=qid))
 
 
+def test_columns_keep_their_names():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"bm25": [1.0, 3.0, 2.0], "age": [5.0, 5.0, 1.0]})
+    scaler = QueryScaler().fit(frame)
+    assert scaler.get_feature_names_out().tolist() == ["bm25", "age"]
+    assert QueryScaler().fit(frame.to_numpy()).get_feature_names_out().tolist() == ["x0", "x1"]
+    expected = scaler.transform(frame, qid=[1, 1, 1])
+    framed = scaler.set_output(transform="pandas").transform(frame, qid=[1, 1, 1])
+    assert list(framed) == ["bm25", "age"]
+    np.testing.assert_array_equal(framed, expected)
+
+
 @pytest.mark.parametrize("method", ["percentile", "minmax"])
 def test_scores_of_runs_with_missing_documents_reach_a_model(method):
     """The thesis' SVM-acc3 and SVM-acc4: scaled within the topic, binned, classified."""

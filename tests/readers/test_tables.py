@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from structsvm import StructuralRanker
 from structsvm.checks import BadInput
 from structsvm.cli import main
-from structsvm.readers import convert_parquet, open_store, read_csv, read_parquet
+from structsvm.readers import convert_parquet, open_store, read_csv, read_parquet, read_queries
 from structsvm.readers.tables import is_parquet, layout_of
 
 pa = pytest.importorskip("pyarrow", reason="pip install 'structsvm-ranking[parquet]'")
@@ -86,6 +87,31 @@ def test_numbers_of_other_types(tmp_path):
     half = write(tmp_path / "h.parquet", qid=[1], label=[0], f=np.array([1.5], dtype=np.float16))
     assert read_parquet(half).X.dtype == np.float32
     assert layout_of([path, path]).n_rows == (2, 2)
+
+
+def test_truth_values_and_whole_ids_are_numbers_in_every_form(tmp_path):
+    """A frame with columns of bool and ids of float is the same data as a frame, as Parquet and as CSV."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"qid": [1.0, 1.0, 20.0], "label": [True, False, True], "f": [0.5, 2.0, 1.0]})
+    frame["new"] = [True, False, False]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "lower.csv").write_text((tmp_path / "t.csv").read_text().lower())
+    frame.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "lower.csv", "t.parquet"):
+        data = read_queries(tmp_path / name)
+        assert (data.query_ids.tolist(), data.query_ids.dtype.kind) == ([1, 20], "i")
+        assert data.X.tolist() == [[0.5, 1], [2, 0], [1, 0]]
+        assert data.y.tolist() == [1, 0, 1]
+    model = StructuralRanker().fit(frame[["f", "new"]], frame.label, qid=frame.qid)
+    assert model.coef_.tolist() == StructuralRanker().fit(data.X, data.y, qid=data.qid).coef_.tolist()
+
+
+@pytest.mark.parametrize(
+    "ids", [["1.0", "2"], ["1.5", "2.0"], ["1.0", "x"], ["01.0", "2.0"], ["1.00", "2.0"]]
+)
+def test_other_ids_stay_as_they_are_written(tmp_path, ids):
+    (tmp_path / "t.csv").write_text("qid,f,label\n" + "".join(f"{query},1,0\n" for query in ids))
+    assert read_queries(tmp_path / "t.csv").query_ids.tolist() == ids
 
 
 def bad(change, message):

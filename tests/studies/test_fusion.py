@@ -11,14 +11,15 @@ import pytrec_eval
 
 import structsvm
 from structsvm.features.binning import BinnedFeatures
-from structsvm.metrics import compare, evaluate
+from structsvm.metrics import compare, evaluate, holm
 from structsvm.oracles import get_oracle
 from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.run_features import candidates, judge_run
 from structsvm.readers.runs import Run, read_run
+from structsvm.report import p_value
 from structsvm.studies.fusion import FusionModel, PoolJudge, cross_validate_fusion, fusion_path
 from structsvm.studies.fusion.cross_validation import LEARNED
-from structsvm.studies.fusion.page import as_record, headline, page
+from structsvm.studies.fusion.page import as_record, headline, page, table
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import train
 
@@ -182,7 +183,7 @@ def test_it_learns_what_there_is_to_learn() -> None:
     assert means[LEARNED] > means[result.best_run] + 0.05
     assert result.against(result.best_run) == compare(result.values[LEARNED], result.values[result.best_run])
     assert "significantly better than the best of 3 single runs" in headline(result)
-    assert "(two-tailed Wilcoxon test, p < 0.0001)" in headline(result)
+    assert "(two-tailed Wilcoxon test, Holm's correction, p < 0.0001)" in headline(result)
     spread = {s.name: np.ptp(s.values) for s in result.model.step_functions()}
     assert min(spread, key=spread.__getitem__) == "noise"
 
@@ -263,6 +264,12 @@ def test_page_escapes_everything_and_loads_nothing() -> None:
     assert record["topics"][0] == evil
     assert len(record["per_query"][LEARNED]) == 12
     assert record["systems"][0]["mean"] == max(s["mean"] for s in record["systems"])
+    tests = [s for s in record["systems"] if s["name"] != LEARNED] + [record["best_on_training"]]
+    adjusted = holm([test["p_value"] for test in tests])
+    np.testing.assert_allclose([test["holm"] for test in tests], adjusted)
+    columns, rows = table(result)
+    assert columns[-1].name == "Holm"
+    assert sorted(row[-1] for row in rows if row[-1]) == sorted(map(p_value, adjusted[:-1]))
 
 
 def test_a_run_named_as_a_fusion_keeps_its_own_row() -> None:

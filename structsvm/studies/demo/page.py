@@ -9,6 +9,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.common.files import replacing
+from structsvm.common.names import feature_names
 from structsvm.metrics import EvaluationResult, compare, evaluate
 from structsvm.metrics.leaders import leaders
 from structsvm.report import figures
@@ -200,7 +201,7 @@ def _first_documents(outcome: Outcome) -> list[tuple[str, str, list[report.Shelf
 
 
 def _weights(outcome: Outcome) -> list[figures.Bars]:
-    names = figures.feature_names(outcome.task.train.feature_names, outcome.task.train.n_features)
+    names = feature_names(outcome.task.train.feature_names, outcome.task.train.n_features)
     lists = []
     for system in outcome.learned:
         bars = figures.weights(system.model.coef_, names, top=25)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from structsvm.checks import BadInput
+from structsvm.features.filling import filled, medians
 from structsvm.queries import QueryData
+from structsvm.readers.categories import category_features, read_categories
 from structsvm.readers.tables import is_parquet, is_table, parquet_files
 
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
 
+Fill = float | Literal["median"] | None
 Stamp = tuple[tuple[str, int, int], ...]
 
 
@@ -149,7 +153,8 @@ def _cut(
 ) -> tuple[Fold, ...]:
     # missing features are counted as any others: only the queries are of interest
     options = {**columns, "features": ()} if is_table(data) else columns
-    n_queries = _read(data, None, options).n_queries
+    options.pop("categorical", None)
+    n_queries = _read(data, 0.0, options).n_queries
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
         raise BadInput(
@@ -176,10 +181,13 @@ def _cut(
     )
 
 
-def load_fold(fold: Fold, fill: float | None = None, columns: Mapping[str, Any] | None = None) -> FoldData:
-    """Read the parts of a fold; tables by their ``columns``, see :func:`find_folds`."""
+def load_fold(fold: Fold, fill: Fill = None, columns: Mapping[str, Any] | None = None) -> FoldData:
+    """Read the parts of a fold; tables by their ``columns``, see :func:`find_folds`, words by those of training.
+
+    ``fill="median"`` puts the medians of the training part in place of missing features.
+    """
     named = tuple(
-        (name, tuple(value) if name == "features" else value)
+        (name, tuple(value) if name in ("features", "categorical") else value)
         for name, value in sorted((columns or {}).items())
     )
     stamps = tuple(_stamp(file) for part in fold.parts for file in part.files)
@@ -188,9 +196,13 @@ def load_fold(fold: Fold, fill: float | None = None, columns: Mapping[str, Any] 
 
 @lru_cache(maxsize=1)  # a worker trains the methods of a fold one after the other
 def _loaded(
-    fold: Fold, fill: float | None, columns: tuple[tuple[str, Any], ...], stamps: tuple[Stamp, ...]
+    fold: Fold, fill: Fill, columns: tuple[tuple[str, Any], ...], stamps: tuple[Stamp, ...]
 ) -> FoldData:
     options = dict(columns)
+    if "categorical" in options:
+        # of a file that is cut also the words of other queries: constant in training, where they get no weight
+        options["features"] = category_features(fold.train.files, **options)
+    learned, fill = fill == "median", math.nan if fill == "median" else fill
     parts: list[QueryData] = []
     for part in fold.parts:
         parts.append(_load(part, fill, options))
@@ -203,6 +215,9 @@ def _loaded(
                     f"{fold.name}: expected each query in one of its parts, query {str(shared[0])!r} is in two; a "
                     "model would be tested on what it was trained on"
                 )
+    if learned:
+        values = medians(parts[0], fold.train.files[0])
+        parts = [filled(part, values) for part in parts]
     width = max(part.n_features for part in parts)
     as_sparse = sparse.issparse(parts[0].X)
     train, validation, *test = (_fit_to(part, width, as_sparse) for part in parts)
@@ -220,13 +235,16 @@ def _read(path: Path, fill: float | None, columns: Mapping[str, Any]) -> QueryDa
     from structsvm.readers import read_queries
 
     is_store = path.is_dir() and (path / "meta.json").exists()
-    filled = {} if fill is None or is_store else {"fill": fill}
+    filling: dict[str, Any] = {} if fill is None or is_store else {"fill": fill}
+    if "categorical" in columns:
+        options = {name: columns[name] for name in columns if name not in ("categorical", "features")}
+        return read_categories(path, columns["features"], **options, **filling)
     if is_store and "features" in columns:  # of an earlier part
         data = read_queries(path)
         if data.feature_names not in (None, columns["features"]):
             raise ValueError(f"{path}: expected the features of the other parts, in their order, got others")
         return data
-    return read_queries(path, **columns, **filled)
+    return read_queries(path, **columns, **filling)
 
 
 def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:

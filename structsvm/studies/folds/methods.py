@@ -18,7 +18,7 @@ from structsvm.protocols import Float, Progress
 from structsvm.queries import QueryData, dense_column
 
 _DESCRIPTIONS = {
-    "svm-LOSS": f"structural SVM for {', '.join(LOSSES)} (SVM-map is svm-map)",
+    "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the loss alone is short for it (map is svm-map)",
     "ranksvm": "pairwise ranking SVM, hinge loss, every query weighs the same",
     "ranksvm-l2": "the same with the squared hinge",
     "ordinal": "ordinal regression SVM",
@@ -38,7 +38,6 @@ _DESCRIPTIONS = {
 }
 PEERS = ("lightgbm", "xgboost", "catboost")
 WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature", *PEERS)
-_SHORT = {"map": "svm-map", "roc": "svm-roc", "lambdamart": "lightgbm"}
 _OWN_SCALING = ("acc3", "acc4")
 
 
@@ -97,16 +96,18 @@ def methods() -> dict[str, str]:
 
 
 def full_name(name: str) -> str:
-    """Return a name of a method as it stands in the table: in lower case, ``map`` and ``roc`` in full."""
+    """Return a name of a method as it stands in the table: in lower case, a loss by itself as ``svm-LOSS``."""
     if name.endswith("-LOSS"):
         return name
-    lower = _SHORT.get(name.lower(), name.lower())
+    lower = "lightgbm" if name.lower() == "lambdamart" else name.lower()
+    if plain_name(lower).partition("@")[0] in {loss.partition("@")[0] for loss in LOSSES}:
+        lower = f"svm-{lower}"
     family, _, loss = lower.partition("-")
     return f"{family}-{plain_name(loss)}" if family in ("svm", "tree") and loss else lower
 
 
 def check_method(name: str, *, relevance: float = 1.0) -> str:
-    """Return ``name`` in full if it is a method: ``map`` and ``roc`` are short for ``svm-map`` and ``svm-roc``."""
+    """Return ``name`` in full if it is a method; a loss by itself is short for ``svm-LOSS``."""
     name = full_name(name)
     if name in PEERS or _is_tree(name):
         from structsvm.studies.folds.peers import check_installed
@@ -122,7 +123,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
         except BadInput as error:
             raise BadInput("method", error.fault, error.remedy, value=name) from None
     elif name not in _DESCRIPTIONS or name.endswith("-LOSS"):
-        remedy = did_you_mean(name, _DESCRIPTIONS)
+        remedy = did_you_mean(name, (*_DESCRIPTIONS, *LOSSES))
         raise BadInput("method", f"expected one of {', '.join(_DESCRIPTIONS)}", remedy, value=name)
     return name
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm import report
+from structsvm.common.names import feature_names
 from structsvm.metrics.leaders import Leaders, leaders
 from structsvm.report import figures
 from structsvm.studies.folds.paired_tests import paired_tests, remarks
@@ -182,11 +183,11 @@ def _weights(results: Results, best: Sequence[str]) -> list[figures.Bars]:
     lists = []
     for m in results.methods:
         weights = [cell["coef"] for cell in m.cells]
-        if None in weights or len({len(w) for w in weights}) > 1:
+        if None in weights or len({(len(c["coef"]), *(c["feature_names"] or ())) for c in m.cells}) > 1:
             continue
         # the length of w depends on C, so folds are compared by direction
         mean = np.mean([np.asarray(w) / (np.linalg.norm(w) or 1.0) for w in weights], axis=0)
-        names = figures.feature_names(m.cells[0]["feature_names"], mean.size)
+        names = feature_names(m.cells[0]["feature_names"], mean.size)
         bars = figures.weights(mean, names, top=min(_SHOWN_WEIGHTS, int(np.count_nonzero(mean))))
         n = len(bars.values)
         label = f"{m.name}{' (best)' if m.name in best else ''}: "

@@ -26,7 +26,7 @@ from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
-from structsvm.studies.folds.folds import Fold, checksum, load_fold, size_of
+from structsvm.studies.folds.folds import Fill, Fold, checksum, load_fold, size_of
 from structsvm.studies.folds.methods import WITHOUT_C, Training, check_method, walk, warm_up
 
 _FORMAT = 5  # increase when the content of a cell, or its computation, changes
@@ -177,7 +177,7 @@ class _Plan(NamedTuple):
     grid: list[float]
     measures: Measures
     training: Training
-    fill: float | None
+    fill: Fill
     columns: Mapping[str, Any]
     work: Path | None
 
@@ -190,7 +190,7 @@ def run(
     measures: Measures | None = None,
     training: Training | None = None,
     baseline: str | Sequence[str] | None = None,
-    fill: float | None = None,
+    fill: Fill = None,
     columns: Mapping[str, Any] | None = None,
     work: Path | None = None,
     n_jobs: int = 1,
@@ -297,7 +297,7 @@ def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         "training": asdict(plan.training) | {"monotone": [list(sign) for sign in plan.training.monotone]},
         "fill": plan.fill,
         "columns": {
-            name: list(value) if name == "features" else value for name, value in plan.columns.items()
+            name: list(value) if isinstance(value, tuple) else value for name, value in plan.columns.items()
         },
         "parts": [
             {

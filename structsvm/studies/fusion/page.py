@@ -8,7 +8,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.features.binning import StepFunction
-from structsvm.metrics import compare
+from structsvm.metrics import Comparison, compare, holm
 from structsvm.report import figures
 from structsvm.studies.fusion.cross_validation import LEARNED, FusionResult
 
@@ -19,19 +19,20 @@ _SHOWN_TOPICS = 500
 def table(result: FusionResult) -> tuple[list[report.Column], list[list[str]]]:
     """Return columns and formatted rows, best system first.
 
-    They have the gain of the learned fusion over each system, with its p-value.
+    They have the gain of the learned fusion over each system, with its p-value and Holm's correction.
     """
-    names = (report.measure_name(result.measure), "gain", "better/worse", "p")
+    names = (report.measure_name(result.measure), "gain", "better/worse", "p", "Holm")
     columns = [report.Column("system"), *(report.Column(name, numeric=True) for name in names)]
-    rows = []
+    tests, rows = _tests(result), []
     for name in _ordered(result):
-        row = [_kind(result, name), f"{result.values[name].mean():.4f}", "", "", ""]
+        row = [_kind(result, name), f"{result.values[name].mean():.4f}", "", "", "", ""]
         if name != LEARNED:
-            test = result.against(name)
+            test, adjusted = tests[name]
             row[2:] = [
                 f"{test.mean_difference:+.4f}",
                 f"{test.wins}/{test.losses}",
                 report.p_value(test.p_value),
+                report.p_value(adjusted),
             ]
         rows.append(row)
     return columns, rows
@@ -39,27 +40,21 @@ def table(result: FusionResult) -> tuple[list[report.Column], list[list[str]]]:
 
 def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any]:
     """Return the same, unrounded, as plain objects."""
-    systems: list[dict[str, Any]] = []
+    tests, systems = _tests(result), list[dict[str, Any]]()
     for name in _ordered(result):
         entry: dict[str, Any] = {"name": name, "single_run": name in result.runs}
         entry["mean"] = float(result.values[name].mean())
         if name != LEARNED:
-            test = result.against(name)
-            entry |= {
-                "gain": test.mean_difference, "wins": test.wins, "losses": test.losses, "ties": test.ties,
-                "p_value": test.p_value,
-            }  # fmt: skip
+            entry |= _as_entry(*tests[name])
         systems.append(entry)
     fit = result.model.certificate
     names, held_out = result.on_training
-    test = compare(result.values[LEARNED], held_out)
     record: dict[str, Any] = {
         "measure": result.measure, "loss": result.model.loss, "relevance": result.model.relevance,
         "depth": result.model.depth, "n_topics": result.pool.n_topics, "n_documents": result.pool.n_rows,
         "runs": list(result.runs), "best_run": result.best_run, "systems": systems,
         "best_on_training": {
-            "folds": list(names), "mean": float(held_out.mean()), "gain": test.mean_difference, "wins": test.wins,
-            "losses": test.losses, "ties": test.ties, "p_value": test.p_value,
+            "folds": list(names), "mean": float(held_out.mean()), **_as_entry(*tests[None]),
         },
         "C": {
             "grid": list(result.Cs), "held_out": result.curve.mean(axis=0).tolist(), "folds": list(result.chosen),
@@ -73,29 +68,51 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
     return record
 
 
+def _tests(result: FusionResult) -> dict[str | None, tuple[Comparison, float]]:
+    """Return the test of the learned fusion against each system, with its p-value by Holm for all of them.
+
+    None stands for the run that would have been chosen on the training topics.
+    """
+    learned = result.values[LEARNED]
+    found: dict[str | None, Comparison] = {
+        name: result.against(name) for name in result.values if name != LEARNED
+    }
+    found[None] = compare(learned, result.on_training[1])
+    adjusted = holm([test.p_value for test in found.values()]).tolist()
+    return {name: (test, p) for (name, test), p in zip(found.items(), adjusted, strict=True)}
+
+
+def _as_entry(test: Comparison, adjusted: float) -> dict[str, Any]:
+    return {
+        "gain": test.mean_difference, "wins": test.wins, "losses": test.losses, "ties": test.ties,
+        "p_value": test.p_value, "holm": adjusted,
+    }  # fmt: skip
+
+
 def headline(result: FusionResult) -> str:
     """Return the result in words."""
-    best, test = result.best_run, result.against(result.best_run)
+    tests, best = _tests(result), result.best_run
     equal = report.listed(_equal(result, best, list(result.runs)))
     mean, measure = result.values[LEARNED].mean(), report.measure_name(result.measure)
     text = (
         f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {measure} "
-        f"of {mean:.4f}: {_verdict(test)} the best of {len(result.runs)} single runs, {equal}, with "
-        f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
+        f"of {mean:.4f}: {_verdict(*tests[best])} the best of {len(result.runs)} single runs, {equal}, with "
+        f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, Holm's correction, "
+        f"{report.p_said(tests[best][1])})."
     )
     names, held_out = result.on_training
-    chosen, test = list(dict.fromkeys(names)), compare(result.values[LEARNED], held_out)
+    chosen = list(dict.fromkeys(names))
     by_fold = ", by fold" if len(chosen) > 1 else ""
     text += (
         f" Choosing the run that is best on the training topics ({report.listed(chosen)}{by_fold}) would have given "
-        f"{held_out.mean():.4f}, and learned fusion is {_verdict(test)} that ({report.p_said(test.p_value)})."
+        f"{held_out.mean():.4f}, and learned fusion is {_verdict(*tests[None])} that "
+        f"({report.p_said(tests[None][1])})."
     )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
-    test = result.against(rival)
     text += (
-        f" Learned fusion is {_verdict(test)} {report.listed(_equal(result, rival, others))}, the best fusion "
-        f"without learning, with {result.values[rival].mean():.4f} ({report.p_said(test.p_value)})."
+        f" Learned fusion is {_verdict(*tests[rival])} {report.listed(_equal(result, rival, others))}, the best fusion "
+        f"without learning, with {result.values[rival].mean():.4f} ({report.p_said(tests[rival][1])})."
     )
     if result.whole_runs:
         text += f" Fusions rank {result.model.depth} documents per topic; single runs are measured with all of theirs."
@@ -169,8 +186,8 @@ def _kind(result: FusionResult, name: str) -> str:
     return f"{name} (run)" if name in result.runs else name
 
 
-def _verdict(test: Any) -> str:
-    if test.p_value >= 0.05:
+def _verdict(test: Comparison, adjusted: float) -> str:
+    if adjusted >= 0.05:
         return "not significantly different from"
     return "significantly better than" if test.mean_difference > 0 else "significantly worse than"
 
