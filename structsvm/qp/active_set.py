@@ -297,7 +297,10 @@ def _climb(
 ) -> tuple[Float, Float]:
     """Iterate the active-set method from a feasible start; return alpha and the gradient there."""
     n, n_groups = len(loss), len(cap)
-    floats, ints = tuple(np.zeros((12, n + n_groups + 1))), tuple(np.empty((4, 2 * n + n_groups + 2), np.int64))
+    floats, ints = (
+        tuple(np.zeros((12, n + n_groups + 1))),
+        tuple(np.empty((4, 2 * n + n_groups + 2), np.int64)),
+    )
     R = np.empty((n, n))  # only the corner that is used takes memory
     _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
     return floats[10][:n], floats[3][:n]
