@@ -31,7 +31,7 @@ from structsvm.report.figures import COLOURS, Bars, Differences, Lines, Series
 __all__ = [
     "Column", "Series", "Shelf", "bar_list", "details", "draw", "in_row", "line_chart", "listed",
     "measure_name", "p_said", "p_value", "page", "paragraph", "picture", "rankings", "render", "section",
-    "side_by_side", "style_in", "table", "weight_image",
+    "side_by_side", "style_in", "table", "tests_said", "weight_image",
 ]  # fmt: skip
 
 
@@ -63,6 +63,12 @@ def measure_name(measure: str) -> str:
 def p_said(p: float) -> str:
     """Format a p-value for a sentence: ``p = 0.0123`` or ``p < 0.0001``."""
     return f"p < {p_value(p)[1:]}" if p < 1e-4 else f"p = {p_value(p)}"
+
+
+def tests_said(n: int) -> str:
+    """Return how differences were tested, and for how many comparisons they are corrected."""
+    text = "two-tailed Wilcoxon test over the queries"
+    return f"{text}, corrected for {n} comparisons by Holm's method" if n > 1 else text
 
 
 def listed(names: Sequence[str]) -> str:

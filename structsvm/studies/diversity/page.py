@@ -92,11 +92,10 @@ def headline(result: DiversityResult) -> str:
     if best.level:
         level = [f"{name} ({mean(name)}, {report.p_said(p)})" for name, p in best.level.items()]
         text += f"; no significant difference to {report.listed(level)}"
-    elif best.n_tested:
+    elif best.p_values:
         text += ", significantly less than each of the others"
-    if best.n_tested:
-        several = f", not corrected for {best.n_tested} comparisons" if best.n_tested > 1 else ""
-        text += f" (two-tailed Wilcoxon test over the queries{several})"
+    if best.p_values:
+        text += f" ({report.tests_said(len(best.p_values))})"
     return " ".join([f"{text}.", *seen_in_training(result)])
 
 

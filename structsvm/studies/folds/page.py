@@ -96,7 +96,7 @@ def headline(results: Results) -> str:
         f"{report.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {first} on {n} "
         f"test queries, {rows[best.first[0]].means[first]:.4f}"
     )
-    if not best.n_tested:
+    if not best.p_values:
         return f"{text}."
 
     def with_mean(name: str, p: float) -> str:
@@ -104,16 +104,15 @@ def headline(results: Results) -> str:
 
     findings = []
     if results.baseline not in (*best.first, *best.level):
-        p = rows[best.first[0]].p_value
+        p = best.p_values[results.baseline]
         findings.append(f"significantly better than the baseline {with_mean(results.baseline, p)}")
     if best.level:
         findings.append(
             f"no significant difference to {report.listed([with_mean(*other) for other in best.level.items()])}"
         )
-    elif best.n_tested > 1 or results.baseline in best.first:
+    elif len(best.p_values) > 1 or results.baseline in best.first:
         findings = ["significantly better than each of the others"]
-    several = f", not corrected for {best.n_tested} comparisons" if best.n_tested > 1 else ""
-    return f"{text}: {'; '.join(findings)} (two-tailed Wilcoxon test{several})."
+    return f"{text}: {'; '.join(findings)} ({report.tests_said(len(best.p_values))})."
 
 
 def _leaders(results: Results) -> Leaders:
