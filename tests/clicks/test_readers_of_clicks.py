@@ -1,6 +1,8 @@
 """Readers of logs: the formats, real files, and everything that a log may hold wrongly."""
 
+import inspect
 import json
+import re
 from collections import Counter
 
 import numpy as np
@@ -8,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+import structsvm.clicks
 from structsvm.checks import BadInput
 from structsvm.clicks import (
     ClickCells,
@@ -24,6 +27,7 @@ from structsvm.clicks import (
     ubi_entries,
 )
 from structsvm.common import files
+from structsvm.common.lazy import labels
 from structsvm.online import clicklog
 
 
@@ -534,3 +538,17 @@ def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
         BadInput, match=r"clicked\[1\]: expected 0 or 1, got nan; leave out rows whose clicks"
     ):
         read_table(frame)
+
+
+def test_every_reader_of_clicks_is_a_format_by_its_name():
+    exported = {name: getattr(structsvm.clicks, name) for name in structsvm.clicks.__all__}
+    readers = {
+        name.removeprefix("read_").removeprefix("cells_of_"): name
+        for name, member in exported.items()
+        if inspect.isfunction(member)
+        and member.__annotations__["return"] == "ClickCells"
+        and name != "read_clicks"
+    }
+    assert readers == labels("structsvm.clicks")
+    told = re.search("format : {(.*)}", read_clicks.__doc__)[1]
+    assert {*told.replace('"', "").split(", ")} == {"auto", *readers}
