@@ -111,8 +111,8 @@ def _composed(
 def columns_of(path: Path) -> list[str]:
     """Return the names of the columns of a table."""
     from structsvm.common.files import read_rows
-    from structsvm.readers.csv_tables import read_header
-    from structsvm.readers.tables import is_csv, parquet_files
+    from structsvm.readers.csv_tables import is_csv, read_header
+    from structsvm.readers.parquet_tables import parquet_files
 
     if is_csv(path):
         return read_header(path, read_rows(path))
@@ -124,8 +124,8 @@ def columns_of(path: Path) -> list[str]:
 def _texts(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the cells of some columns as text, an empty one where there is none."""
     from structsvm.common.files import read_rows
-    from structsvm.readers.csv_tables import read_header
-    from structsvm.readers.tables import is_csv, parquet_files
+    from structsvm.readers.csv_tables import is_csv, read_header
+    from structsvm.readers.parquet_tables import parquet_files
 
     found: dict[str, list[str]] = {name: [] for name in columns}
     if not columns:

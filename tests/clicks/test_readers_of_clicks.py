@@ -17,7 +17,7 @@ from structsvm.clicks import (
     batches,
     cells_of_log,
     harvest,
-    own_log,
+    interleaving_log,
     read_clicks,
     read_sessions,
     read_table,
@@ -440,7 +440,7 @@ def test_own_logs_with_ids_count_each_impression_once(tmp_path, monkeypatch, hel
     from structsvm.online.clicklog import Click, Impression, read_log, write_log
     from structsvm.online.interleaving import Shown
 
-    monkeypatch.setattr(own_log, "_LISTS", held)
+    monkeypatch.setattr(interleaving_log, "_LISTS", held)
     rng = np.random.default_rng(1)
     made = []
     for name in [*range(100), *(str(i) for i in range(100))]:  # 1 and "1" are two impressions
@@ -504,7 +504,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
 
     monkeypatch.setattr(batches, "_BATCH", 1 << 10)
     monkeypatch.setattr(tables, "_BATCH", 1 << 10)
-    monkeypatch.setattr(own_log, "_LISTS", 1 << 7)
+    monkeypatch.setattr(interleaving_log, "_LISTS", 1 << 7)
     monkeypatch.setattr(files, "_BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(clicklog, "_BLOCK", 1 << 12)
     peaks, cells = [], []

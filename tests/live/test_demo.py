@@ -24,7 +24,7 @@ from structsvm.live.settings import Settings
 from structsvm.live.store.opening import prepare
 from structsvm.online.clicklog import Click, Impression
 from structsvm.online.interleaving import TeamDraft
-from structsvm.online.statistics.crediting import CreditRow
+from structsvm.online.statistics.credit_formulas import CreditRow
 from structsvm.online.statistics.running import RunningStatistics
 from tests.live import samples
 from tests.test_browser import BROWSER, DARK, FLAGS, LIGHT, check, look

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from structsvm.checks import BadInput
 from structsvm.queries import QueryData
-from structsvm.readers.tables import is_parquet, is_table, parquet_files
+from structsvm.readers.parquet_tables import is_parquet, is_table, parquet_files
 
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
