@@ -153,14 +153,9 @@ def test_counters_keys_and_states(opened):
 
 @pytest.mark.parametrize("kind", ["postgres"])
 def test_the_service_on_postgres(kind, request, open_client, tmp_path, capsys):
-    from structsvm.live.settings import Settings
-
     url = url_of(kind, request)
-    settings = Settings(
-        url, secret_file=str(tmp_path / "s"), keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0
-    )
     rankings = {"prod": ["a", "b", "c"], "new": ["c", "b", "a"]}
-    with open_client(settings) as client:
+    with open_client(url, secret_file=str(tmp_path / "s")) as client:
         client.create(window_s=0.2, kind="bandit")
         client.create("i", window_s=0.2)
         for k in range(10):
