@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from inspect import isclass, isroutine, signature
 from pathlib import Path
+from typing import Any
 
 from structsvm.common.lazy import homes, labelled
 
@@ -99,7 +100,7 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     ]
     bandits = []
     for label, make in labelled("structsvm.online.bandits").items():
-        assumes = getattr(make, "assumes", None) or _made(make).assumes
+        assumes = _assumption(make)
         horizon = "needed" if "horizon" in signature(make).parameters else "none"
         bandits.append((label, make.__name__, horizon, "yes" if label in compiled else "no", assumes))
     mergers = [
@@ -123,8 +124,11 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
 _CUTOFFS = {"never": "", "optional": ", with or without @k", "required": "@k"}
 
 
-def _made(make: object) -> object:
-    return import_module(make.__module__).__dict__[make.__annotations__["return"]]  # type: ignore[attr-defined]
+def _assumption(make: Any) -> str:
+    made = make if isclass(make) else vars(import_module(make.__module__))[make.__annotations__["return"]]
+    if not hasattr(made, "assumes"):
+        raise TypeError(f"{made.__name__}: expected a class attribute assumes, what its guarantee assumes")
+    return str(made.assumes)
 
 
 def _first(member: object) -> str:

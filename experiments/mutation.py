@@ -110,7 +110,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(
         ("structsvm/trainers/frank_wolfe.py", "structsvm/trainers/path.py"),
-        ("tests/trainers/test_every_trainer.py", "tests/trainers/test_smoothed_planes.py"),
+        ("tests/trainers/test_every_trainer.py", "tests/trainers/test_newton_on_planes.py"),
     ),
     **dict.fromkeys(
         ("structsvm/trainers/forces.py", "structsvm/trainers/lambdarank.py", "structsvm/trainers/network.py"),
@@ -121,8 +121,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_every_trainer.py",
     ),
     **dict.fromkeys(
-        ("structsvm/trainers/smoothed_planes.py", "structsvm/trainers/segment_search.py"),
-        ("tests/trainers/test_smoothed_planes.py", "tests/trainers/test_every_trainer.py"),
+        ("structsvm/trainers/newton_on_planes.py", "structsvm/trainers/segment_search.py"),
+        ("tests/trainers/test_newton_on_planes.py", "tests/trainers/test_every_trainer.py"),
     ),
     "structsvm/trainers/n_slack.py": ("tests/trainers/test_n_slack.py", "tests/trainers/test_certificate.py"),
     "structsvm/trainers/newton.py": ("tests/trainers/test_newton.py", "tests/estimators/test_pairwise.py"),
@@ -157,13 +157,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     **{
         f"structsvm/online/statistics/{file}.py": (
-            "tests/online/statistics/test_credited.py",
+            "tests/online/statistics/test_credited_log.py",
             "tests/online/statistics/test_analysis.py",
         )
-        for file in ("credited", "digests")
+        for file in ("credited_log", "digests")
     },
-    "structsvm/online/statistics/crediting.py": (
-        "tests/online/statistics/test_credited.py",
+    "structsvm/online/statistics/credit_formulas.py": (
+        "tests/online/statistics/test_credited_log.py",
         "tests/online/statistics/test_running.py",
         "tests/online/statistics/test_analysis.py",
     ),

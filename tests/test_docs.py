@@ -11,6 +11,7 @@ import pytest
 
 import structsvm
 from structsvm.common.lazy import homes, labels
+from structsvm.online.bandits import RUCB
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -108,7 +109,7 @@ def test_what_a_room_exports_is_documented(names):
         assert {name for name in public if lives_in(name) not in documented} == set()
 
 
-def test_names_to_choose_by_are_listed(reference):
+def test_names_to_choose_by_are_listed(reference, monkeypatch):
     tables = reference.tables()
     assert [row[0] for row in tables["Bandits"][1]] == list(labels("structsvm.online.bandits"))
     assert [row[0] for row in tables["Measures"][1]] == list(structsvm.metrics.available_metrics())
@@ -117,6 +118,9 @@ def test_names_to_choose_by_are_listed(reference):
     for columns, rows in tables.values():
         assert rows
         assert all(len(row) == len(columns) and all(row) for row in rows)
+    monkeypatch.delattr(RUCB, "assumes")
+    with pytest.raises(TypeError, match="RUCB: expected a class attribute assumes"):
+        reference.tables()
 
 
 def test_the_page_has_every_name(reference, names, tmp_path):
@@ -140,3 +144,12 @@ def test_pages_whose_code_uses_a_name_are_found():
     for document in {document for documents in found.values() for document in documents}:
         page, gallery = DOCS / f"{document[1:]}.md", DOCS / "examples" / f"{Path(document).stem}.py"
         assert page.exists() or gallery.exists(), document
+
+
+def test_the_map_of_folders_has_every_folder_and_file():
+    package = Path(structsvm.__file__).parent
+    there = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")} | {
+        path.name for path in package.glob("[!_]*.py")
+    }
+    text = (package.parent / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Add something")[0]
+    assert re.findall(r"^\| `(\S+)` \|", text, re.M) == sorted(there)

@@ -243,7 +243,7 @@ def measure_report(store: str, n: int) -> dict[str, object]:
     from structsvm.live.config import check_config
     from structsvm.live.reporting import report
     from structsvm.live.store.opening import open_database, prepare
-    from structsvm.online.statistics.crediting import CreditRow
+    from structsvm.online.statistics.credit_formulas import CreditRow
 
     prepare(store)
     opened = open_database(store)

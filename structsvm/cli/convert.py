@@ -96,7 +96,7 @@ def convert(
     columns, fill = table.options(labels=False), table.fill
     if from_table:
         from structsvm.readers import convert_csv, convert_parquet, open_store
-        from structsvm.readers.tables import is_csv
+        from structsvm.readers.csv_tables import is_csv
 
         check_folder(store)
         if is_csv(source):

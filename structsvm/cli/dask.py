@@ -59,7 +59,8 @@ def connecting(address: str) -> Iterator[Any]:
 
 def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     """Return the columns of labels and ids; None for data that are no tables."""
-    from structsvm.readers.tables import is_csv, is_parquet
+    from structsvm.readers.csv_tables import is_csv
+    from structsvm.readers.parquet_tables import is_parquet
 
     if is_csv(data):
         raise ValueError(f"{data}: expected Parquet files, texts or stores with --dask, got CSV; convert it")

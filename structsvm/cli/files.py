@@ -279,7 +279,7 @@ def read_data(
 
 def is_table(path: Path) -> bool:
     """Whether a path stands for Parquet files or is a CSV file."""
-    from structsvm.readers.tables import is_table
+    from structsvm.readers.parquet_tables import is_table
 
     return is_table(path)
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from structsvm.clicks.evaluation import evaluate_from_clicks as evaluate_from_clicks
     from structsvm.clicks.holding_out import divide_by_query as divide_by_query
     from structsvm.clicks.holding_out import learned_share as learned_share
+    from structsvm.clicks.interleaving_log import cells_of_log as cells_of_log
     from structsvm.clicks.judging import ClickJudgments as ClickJudgments
     from structsvm.clicks.judging import judgments as judgments
-    from structsvm.clicks.own_log import cells_of_log as cells_of_log
     from structsvm.clicks.page import clicks_page as clicks_page
     from structsvm.clicks.position_based import PositionBasedModel as PositionBasedModel
     from structsvm.clicks.position_based import UserBrowsingModel as UserBrowsingModel
@@ -57,7 +57,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.clicks.evaluation": "CounterfactualEstimate evaluate_from_clicks",
         "structsvm.clicks.holding_out": "divide_by_query learned_share",
         "structsvm.clicks.judging": "ClickJudgments judgments",
-        "structsvm.clicks.own_log": "cells_of_log",
+        "structsvm.clicks.interleaving_log": "cells_of_log",
         "structsvm.clicks.page": "clicks_page",
         "structsvm.clicks.position_based": "PositionBasedModel UserBrowsingModel",
         "structsvm.clicks.propensities": "Propensities TrustBias harvest trust_bias",

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice, check_number, check_whole
+from structsvm.clicks.attraction_examination import ProductCells, ProductFit, fit_product
 from structsvm.clicks.cells import ClickCells
-from structsvm.clicks.products import ProductCells, ProductFit, fit_product
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.kernel import kernel

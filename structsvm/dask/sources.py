@@ -16,7 +16,7 @@ from structsvm.checks import BadInput
 from structsvm.dask.rows import Rows, Stamp, check_stamp, load_store, stamp, to_rows
 from structsvm.queries import QueryData
 from structsvm.readers import open_store, read_letor
-from structsvm.readers.tables import (
+from structsvm.readers.parquet_tables import (
     Layout,
     import_pyarrow,
     is_parquet,

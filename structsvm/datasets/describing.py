@@ -86,7 +86,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
       labels={'-2': 1, '0': 1, '1': 1}, warnings=('1 topic has no relevant document', '1 judgment is negative'))
     """
     from structsvm.readers import read_queries
-    from structsvm.readers.tables import is_table
+    from structsvm.readers.parquet_tables import is_table
 
     path = Path(path)
     rows = {"label": None, "fill": math.nan, **options}

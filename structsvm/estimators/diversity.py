@@ -25,7 +25,7 @@ from structsvm.features.words import Level, WordFeatures, usual_levels, usual_th
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset, exact
-from structsvm.oracles.selection import LOSSES, Selection, budgeted, greedy, lazy_greedy, swap
+from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, lazy_greedy, swap
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit
@@ -596,7 +596,7 @@ class SVMDiv(BaseEstimator):
                 others={"positive": self.positive},
             )
         if not callable(self.loss):
-            check_choice("loss", self.loss, LOSSES)
+            check_choice("loss", self.loss, COVERAGE_LOSSES)
         check_choice("prediction", self.prediction, PREDICTIONS)
         check_choice("separation", self.separation, ("auto", *SEPARATIONS))
         get_solver(self.qp)

@@ -155,10 +155,10 @@ class FittedRanker:
     def score(self: _Predicts, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean over queries of the measure trained for.
 
-        That is MAP for an oracle object, ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for
-        "ranknet"). Measures follow the TREC convention, in which the gain of NDCG is linear (training uses ``2^y -
-        1``), except that equal scores are ranked as by :meth:`rank`. See :func:`structsvm.metrics.make_scorer` for
-        others.
+        That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for an
+        oracle of your own its attribute ``measure``, else what its ``label`` names (at ``k``), else MAP. Measures
+        follow the TREC convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), except that equal
+        scores are ranked as by :meth:`rank`. See :func:`structsvm.metrics.make_scorer` for others.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from structsvm.checks import check_C, check_flag, check_whole
+from structsvm.checks import BadInput, check_C, check_flag, check_whole
 from structsvm.common.machine import count_threads
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
@@ -22,6 +22,7 @@ from structsvm.estimators.weight_constraints import (
     check_weights,
     compile_weights,
 )
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle, missing_parts
 from structsvm.queries import QueryData
@@ -178,11 +179,17 @@ class StructuralRanker(LinearSVM):
         return self.loss
 
     def _measure(self) -> str:
-        """Return what ``score`` measures: the ``measure`` of the oracle, else its name, else average precision."""
-        loss = self._loss
-        if isinstance(loss, str):
-            return str(getattr(get_oracle(loss), "measure", loss))
-        return str(getattr(loss, "measure", "map"))
+        """Return what ``score`` measures: ``measure`` of the oracle, else its ``label`` at ``k``, else MAP."""
+        oracle = get_oracle(self._loss)
+        if hasattr(oracle, "measure"):
+            return str(oracle.measure)
+        k = getattr(oracle, "k", None)
+        name = f"{getattr(oracle, 'label', None)}{'' if k is None else f'@{k}'}"
+        try:
+            evaluate_part(name, [1, 0], [1.0, 0.0], qid=0)
+        except BadInput:  # no measure is called so
+            return "map"
+        return name
 
     def _training_options(self, n_features: int) -> dict[str, Any]:
         signs, region = compile_weights(self, n_features)

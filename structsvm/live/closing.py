@@ -22,7 +22,7 @@ from structsvm.live.assign import Experiment, fresh_bandit
 from structsvm.live.clock import Clock
 from structsvm.live.guardrails import Watches
 from structsvm.live.store.queries import ExperimentRow, Progress, Store, StoredImpression
-from structsvm.online.statistics.crediting import CreditRow, credit_impressions
+from structsvm.online.statistics.credit_formulas import CreditRow, credit_impressions
 from structsvm.online.statistics.running import RunningStatistics
 from structsvm.protocols import Bandit, Duel
 

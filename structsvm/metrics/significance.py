@@ -1,4 +1,8 @@
-"""Paired comparison of two systems over queries, and corrections for several comparisons."""
+"""Paired comparison of two systems over queries, and corrections for several comparisons.
+
+:func:`compare` is one test, uncorrected, and :func:`holm` the formula. ``structsvm.studies.folds.paired_tests`` applies
+it to the tests of ``structsvm compare``, ``run_table`` to those of a table.
+"""
 
 from __future__ import annotations
 

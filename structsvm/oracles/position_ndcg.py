@@ -45,11 +45,15 @@ class PositionNDCG:
     """
 
     k: int | None = 10
-    measure = "ndcg"
 
     def __post_init__(self) -> None:
         if self.k is not None:
             check_whole("k", self.k, remedy="None is the whole ranking")
+
+    @property
+    def measure(self) -> str:
+        """What ``score`` of a ranker measures."""
+        return "ndcg" if self.k is None else f"ndcg@{self.k}"
 
     def bind(self, y: Float, offsets: Int) -> _Separator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""

@@ -19,7 +19,7 @@ from structsvm.common.portable.elementary import log2
 from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Int
 
-LOSSES = ("weighted", "unweighted", "alpha_ndcg")
+COVERAGE_LOSSES = ("weighted", "unweighted", "alpha_ndcg")
 """Names of the losses: the weighted share of subtopics not covered, the plain share (1 - subtopic recall@K), and
 1 - alpha-NDCG@K."""
 
@@ -66,8 +66,10 @@ class Subtopics(NamedTuple):
 def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.5) -> Subtopics:
     """Return "weighted" (figure 4.4), "unweighted" or "alpha_ndcg" bound to the labels of one set, at most 1."""
     # alpha-NDCG is normalised by the greedy ideal ranking of the candidates (Clarke et al. 2008)
-    if loss not in LOSSES:
-        raise ValueError(f"loss={loss!r}: expected one of {', '.join(map(repr, LOSSES))}, or a callable")
+    if loss not in COVERAGE_LOSSES:
+        raise ValueError(
+            f"loss={loss!r}: expected one of {', '.join(map(repr, COVERAGE_LOSSES))}, or a callable"
+        )
     covered = labels.sum(axis=0)
     used = np.flatnonzero(covered > 0)
     k = min(k, labels.shape[0])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from structsvm.readers.csv_tables import read_csv as read_csv
     from structsvm.readers.letor import read_letor as read_letor
     from structsvm.readers.letor import write_letor as write_letor
+    from structsvm.readers.parquet_tables import convert_parquet as convert_parquet
+    from structsvm.readers.parquet_tables import read_parquet as read_parquet
     from structsvm.readers.qrels import Qrels as Qrels
     from structsvm.readers.qrels import read_qrels as read_qrels
     from structsvm.readers.qrels import write_qrels as write_qrels
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from structsvm.readers.synthetic import make_ranking as make_ranking
     from structsvm.readers.synthetic import planted_weights as planted_weights
     from structsvm.readers.synthetic import write_ranking_store as write_ranking_store
-    from structsvm.readers.tables import convert_parquet as convert_parquet
-    from structsvm.readers.tables import read_parquet as read_parquet
     from structsvm.readers.teachers import make_taught as make_taught
 
 __getattr__, __dir__, __all__ = attach(
@@ -65,7 +65,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.readers.runs": "Run read_run write_run",
         "structsvm.readers.store": "StoreWriter check_store open_store read_queries write_store",
         "structsvm.readers.synthetic": "make_ranking planted_weights write_ranking_store",
-        "structsvm.readers.tables": "convert_parquet read_parquet",
+        "structsvm.readers.parquet_tables": "convert_parquet read_parquet",
         "structsvm.readers.teachers": "make_taught",
     },
 )

@@ -14,8 +14,8 @@ from structsvm.common.files import read_rows, shorten
 from structsvm.common.names import did_you_mean
 from structsvm.queries import QueryData
 from structsvm.readers.csv_tables import name_some, read_header
+from structsvm.readers.parquet_tables import is_csv, is_table, parquet_files, without_index
 from structsvm.readers.store import read_queries
-from structsvm.readers.tables import is_csv, is_table, parquet_files, without_index
 
 _MOST = 1000
 """Values of a column at most; one with more holds ids."""

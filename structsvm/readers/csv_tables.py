@@ -29,6 +29,14 @@ _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
 """Names of a column without one, as pandas writes it, and as it writes it again."""
 
 
+def is_csv(path: str | PathLike[str]) -> bool:
+    """Return whether ``path`` is a file whose name ends in ``.csv`` or ``.tsv``, before ``.gz`` and the like."""
+    name = Path(path).name.lower()
+    for suffix in (".gz", ".bz2", ".xz"):
+        name = name.removesuffix(suffix)
+    return name.endswith((".csv", ".tsv")) and Path(path).is_file()
+
+
 def read_csv(
     path: str | PathLike[str],
     *,

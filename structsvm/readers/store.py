@@ -249,14 +249,12 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
     >>> read_queries(path)
     QueryData(1 queries, 1 rows, 2 features, dense float64)
     """
-    from structsvm.readers import tables  # which import this module
+    from structsvm.readers import csv_tables, parquet_tables  # which import this module
 
-    if tables.is_csv(path):
-        from structsvm.readers.csv_tables import read_csv
-
-        return read_csv(path, **options)
-    if tables.is_parquet(path):
-        return tables.read_parquet(path, **options)
+    if csv_tables.is_csv(path):
+        return csv_tables.read_csv(path, **options)
+    if parquet_tables.is_parquet(path):
+        return parquet_tables.read_parquet(path, **options)
     path = Path(path)
     for _ in range(_MISSED):
         put_back(path, _is_store)

@@ -11,7 +11,7 @@ one descent and one certificate then mostly suffice. When the gap is within thre
 half-way to the dual's own ``w`` follows (the errors of the two have opposite signs). Between passes, mass moves among
 cached planes in sweeps, without touching the data.
 
-If that does not suffice, the problem over the cached planes is solved instead, by :mod:`~.smoothed_planes`; descents
+If that does not suffice, the problem over the cached planes is solved instead, by :mod:`~.newton_on_planes`; descents
 end, and each further pass is a certificate at the best point of the segment from the best weights so far to the
 solution. Passes then hardly depend on C. The rule is fixed (:func:`pays` and the constants below). If not even three
 planes per query fit in memory, planes are kept as coefficients of rows (:mod:`~.row_planes`), without this method.
@@ -30,6 +30,7 @@ from structsvm.common.portable.sums import dot, norm, products, squared_distance
 from structsvm.protocols import Callback, Cut, Float, Int, Problem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
+from structsvm.trainers.newton_on_planes import Planes, minimise
 from structsvm.trainers.passes import RankingProblem, sample, sweep
 from structsvm.trainers.plane_cache import insert
 from structsvm.trainers.row_planes import (
@@ -43,7 +44,6 @@ from structsvm.trainers.row_planes import (
     rows_cache_size,
 )
 from structsvm.trainers.segment_search import FEWEST, best_length, between
-from structsvm.trainers.smoothed_planes import Planes, minimise
 
 PlaneKind = Literal["auto", "rows"]
 """How frank_wolfe keeps planes: as vectors where these fit in memory, or always as row coefficients."""

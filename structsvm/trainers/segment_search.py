@@ -8,8 +8,8 @@ import numpy as np
 
 from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Problem
+from structsvm.trainers.newton_on_planes import Planes, Segment
 from structsvm.trainers.passes import sample
-from structsvm.trainers.smoothed_planes import Planes, Segment
 
 FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""

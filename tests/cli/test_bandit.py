@@ -11,6 +11,7 @@ import pytest
 from structsvm.cli import main
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.online import simulate
+from structsvm.online.bandits import NAMES
 from structsvm.online.simulation.page import leaders
 from structsvm.readers import make_ranking, read_letor, write_letor
 
@@ -146,7 +147,7 @@ def test_interrupted_with_a_checkpoint(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--algorithms", "rucbb"], "expected one of btm, doubler, if1"),
+        (["--algorithms", "rucbb"], f"expected one of {', '.join(NAMES)}"),
         (["--algorithms", "rucb:beta=1"], "options among"),
         (["--algorithms", "rucb:alpha"], "name:alpha=0.6"),
         (["--algorithms", "rucb:alpha=-1"], "alpha=-1: expected a finite number > 0"),

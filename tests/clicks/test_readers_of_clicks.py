@@ -1,6 +1,8 @@
 """Readers of logs: the formats, real files, and everything that a log may hold wrongly."""
 
+import inspect
 import json
+import re
 from collections import Counter
 
 import numpy as np
@@ -8,13 +10,14 @@ import pandas as pd
 import polars as pl
 import pytest
 
+import structsvm.clicks
 from structsvm.checks import BadInput
 from structsvm.clicks import (
     ClickCells,
     batches,
     cells_of_log,
     harvest,
-    own_log,
+    interleaving_log,
     read_clicks,
     read_sessions,
     read_table,
@@ -24,6 +27,7 @@ from structsvm.clicks import (
     ubi_entries,
 )
 from structsvm.common import files
+from structsvm.common.lazy import labels
 from structsvm.online import clicklog
 
 
@@ -436,7 +440,7 @@ def test_own_logs_with_ids_count_each_impression_once(tmp_path, monkeypatch, hel
     from structsvm.online.clicklog import Click, Impression, read_log, write_log
     from structsvm.online.interleaving import Shown
 
-    monkeypatch.setattr(own_log, "_LISTS", held)
+    monkeypatch.setattr(interleaving_log, "_LISTS", held)
     rng = np.random.default_rng(1)
     made = []
     for name in [*range(100), *(str(i) for i in range(100))]:  # 1 and "1" are two impressions
@@ -500,7 +504,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
 
     monkeypatch.setattr(batches, "_BATCH", 1 << 10)
     monkeypatch.setattr(tables, "_BATCH", 1 << 10)
-    monkeypatch.setattr(own_log, "_LISTS", 1 << 7)
+    monkeypatch.setattr(interleaving_log, "_LISTS", 1 << 7)
     monkeypatch.setattr(files, "_BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(clicklog, "_BLOCK", 1 << 12)
     peaks, cells = [], []
@@ -534,3 +538,17 @@ def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
         BadInput, match=r"clicked\[1\]: expected 0 or 1, got nan; leave out rows whose clicks"
     ):
         read_table(frame)
+
+
+def test_every_reader_of_clicks_is_a_format_by_its_name():
+    exported = {name: getattr(structsvm.clicks, name) for name in structsvm.clicks.__all__}
+    readers = {
+        name.removeprefix("read_").removeprefix("cells_of_"): name
+        for name, member in exported.items()
+        if inspect.isfunction(member)
+        and member.__annotations__["return"] == "ClickCells"
+        and name != "read_clicks"
+    }
+    assert readers == labels("structsvm.clicks")
+    told = re.search("format : {(.*)}", read_clicks.__doc__)[1]
+    assert {*told.replace('"', "").split(", ")} == {"auto", *readers}

@@ -10,9 +10,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
-from structsvm import SVMNDCG, StructuralRanker, SVMMap, SVMRoc
+from structsvm import SVMNDCG, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc
 from structsvm.metrics import evaluate, make_scorer
-from structsvm.oracles import get_oracle
+from structsvm.oracles import LOSSES, NDCG, PositionNDCG, get_oracle
 from structsvm.readers import make_ranking
 from structsvm.trainers.certificate import ConvergenceWarning
 
@@ -284,7 +284,6 @@ def test_scaling_makes_units_irrelevant(scale):
 def test_an_oracle_object_is_a_loss():
     a = StructuralRanker(get_oracle("ndcg@3")).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(a.coef_, StructuralRanker("ndcg@3").fit(X, Y, qid=QID).coef_)
-    assert a.score(X, Y, qid=QID) == evaluate("map", Y, a.predict(X), qid=QID, ties="row").mean
 
 
 # -- searching ----------------------------------------------------------------------------------------
@@ -441,23 +440,36 @@ def test_a_quiet_fit_warns_and_prints_nothing(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-class Rated:
-    """An oracle that names the measure of its estimators."""
+class Described:
+    """An oracle of the user's own with these attributes."""
 
-    measure = "ndcg@2"
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
 
     def bind(self, y, offsets):
         return get_oracle("map").bind(y, offsets)
 
 
-def test_score_measures_what_the_oracle_names():
-    rng = np.random.default_rng(3)
-    X, y, qid = rng.normal(size=(60, 3)), rng.integers(0, 2, 60), np.repeat(np.arange(6), 10)
-    y[::10], y[1::10] = 0, 1
-    model = StructuralRanker(Rated()).fit(X, y, qid=qid)
-    expected = evaluate("ndcg@2", y, model.predict(X), qid=qid, ties="row").mean
-    assert model.score(X, y, qid=qid) == pytest.approx(expected)
-    pairs = StructuralRanker("pairs").fit(X, y, qid=qid)
-    assert pairs.score(X, y, qid=qid) == pytest.approx(
-        evaluate("roc", y, pairs.predict(X), qid=qid, ties="row").mean
+@pytest.mark.parametrize(
+    ("loss", "measure"),
+    [(name.replace("@k", "@3"), None) for name in LOSSES]
+    + [(PositionNDCG(4), "ndcg@4"), (PositionNDCG(None), "ndcg"), (Described(), "map")]
+    + [(Described(measure="ndcg@2"), "ndcg@2"), (Described(measure="roc", label="map"), "roc")]
+    + [(Described(label="mine", k=3), "map"), (Described(label="roc", k=3), "map")]
+    + [(Described(label="err", k=3), "err@3")],
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
+)  # fmt: skip
+def test_an_oracle_is_scored_by_what_it_names(loss, measure):
+    model = StructuralRanker(get_oracle(loss)).fit(X, Y, qid=QID)
+    measure = measure or {"pairs": "roc"}.get(loss, loss)
+    assert model.score(X, Y, qid=QID) == evaluate(measure, Y, model.predict(X), qid=QID, ties="row").mean
+    if isinstance(loss, str):
+        assert model.score(X, Y, qid=QID) == StructuralRanker(loss).fit(X, Y, qid=QID).score(X, Y, qid=QID)
+
+
+def test_a_search_with_an_oracle_chooses_C_by_its_measure():
+    by_name, by_object = (
+        StructuralRankerCV(loss, Cs=[0.1, 1, 10], cv=3).fit(X, Y, qid=QID) for loss in ("ndcg@2", NDCG(2))
     )
+    np.testing.assert_array_equal(by_object.scores_, by_name.scores_)
+    assert by_object.C_ == by_name.C_

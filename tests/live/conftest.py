@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from structsvm.live.app import create_app
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings
 from structsvm.live.store.opening import prepare
+from tests.live.processes import free_port, wait_until
 
 RANKERS = {"rankers": ["prod", "new"], "production": "prod", "window_s": 0.3}
 WINDOW_S = 60.0
@@ -44,6 +44,13 @@ class Client:
         self.service = app.state.service
         transport = httpx.ASGITransport(app=app)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+    def search_by(self, engine):
+        """Let a function answer the requests of the proxy."""
+        from tests.live.stand_ins import caller_of
+
+        proxy = next(one.__self__ for one in self.service.closing if hasattr(one.__self__, "breakers"))
+        proxy._caller, proxy.budget_s = caller_of(engine), 20.0
 
     def run(self, awaitable):
         return self.loop.run_until_complete(awaitable)
@@ -94,18 +101,22 @@ class Client:
         """Put the clock of the service forward: no window ends because a busy machine is slow."""
         self.service.clock._last += round(1000 * self.longest)
 
-    def wait_closed(self, key="e", seconds=120.0):
+    def wait_until(self, condition, **options):
+        """Let the service work until a condition holds; see :func:`wait_until`."""
+        return wait_until(condition, pause=lambda seconds: self.run(asyncio.sleep(seconds)), **options)
+
+    def wait_closed(self, key="e"):
         """Let the windows pass and run the closer until nothing is pending."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+
+        def closed():
             self.let_windows_pass()
             self.service._flush()
             self.service.closer.run()
             self.run(self.service.registry.refresh())  # what the service does once a second
-            if not self.report(key)["pending"]:
-                return self.report(key)
-            self.run(asyncio.sleep(0.05))
-        raise AssertionError("impressions stay open")
+            return not self.report(key)["pending"]
+
+        self.wait_until(closed)
+        return self.report(key)
 
 
 @pytest.fixture
@@ -132,18 +143,17 @@ def running_client(settings):
 
 
 @pytest.fixture
-def client(store_url):
+def open_client(store_url):
+    """The function that opens a client, of this store with settings of one's own besides."""
     # patient: the machine that tests may be busy
-    with running_client(
-        Settings(store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0)
-    ) as started:
+    usual = {"keyless": True, "grace_s": 0.0, "close_every_s": 3600, "behind_s": 10.0}
+    return lambda store=store_url, **settings: running_client(Settings(store, **(usual | settings)))
+
+
+@pytest.fixture
+def client(open_client):
+    with open_client() as started:
         yield started
-
-
-def free_port():
-    with socket.socket() as own:
-        own.bind(("127.0.0.1", 0))
-        return own.getsockname()[1]
 
 
 class Served:
@@ -165,14 +175,12 @@ class Served:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self.wait_ready()
 
-    def wait_ready(self, seconds=300):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    def wait_ready(self):
+        def ready():
             with contextlib.suppress(OSError, HTTPException):
-                if self.call("GET", "/readyz")[0] == 200:
-                    return
-            time.sleep(0.05)
-        raise AssertionError(self.log.read_text())
+                return self.call("GET", "/readyz")[0] == 200
+
+        wait_until(ready, said=self.log.read_text)
 
     def children(self):
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
@@ -185,14 +193,15 @@ class Served:
 
     def kill_worker(self, which):
         """End one worker at once, as soon as there is one; a supervisor replaces it."""
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
+
+        def killed():
             if workers := self.children():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(workers[which % len(workers)], signal.SIGKILL)
-                    return
-            time.sleep(0.05)
-        raise AssertionError(self.log.read_text())
+                    return True
+            return False
+
+        wait_until(killed, said=self.log.read_text)
 
     def kill(self):
         """End all processes at once, and return whether they lived."""
@@ -285,12 +294,6 @@ class Load:
                 taken = self._call("/v1/clicks", {"events": [event]})
                 if taken is not None:
                     self.clicked.append((answer["token"], place))
-
-
-@pytest.fixture
-def open_client():
-    """The function that opens a client with settings of one's own."""
-    return running_client
 
 
 @pytest.fixture

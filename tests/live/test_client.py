@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import structsvm.live
 from structsvm.checks import BadInput
 from structsvm.live.client import Client, Page
 from tests.live.driven_browser import DrivenBrowser
+from tests.live.processes import wait_until
 from tests.test_browser import BROWSER, FLAGS
 
 SCRIPT = Path(structsvm.live.__file__).parent / "client.js"
@@ -182,15 +182,14 @@ def test_buttons_that_open_a_document_are_clicks(button, sends, tmp_path):
             browser.open(server.url + "/")
             browser.click("a", button)
             browser.run("structsvm.click('T', 'last')")
-            deadline = time.monotonic() + 60
-            events: list[dict[str, str]] = []
-            while {"token": "T", "document": "last", "action": "click"} not in events:
-                assert time.monotonic() < deadline, events
-                time.sleep(0.02)
-                events = [event for _, _, body in server.asked for event in json.loads(body)["events"]]
+
+            def events():
+                return [event for _, _, body in server.asked for event in json.loads(body)["events"]]
+
+            wait_until(lambda: {"token": "T", "document": "last", "action": "click"} in events(), said=events)
         finally:
             browser.close()
-    assert [event["document"] for event in events] == ["d1"] * sends + ["last"]
+    assert [event["document"] for event in events()] == ["d1"] * sends + ["last"]
 
 
 def test_the_snippet_is_javascript():

@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from structsvm.live.store.opening import connector, open_database, prepare
 from structsvm.live.store.queries import StoredImpression
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow
 from structsvm.online.statistics.always_valid import log_capitals
+from tests.live.processes import wait_until
 
 CONFIG = check_config({"rankers": ["prod", "new"], "production": "prod", "window_s": 10, "length": 4})
 RANKINGS = [[f"d{k}" for k in range(8)], [f"d{k}" for k in reversed(range(8))]]
@@ -304,11 +304,7 @@ def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):
     client.click({"token": shown["token"], "place": 1})
     report = client.wait_closed()
     client.call("POST", "/v1/experiments/e/state", {"to": "stopped"})
-    end = time.monotonic() + 120
-    while not client.service.store.experiments()[0].settled:
-        assert time.monotonic() < end
-        client.service.closer.run()
-        time.sleep(0.05)
+    wait_until(lambda: client.service.closer.run() or client.service.store.experiments()[0].settled)
     url = client.service.settings.store
     assert main(["live", "clean", "--store", url, "--days", "1"]) == 0
     assert client.service.store.impressions(1, 0, None)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from contextlib import asynccontextmanager
@@ -24,9 +21,10 @@ from structsvm.live.settings import Settings
 from structsvm.live.store.opening import prepare
 from structsvm.online.clicklog import Click, Impression
 from structsvm.online.interleaving import TeamDraft
-from structsvm.online.statistics.crediting import CreditRow
+from structsvm.online.statistics.credit_formulas import CreditRow
 from structsvm.online.statistics.running import RunningStatistics
 from tests.live import samples
+from tests.live.processes import demo_process, wait_until
 from tests.test_browser import BROWSER, DARK, FLAGS, LIGHT, check, look
 
 
@@ -248,37 +246,18 @@ def test_pages_in_a_browser(name, width, scheme, world, tmp_path):
 
 
 def test_the_command_answers_fast_shows_its_frame_and_ends(tmp_path):
-    command = [sys.executable, "-m", "structsvm", "live", "demo", "--port", "0"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as demo:
-        try:
-            address = re.search(r"http://127\.0\.0\.1:\d+/demo", demo.stdout.readline())[0]
+    with demo_process() as address:
 
-            def text():
-                with urllib.request.urlopen(address, timeout=300) as answer:
-                    return answer.read().decode()
+        def text():
+            with urllib.request.urlopen(address, timeout=300) as answer:
+                return answer.read().decode()
 
-            first = text()
-            assert "Reading images" in first or "Which of these" in first
-            end = time.monotonic() + 300
-            while "Which of these" not in text():
-                assert time.monotonic() < end
-                time.sleep(0.2)
-            if BROWSER is not None:
-                flags = [*FLAGS, "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}"]
-                seen = subprocess.run(
-                    [BROWSER, *flags, "--dump-dom", address],
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                    timeout=300,
-                )
-                assert seen.stdout.count('type="checkbox"') == 10
-                assert not [line for line in seen.stderr.splitlines() if "CONSOLE" in line]
-        finally:
-            demo.send_signal(signal.SIGINT)
-            _, errors = demo.communicate(timeout=120)
-        assert demo.returncode == 0
-        assert errors in ("", "structsvm: compiling, once\n")
+        first = text()
+        assert "Reading images" in first or "Which of these" in first
+        wait_until(lambda: "Which of these" in text())
+        if BROWSER is not None:
+            flags = [*FLAGS, "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}"]
+            command = [BROWSER, *flags, "--dump-dom", address]
+            seen = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+            assert seen.stdout.count('type="checkbox"') == 10
+            assert not [line for line in seen.stderr.splitlines() if "CONSOLE" in line]

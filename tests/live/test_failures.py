@@ -17,9 +17,9 @@ import pytest
 
 from structsvm.cli import main
 from structsvm.live.clock import Clock
-from structsvm.live.settings import Settings
 from structsvm.live.store import sqlite
 from structsvm.live.store.backups import Backups
+from tests.live.processes import wait_until
 
 RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
 
@@ -31,39 +31,37 @@ def assert_production(client, request):
     assert shown["documents"] == RANKINGS["prod"][:10]
 
 
-def assert_recovers(client, request, seconds=120):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        _, shown = client.show(request)
-        if shown["serve"] == "interleaved":
-            return shown
-        client.run(asyncio.sleep(0.1))
-    raise AssertionError(shown)
+def assert_recovers(client, request):
+    client.wait_until(lambda: client.show(request)[1]["serve"] == "interleaved")
 
 
 def path_of(client):
     return client.service.settings.sqlite_path
 
 
+@contextlib.contextmanager
+def locked(client):
+    """Let another program hold the lock of the store."""
+    with contextlib.closing(sqlite3.connect(path_of(client), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
 def test_a_locked_database(client):
     client.create(window_s=60)
     _, first = client.show("r1")
-    other = sqlite3.connect(path_of(client), isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    try:
+    with locked(client):
         assert_production(client, "r2")
         status, answer = client.click({"token": first["token"], "place": 1})
         assert (status, answer["error"]["code"]) == (503, "store")
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
     assert_recovers(client, "r3")
     taken = client.click({"token": first["token"], "place": 1})[1]
     # the click that was refused may have been stored when the lock went
     assert taken["accepted"] + taken["duplicate"] == 1
 
 
-def test_a_full_disk(open_client, store_url, monkeypatch):
+def test_a_full_disk(open_client, monkeypatch):
     real, made = sqlite._connect, []
 
     def connect(path):
@@ -71,7 +69,7 @@ def test_a_full_disk(open_client, store_url, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(sqlite, "_connect", connect)
-    with open_client(Settings(store_url, keyless=True, close_every_s=3600, behind_s=10.0)) as client:
+    with open_client() as client:
         client.create(window_s=60)
         _, first = client.show("r1")
         room = made[-1].execute("PRAGMA max_page_count").fetchone()[0]
@@ -121,42 +119,31 @@ def test_a_database_that_is_gone_and_back(client):
     assert client.click({"token": first["token"], "place": 1})[1]["accepted"] == 1
 
 
-def test_strict_says_so(open_client, store_url):
-    with open_client(Settings(store_url, keyless=True, strict=True, close_every_s=3600)) as client:
+def test_strict_says_so(open_client):
+    with open_client(strict=True, behind_s=0.1) as client:
         client.create()
-        other = sqlite3.connect(path_of(client), isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        status, answer = client.show("r1")
+        with locked(client):
+            status, answer = client.show("r1")
         assert (status, answer["error"]["code"]) == (503, "store")
-        other.execute("ROLLBACK")
-        other.close()
 
 
-def test_a_list_that_was_given_up_is_not_stored_later(open_client, store_url):
+def test_a_list_that_was_given_up_is_not_stored_later(open_client):
     """A request that waited too long and is not yet being written never is."""
-    with open_client(Settings(store_url, keyless=True, close_every_s=3600, behind_s=0.1)) as client:
+    with open_client(behind_s=0.1) as client:
         client.create(window_s=60)
-        _given_up(client)
-
-
-def _given_up(client):
-    other = sqlite3.connect(path_of(client), isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    assert_production(client, "r1")  # this one is on its way
-    for k in range(5):
-        assert_production(client, f"waits {k}")
-    other.execute("ROLLBACK")
-    other.close()
-    assert_recovers(client, "r3")
-    row = client.service.registry.known("e").row
-    assert len(client.service.store.impressions(row.id, 0, None)) <= 2
+        with locked(client):
+            assert_production(client, "r1")  # this one is on its way
+            for k in range(5):
+                assert_production(client, f"waits {k}")
+        assert_recovers(client, "r3")
+        row = client.service.registry.known("e").row
+        assert len(client.service.store.impressions(row.id, 0, None)) <= 2
 
 
 @pytest.mark.slow
 def test_two_services_on_one_file(open_client, store_url, tmp_path):
     """Both take requests; a repeated request is one impression, and each is closed once."""
-    settings = Settings(store_url, keyless=True, grace_s=0.0, close_every_s=0.05, behind_s=10.0)
-    with open_client(settings) as one, open_client(settings) as two:
+    with open_client(close_every_s=0.05) as one, open_client(close_every_s=0.05) as two:
         one.create(window_s=0.2)
         two.run(two.service._refresh())
         n = 150
@@ -167,18 +154,15 @@ def test_two_services_on_one_file(open_client, store_url, tmp_path):
             assert b == {**a, "replayed": True}
         # tokens of the one are good at the other
         assert two.click({"token": first[0]["token"], "document": first[0]["documents"][2]})[0] == 200
-        end = time.monotonic() + 120
-        while one.report()["pending"] and time.monotonic() < end:
-            one.run(asyncio.sleep(0.1))
-            two.run(asyncio.sleep(0.1))
+        both = lambda seconds: [each.run(asyncio.sleep(seconds)) for each in (one, two)]  # noqa: E731
+        wait_until(lambda: not one.report()["pending"], pause=both)
         assert one.report()["n_impressions"] == n
         assert two.report()["pairs"] == one.report()["pairs"]
     assert main(["live", "check", "--store", store_url]) == 0
 
 
-def test_a_click_at_a_worker_that_has_not_heard_of_the_experiment(open_client, store_url):
-    settings = Settings(store_url, keyless=True, behind_s=10.0)
-    with open_client(settings) as one, open_client(settings) as two:
+def test_a_click_at_a_worker_that_has_not_heard_of_the_experiment(open_client):
+    with open_client() as one, open_client() as two:
         one.create()
         shown = one.show("r1")[1]
         assert "e" not in two.service.registry.by_key
@@ -234,10 +218,9 @@ def test_a_backup_is_whole(client, tmp_path):
     found.close()
 
 
-def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client, store_url, tmp_path):
+def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client, tmp_path):
     """The same search asked again after a restore gets the same id, but maybe other documents."""
-    settings = Settings(store_url, keyless=True, close_every_s=3600, behind_s=10.0)
-    with open_client(settings) as client:
+    with open_client() as client:
         client.create()
         _, kept = client.show("before")
         sqlite.backup(path_of(client), tmp_path / "copy.db")
@@ -246,7 +229,7 @@ def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client,
     for part in ("-wal", "-shm"):
         Path(f"{path}{part}").unlink(missing_ok=True)
     (tmp_path / "copy.db").replace(path)
-    with open_client(settings) as client:
+    with open_client() as client:
         client.longest = window
         old = {"token": lost["token"], "place": 1}
         assert client.click(old)[1]["error"]["code"] == "unknown_impression"
@@ -262,10 +245,10 @@ def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client,
         assert [len(one["clicks"]) for one in (first, second)] == [1, 1]
 
 
-def test_the_end_waits_for_what_still_reads(open_client, store_url, monkeypatch):
+def test_the_end_waits_for_what_still_reads(open_client, monkeypatch):
     """A store that is closed under a thread leaves its connection open."""
     order, reading = [], threading.Event()
-    with open_client(Settings(store_url, keyless=True, close_every_s=3600)) as client:
+    with open_client(behind_s=0.1) as client:
         store = client.service.store
         callers, close = store.callers, store.close
 
@@ -294,27 +277,14 @@ def test_a_port_in_use(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_regular_backups(open_client, store_url, tmp_path):
+def test_regular_backups(open_client, tmp_path):
     """The first at once, the others by the hour; the newest stay, each whole."""
     folder = tmp_path / "copies"
-    settings = Settings(
-        store_url,
-        keyless=True,
-        close_every_s=3600,
-        behind_s=10.0,
-        backup_folder=str(folder),
-        backup_every_h=1,
-        backups_kept=2,
-    )
-    with open_client(settings) as client:
+    with open_client(backup_folder=str(folder), backup_every_h=1, backups_kept=2) as client:
         client.create()
         client.show("r")
-        path = settings.sqlite_path
-        backups = Backups(path, folder, 3600, 2)
-        deadline = time.monotonic() + 300
-        while backups.newest_at() is None:
-            assert time.monotonic() < deadline
-            client.run(asyncio.sleep(0.05))
+        backups = Backups(path_of(client), folder, 3600, 2)
+        client.wait_until(lambda: backups.newest_at() is not None)
         (first,) = backups.files()
         assert not backups.is_due()
         for seconds in (-3700, 3700):
@@ -339,16 +309,10 @@ def test_regular_backups(open_client, store_url, tmp_path):
     copy.close()
 
 
-def test_a_backup_folder_that_cannot_be_written_stops_nothing(open_client, store_url, tmp_path, caplog):
+def test_a_backup_folder_that_cannot_be_written_stops_nothing(open_client, tmp_path, caplog):
     (tmp_path / "copies").write_text("a file")
-    settings = Settings(
-        store_url, keyless=True, close_every_s=3600, behind_s=10.0, backup_folder=str(tmp_path / "copies")
-    )
-    with open_client(settings) as client:
-        deadline = time.monotonic() + 300
-        while "cannot back up" not in caplog.text:
-            assert time.monotonic() < deadline
-            client.run(asyncio.sleep(0.05))
+    with open_client(backup_folder=str(tmp_path / "copies")) as client:
+        client.wait_until(lambda: "cannot back up" in caplog.text)
         client.create()
         assert client.show("r")[1]["token"] is not None
 
@@ -414,10 +378,7 @@ def test_workers_end_with_the_main_process(serve):
     assert len(workers) == 2
     os.kill(served.process.pid, signal.SIGKILL)
     assert served.process.wait() == -signal.SIGKILL
-    deadline = time.monotonic() + 120
-    while any(is_running(pid) for pid in workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not any(is_running(pid) for pid in workers))
     served.start()  # on the same port
     assert served.call("GET", "/readyz")[0] == 200
     assert served.log.read_text().count("the main process has died") == 2
@@ -472,10 +433,7 @@ def test_threads_that_die_are_started_again(client, monkeypatch):
     assert (status, found["closer"], found["writer"]) == (503, False, False)
     service.writer._lock = threading.Lock()
     monkeypatch.undo()
-    deadline = time.monotonic() + 30
-    while client.call("GET", "/readyz")[0] != 200:
-        assert time.monotonic() < deadline
-        client.run(asyncio.sleep(0.1))
+    client.wait_until(lambda: client.call("GET", "/readyz")[0] == 200)
     assert client.show("r3")[1]["serve"] == "interleaved"
 
 

@@ -1,7 +1,7 @@
 """Workers, closers and the whole service are killed under load: nothing acknowledged is lost or counted twice."""
 
+import contextlib
 import json
-import time
 
 import pytest
 from sqlalchemy import text
@@ -10,34 +10,29 @@ from structsvm.cli import main
 from structsvm.live.draw import Secrets
 from structsvm.live.store.opening import open_database
 from structsvm.online.statistics import analyse, read_credits
+from tests.live.processes import wait_until
 
 pytestmark = pytest.mark.slow
 
 N_KILLS = 12
 
 
-def wait_closed(served, key="e", seconds=300):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        status, report = served.call("GET", f"/v1/experiments/{key}/report")
-        if status == 200 and not report["pending"]:
-            return report
-        time.sleep(0.2)
-    raise AssertionError(report)
+def wait_closed(served):
+    def report():
+        status, found = served.call("GET", "/v1/experiments/e/report")
+        return found if status == 200 and not found["pending"] else None
+
+    return wait_until(report)
 
 
 def stored(url):
     """How often each impression and click is stored."""
-    store = open_database(url)
-    try:
-        with store.reading.connect() as connection:
-            shown = [bytes(row[0]) for row in connection.execute(text("SELECT id FROM impressions"))]
-            clicks = connection.execute(
-                text("SELECT i.id, c.place FROM clicks c JOIN impressions i ON i.seq = c.impression")
-            )
-            return shown, [(bytes(row[0]), row[1]) for row in clicks]
-    finally:
-        store.close()
+    with contextlib.closing(open_database(url)) as store, store.reading.connect() as connection:
+        shown = [bytes(row[0]) for row in connection.execute(text("SELECT id FROM impressions"))]
+        clicks = connection.execute(
+            text("SELECT i.id, c.place FROM clicks c JOIN impressions i ON i.seq = c.impression")
+        )
+        return shown, [(bytes(row[0]), row[1]) for row in clicks]
 
 
 def assert_nothing_lost(url, load, secret):
@@ -67,12 +62,10 @@ def assert_agrees(url, report, tmp_path):
     assert main(["live", "check", "--store", url]) == 0
 
 
-def wait_for_lists(load, n, seconds=300):
+def wait_for_lists(load, n):
     """Wait until visitors have got further lists."""
-    target, end = len(load.shown) + n, time.monotonic() + seconds
-    while len(load.shown) < target:
-        assert time.monotonic() < end, load.served.log.read_text()
-        time.sleep(0.02)
+    target = len(load.shown) + n
+    wait_until(lambda: len(load.shown) >= target, said=load.served.log.read_text)
 
 
 def kill_under_load(served, load):

@@ -9,8 +9,6 @@ import pytest
 
 from structsvm.live import bodies
 from structsvm.live.openapi import OPERATIONS, document
-from structsvm.live.settings import Settings
-from tests.live.stand_ins import caller_of
 
 FILES = {("get", path) for path in ("/", "/e/{key}", "/client.js", "/openapi.json", "/favicon.ico")}
 DOCUMENT = document()
@@ -29,13 +27,10 @@ class Engine:
 
 
 @pytest.fixture
-def client(store_url, open_client):
+def client(open_client):
     engines = {"shop": {"kind": "opensearch", "url": "http://engine/shop/_search"}}
-    with open_client(
-        Settings(store_url, keyless=True, grace_s=0.0, close_every_s=3600, engines=engines, behind_s=10.0)
-    ) as started:
-        proxy = next(one.__self__ for one in started.service.closing if hasattr(one.__self__, "breakers"))
-        proxy._caller, proxy.budget_s = caller_of(Engine()), 20.0
+    with open_client(engines=engines) as started:
+        started.search_by(Engine())
         yield started
 
 

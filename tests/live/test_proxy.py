@@ -18,7 +18,6 @@ from structsvm.live.breaker import Breaker
 from structsvm.live.engines.calling import Caller
 from structsvm.live.proxy import Asked, Proxy, routes
 from structsvm.live.service import Refused
-from structsvm.live.settings import Settings
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import read_credits
 from tests.live.stand_ins import Transport, caller_of
@@ -88,9 +87,9 @@ class Engines:
 
 
 class Desk:
-    """What the proxy calls of the service, with draws of team draft."""
+    """What the proxy calls of the service, with draws of team draft; attributes may be given."""
 
-    def __init__(self, rankers=("prod", "new"), **engines):
+    def __init__(self, rankers=("prod", "new"), **given):
         self.settings = SimpleNamespace(
             keyless=True, origins=(), search_header="x-structsvm-search",
             engines={name: {"kind": "opensearch", "url": f"http://engine/{name}", "timeout_s": 5}
@@ -101,6 +100,7 @@ class Desk:
         self.assigned = {"serve": "interleaved", "rankers": list(rankers), "assignment": "a"}
         self.fault, self.closing, self.counted = None, [], []
         self.metrics = SimpleNamespace(count_shown=lambda serve, why: self.counted.append(why))
+        vars(self).update(given)
 
     async def experiment(self, key):
         if key != "shop":
@@ -305,15 +305,13 @@ def test_a_page_longer_than_what_is_drafted_goes_on_as_productions():
 
 @pytest.mark.parametrize("why", ["share", "killed", "bot", "draft"])
 def test_beside_the_experiment_only_production_is_asked(why):
-    desk = Desk()
-    desk.assigned = {"serve": "production", "why": why, "rankers": ["prod"]}
+    desk = Desk(assigned={"serve": "production", "why": why, "rankers": ["prod"]})
     answer, desk, engines = run({}, desk=desk)
     assert (served(answer), len(engines.asked), desk.calls) == (f"production; why={why}", 1, [])
 
 
 def test_control_is_production_with_a_token():
-    desk = Desk()
-    desk.assigned = {"serve": "production", "why": "control", "rankers": ["prod"]}
+    desk = Desk(assigned={"serve": "production", "why": "control", "rankers": ["prod"]})
     answer, desk, engines = run({"from": 10}, desk=desk)
     assert ids_of(answer) == PROD[10:20]
     assert json.loads(answer.body)["ext"]["ubi"]["query_id"] == "t"
@@ -339,16 +337,14 @@ def test_a_control_list_of_another_unit_is_productions_answer():
 
 
 def test_a_winner_is_served_with_productions_total():
-    desk = Desk()
-    desk.assigned = {"serve": "winner", "rankers": ["new"]}
-    answer, *_ = run({}, desk=desk)
+    answer, *_ = run({}, desk=Desk(assigned={"serve": "winner", "rankers": ["new"]}))
     assert (ids_of(answer), served(answer)) == (NEW[:10], "winner")
     assert json.loads(answer.body)["hits"]["total"]["value"] == 120
 
 
 def test_a_duel_of_two_challengers_asks_production_too():
-    desk = Desk(("prod", "new", "third"))
-    desk.assigned = {"serve": "interleaved", "rankers": ["new", "third"], "assignment": "a"}
+    duel = {"serve": "interleaved", "rankers": ["new", "third"], "assignment": "a"}
+    desk = Desk(("prod", "new", "third"), assigned=duel)
     answer, desk, engines = run({}, desk=desk)
     assert sorted(name for name, *_ in engines.asked) == ["new", "prod", "third"]
     assert sorted(desk.calls[0]["rankings"]) == ["new", "prod", "third"]
@@ -361,9 +357,7 @@ def test_a_duel_of_two_challengers_asks_production_too():
     "fault", [Refused(503, "store", "behind"), Refused(422, "x", "y"), OSError("disk full")]
 )
 def test_a_service_that_cannot_record_serves_production(fault):
-    desk = Desk()
-    desk.fault = fault
-    answer, *_ = run({}, desk=desk)
+    answer, *_ = run({}, desk=Desk(fault=fault))
     assert (answer.status_code, ids_of(answer)) == (200, PROD[:10])
     assert served(answer).startswith("production; why=")
 
@@ -428,20 +422,17 @@ def test_a_request_without_the_text_does_not_open_the_breaker():
 
 @pytest.mark.parametrize("tables", [None, {"prod": {"engine": "gone"}, "new": {"engine": "new"}}])
 def test_experiments_without_productions_engine_are_refused(tables):
-    desk = Desk()
-    desk.tables = tables
     with pytest.raises(Refused, match="no engine"):
-        run({}, desk=desk)
+        run({}, desk=Desk(tables=tables))
 
 
 @pytest.mark.parametrize("why", [None, "share", "killed", "stopped", "control"])
 def test_without_a_challengers_engine_production_answers(why):
     """Nothing is recorded, not of the control either; what is production's anyway keeps its reason."""
-    desk = Desk()
+    desk = Desk(tables={"prod": {"engine": "prod"}, "new": {"engine": "gone"}})
     if why is not None:
         desk.assigned = {"serve": "production", "why": why, "rankers": ["prod"]}
     expected = "engines" if why in (None, "control") else why
-    desk.tables = {"prod": {"engine": "prod"}, "new": {"engine": "gone"}}
     answer, desk, engines = run({}, desk=desk)
     assert (served(answer), ids_of(answer)) == (f"production; why={expected}", PROD[:10])
     assert ([name for name, *_ in engines.asked], desk.calls, desk.uncompared) == (["prod"], [], [])
@@ -640,16 +631,12 @@ def test_reasons_are_logged_with_what_the_engine_said(caplog):
     assert desk.counted == ["none"]
 
 
-def test_with_the_service_itself(store_url, open_client):
+def test_with_the_service_itself(open_client):
     """Pages of one search continue each other, clicks on them count, and a failing challenger is told."""
     engines = Engines()
     tables = {name: {"kind": "opensearch", "url": f"http://engine/{name}"} for name in ("prod", "new")}
-    with open_client(
-        Settings(store_url, keyless=True, grace_s=0.0, close_every_s=3600, engines=tables)
-    ) as client:
-        proxy = next(one.__self__ for one in client.service.closing if isinstance(one.__self__, Proxy))
-        proxy._caller = caller_of(engines)
-        proxy.budget_s = 20.0
+    with open_client(engines=tables) as client:
+        client.search_by(engines)
         client.create(engines={"prod": {"engine": "prod"}, "new": {"engine": "new"}}, window_s=1)
 
         def search(request_id, **body):
@@ -681,7 +668,7 @@ def test_with_the_service_itself(store_url, open_client):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
-def test_pages_of_a_search_show_each_document_once(method, store_url, open_client, tmp_path):
+def test_pages_of_a_search_show_each_document_once(method, open_client, tmp_path):
     """Whatever the size of pages and the length of merged lists, as both rankers find the same documents."""
     found = [f"d{k}" for k in range(23)]
     orders = {"prod": found, "new": [found[(7 * k + 3) % 23] for k in range(23)]}
@@ -692,12 +679,8 @@ def test_pages_of_a_search_show_each_document_once(method, store_url, open_clien
         return httpx.Response(200, json=hits(ids, body.get("from", 0), body.get("size", 10)))
 
     tables = {name: {"kind": "opensearch", "url": f"http://engine/{name}"} for name in orders}
-    settings = Settings(
-        store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables
-    )
-    with open_client(settings) as client:
-        proxy = next(one.__self__ for one in client.service.closing if isinstance(one.__self__, Proxy))
-        proxy._caller, proxy.budget_s = caller_of(engine), 20.0
+    with open_client(engines=tables) as client:
+        client.search_by(engine)
         n_merged = 0
         for length in range(1, 13) if method == "team_draft" else (1, 4, 7):
             key = f"of-{length}"
@@ -731,7 +714,7 @@ def test_pages_of_a_search_show_each_document_once(method, store_url, open_clien
     ],
 )
 def test_a_kept_query_makes_the_export_a_log_for_click_models(
-    body, headers, text, store_url, open_client, tmp_path, capsys
+    body, headers, text, open_client, tmp_path, capsys
 ):
     """``clicks describe`` takes the export where ``log_query`` keeps what the request says, and refuses it else."""
     tables = {
@@ -742,12 +725,8 @@ def test_a_kept_query_makes_the_export_a_log_for_click_models(
         }
         for name in ("prod", "new")
     }
-    settings = Settings(
-        store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables
-    )
-    with open_client(settings) as client:
-        proxy = next(one.__self__ for one in client.service.closing if isinstance(one.__self__, Proxy))
-        proxy._caller, proxy.budget_s = caller_of(Engines()), 20.0
+    with open_client(engines=tables) as client:
+        client.search_by(Engines())
         used = {"prod": {"engine": "prod"}, "new": {"engine": "new"}}
         for key in ("kept", "not-kept"):
             client.create(key, engines=used, window_s=0.3, log_query=key == "kept")

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from structsvm.cli import main
-from structsvm.live.settings import Settings
+from tests.live.processes import free_port, wait_until
 
 FUZZED = int(os.environ.get("STRUCTSVM_FUZZED_SEARCHES", "400"))
 """Requests of the fuzz test."""
@@ -97,17 +97,14 @@ class Site:
 
 
 @pytest.fixture
-def site(engine, store_url, open_client):
+def site(engine, open_client):
     def make(challenger=POPULAR, **config):
         site = Site(client, engine, **{"window_s": 60, **config})
         made.append(site)
         return site
 
     made: list = []
-    settings = Settings(
-        store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables(engine, **POPULAR)
-    )  # fmt: skip
-    with open_client(settings) as client:
+    with open_client(engines=tables(engine, **POPULAR)) as client:
         yield make
         for one in made:
             one.direct.close()
@@ -331,9 +328,7 @@ def nginx(tmp_path):
              "-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")],
             check=True, capture_output=True,
         )  # fmt: skip
-        with socket.socket() as own:
-            own.bind(("127.0.0.1", 0))
-            port = own.getsockname()[1]
+        port = free_port()
         configured = NGINX.format(folder=tmp_path, port=port, locations=locations)
         (tmp_path / "nginx.conf").write_text(configured)
         process = subprocess.Popen([program, "-c", str(tmp_path / "nginx.conf")], stderr=subprocess.DEVNULL)
@@ -463,10 +458,7 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
             answer = http.post("/v1/clicks", json=click, headers=public)
             assert answer.json()["accepted"] == 1, answer.json()
             assert [http.get(path, headers=public).status_code for path in ("/", "/metrics")] == [404, 404]
-        deadline = time.monotonic() + 120
-        while not json.loads(fetched("/v1/experiments/shop/report"))["n_clicked"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: json.loads(fetched("/v1/experiments/shop/report"))["n_clicked"])
 
     def fetched(path):
         key = {"authorization": f"Bearer {keys['read']}"}

@@ -6,7 +6,6 @@ import json
 import random
 import socket
 import string
-from dataclasses import replace
 from urllib.parse import quote
 
 import numpy as np
@@ -93,9 +92,7 @@ def test_secrets_can_be_changed(client, open_client):
     path = client.service.settings.secret_path
     old = path.read_text()
     path.write_text("0123456789abcdef" * 4 + "\n" + old)
-    with open_client(
-        Settings(client.service.settings.store, keyless=True, close_every_s=3600, behind_s=10.0)
-    ) as renewed:
+    with open_client() as renewed:
         assert renewed.click({"token": token, "place": 1})[1]["accepted"] == 1
         fresh = renewed.show("r2")[1]["token"]
         assert client.click({"token": fresh, "place": 1})[0] == 403  # it has not read the new one
@@ -139,12 +136,8 @@ def test_headers_of_every_answer(client):
         assert "access-control-allow-origin" not in headers
 
 
-def test_cors_is_for_clicks_of_listed_sites(open_client, store_url):
-    with open_client(
-        Settings(
-            store_url, keyless=True, origins=("https://shop.example",), close_every_s=3600, behind_s=10.0
-        )
-    ) as client:
+def test_cors_is_for_clicks_of_listed_sites(open_client):
+    with open_client(origins=("https://shop.example",)) as client:
         client.create(window_s=60)
         token = client.show("r1")[1]["token"]
         body = json.dumps({"events": [{"token": token, "place": 1}]})
@@ -210,18 +203,24 @@ def test_bodies_that_are_too_large(client):
 # ---- keys ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def keyed(open_client, store_url):
+FOR_ALL = {"keyless": False, "host": "0.0.0.0", "allowed_hosts": ("ranker.example",)}
+
+
+def keys_of(store_url, *scopes):
+    """Make a store with a key of each scope; return their texts."""
     prepare(store_url)
     store, texts = open_database(store_url), {}
-    for scope in ("show", "click", "read", "admin"):
+    for scope in scopes:
         texts[scope], identity, hashed = new_key(scope)
         store.add_key(identity, hashed, scope, 1)
     store.close()
-    settings = Settings(
-        store_url, host="0.0.0.0", allowed_hosts=("ranker.example",), close_every_s=3600, behind_s=10.0
-    )
-    with open_client(settings) as client:
+    return texts
+
+
+@pytest.fixture
+def keyed(open_client, store_url):
+    texts = keys_of(store_url, "show", "click", "read", "admin")
+    with open_client(**FOR_ALL) as client:
         yield client, texts
 
 
@@ -283,16 +282,9 @@ def test_clicks_need_their_token_only(keyed):
 
 
 def test_an_address_that_sends_too_many_clicks_is_slowed_down(open_client, store_url):
-    prepare(store_url)
-    store = open_database(store_url)
-    text, identity, hashed = new_key("click")
-    store.add_key(identity, hashed, "click", 1)
-    store.close()
-    settings = Settings(
-        store_url, host="0.0.0.0", allowed_hosts=("ranker.example",), close_every_s=3600, behind_s=10.0, click_rate=0.3
-    )  # fmt: skip
+    text = keys_of(store_url, "click")["click"]
     body, host = json.dumps({"events": [{"token": "x" * 60, "place": 1}]}), {"host": "ranker.example"}
-    with open_client(settings) as client:
+    with open_client(**FOR_ALL, click_rate=0.3) as client:
         for path, usual in (("/v1/clicks", 403), ("/v1/ubi/events", 200)):
             client.service.click_limit = RateLimit(0.3, clock=lambda: 5.0)
             answers = [client.request("POST", path, content=body, headers=host) for _ in range(5)]
@@ -328,9 +320,9 @@ def test_many_addresses_take_little_memory():
     assert limit.allows("0")  # forgotten
 
 
-def test_every_call_but_clicks_needs_a_key(open_client, store_url):
+def test_every_call_but_clicks_needs_a_key(open_client):
     """Also on loopback: a reverse proxy that passes calls on comes from there, and may name the service so, too."""
-    with open_client(Settings(store_url, close_every_s=3600, behind_s=10.0)) as client:
+    with open_client(keyless=False) as client:
         for method, path, body, *_ in CALLS:
             assert client.call(method, path, body)[0] == 401, path
         assert client.call("POST", "/v1/search/e", {})[0] == 401
@@ -437,15 +429,13 @@ def test_who_only_reads_cannot_send_clicks(keyed):
 def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
     """Of an experiment that has ended no copy keeps the key of its units; copies are the owner's alone."""
     folder = tmp_path / "copies"
-    settings = Settings(
-        store_url, keyless=True, close_every_s=3600, grace_s=0.0, behind_s=10.0, backup_folder=str(folder)
-    )
-    with open_client(settings) as client:
+    with open_client(backup_folder=str(folder)) as client:
+        path = client.service.settings.sqlite_path
         client.create("a", share=0.5)
         client.create("b")
         keys = {name: client.service.registry.known(name).row.unit_key for name in "ab"}
         client.show("r", "a", unit="anna")
-        (made,) = [Backups(settings.sqlite_path, folder, 0.0, 9).make()]
+        (made,) = [Backups(path, folder, 0.0, 9).make()]
         assert (made.stat().st_mode & 0o077, folder.stat().st_mode & 0o077) == (0, 0)
         assert keys["a"] in made.read_bytes()
         client.wait_closed("a")
@@ -455,7 +445,7 @@ def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
         assert main(["live", "forget", "a", "anna", "--store", store_url]) == 0
         assert not stored.counted(row.id, [hashed_unit(row.unit_key, "anna")])
         client.call("POST", f"{ONE[:-1]}a/state", {"to": "stopped"})
-        Backups(settings.sqlite_path, folder, 0.0, 9).drop_unit_keys(frozenset({row.id}))
+        Backups(path, folder, 0.0, 9).drop_unit_keys(frozenset({row.id}))
         assert keys["a"] not in made.read_bytes()
         assert keys["b"] in made.read_bytes()
         output = tmp_path / "copy.db"
@@ -464,24 +454,24 @@ def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
         assert keys["a"] not in output.read_bytes()
 
 
-def test_an_experiment_that_ended_after_a_copy_is_stopped_there(open_client, store_url, tmp_path):
+def test_an_experiment_that_ended_after_a_copy_is_stopped_there(open_client, tmp_path):
     """Without the key of its units it would show production for ever, and look as if it went on."""
     folder = tmp_path / "copies"
-    settings = Settings(store_url, keyless=True, close_every_s=3600, grace_s=0.0, behind_s=10.0)
-    with open_client(settings) as client:
+    with open_client() as client:
+        path = client.service.settings.sqlite_path
         states = {"a": "running", "b": "paused", "c": "killed", "d": "running"}
         for key, state in states.items():
             client.create(key, state)
-        made = Backups(settings.sqlite_path, folder, 0.0, 9).make()
+        made = Backups(path, folder, 0.0, 9).make()
         for key in "abc":
             client.call("POST", f"{ONE[:-1]}{key}/state", {"to": "stopped"})
         client.create("a")  # the next revision has a key, which the copy knows nothing of
         ended = [row.id for row in client.service.store.experiments(newest=False) if row.unit_key is None]
         for _ in range(2):
-            Backups(settings.sqlite_path, folder, 0.0, 9).drop_unit_keys(frozenset(ended))
+            Backups(path, folder, 0.0, 9).drop_unit_keys(frozenset(ended))
     copy = f"sqlite:///{made}"
     assert main(["live", "check", "--store", copy]) == 0
-    with open_client(replace(settings, store=copy)) as client:
+    with open_client(copy) as client:
         for key, state in states.items():
             changes = client.run(client.service.registry.changes(key))
             if key == "d":
@@ -545,11 +535,9 @@ def test_nothing_personal_is_in_the_file(client):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_engines_come_from_the_configuration_file_only(open_client, store_url):
+def test_engines_come_from_the_configuration_file_only(open_client):
     engines = {"main": {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop"}}
-    with open_client(
-        Settings(store_url, keyless=True, engines=engines, close_every_s=3600, behind_s=10.0)
-    ) as client:
+    with open_client(engines=engines) as client:
 
         def put(given):
             return client.call("PUT", ONE, {"rankers": ["prod", "new"], "engines": given})[0]

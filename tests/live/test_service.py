@@ -1,5 +1,6 @@
 """What the calls of the service answer, and what they keep."""
 
+import contextlib
 import json
 from itertools import pairwise
 
@@ -9,7 +10,6 @@ import pytest
 from structsvm.cli import main
 from structsvm.live.config import check_config
 from structsvm.live.engine_changes import follow_engines
-from structsvm.live.settings import Settings
 from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log
@@ -241,12 +241,10 @@ def test_revisions(client):
 SHOP = {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop/_search"}
 
 
-def test_another_ranker_is_another_revision(open_client, store_url):
+def test_another_ranker_is_another_revision(open_client):
     """Whatever a ranking depends on starts fresh statistics; where the engine stands does not."""
     engines = {"shop": SHOP, "other": {**SHOP, "body": {"min_score": 1}}}
-    with open_client(
-        Settings(store_url, keyless=True, engines=engines, close_every_s=3600, behind_s=10.0)
-    ) as client:
+    with open_client(engines=engines) as client:
 
         def revision(new, **more):
             used = {"prod": {"engine": "shop"}, "new": new}
@@ -266,67 +264,61 @@ def test_another_ranker_is_another_revision(open_client, store_url):
         assert revision({**boosted, "engine": "other"}, unit="user") == 5
 
 
-def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store_url):
+@pytest.fixture
+def store(store_url):
     prepare(store_url)
-    store = open_database(store_url)
-    try:
-        used = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "body": {"boost": 2}}}
-        config = check_config({"rankers": ["prod", "new"], "engines": used}, {"shop": SHOP})
-        row = store.put("e", config, fresh=True, state="running", now=1, who="w", what="made")
+    with contextlib.closing(open_database(store_url)) as opened:
+        yield opened
 
-        def after(table):
-            follow_engines(store, {} if table is None else {"shop": table}, 2)
-            (now,) = store.experiments()
-            return now.revision, now.state
 
-        assert after(SHOP) == (1, "running")
-        moved = {"url": "http://127.0.0.2:9200/shop/_search", "timeout_s": 3, "headers": {"x": "y"}}
-        assert after({**SHOP, **moved}) == (1, "running")
-        assert after(None) == (1, "running")
-        assert after({**SHOP, "body": {"size": 3}}) == (2, "running")
-        assert after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search"}) == (
-            3,
-            "running",
-        )
-        assert (
-            after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search", "id": "x"})[0]
-            == 4
-        )
-        assert store.experiments(newest=False)[0].state == "stopped"
-        assert store.progress(row.id).version == 0
-        # a revision of an earlier release: what it was is not known, so nothing has changed
+def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store):
+    used = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "body": {"boost": 2}}}
+    config = check_config({"rankers": ["prod", "new"], "engines": used}, {"shop": SHOP})
+    row = store.put("e", config, fresh=True, state="running", now=1, who="w", what="made")
+
+    def after(table):
+        follow_engines(store, {} if table is None else {"shop": table}, 2)
         (now,) = store.experiments()
-        old = {k: v for k, v in now.config.items() if k != "engine_hashes"}
-        store.put("e", old, fresh=False, state="running", now=1, who="w", what="made")
-        assert after(SHOP) == (4, "running")
-        assert after({**SHOP, "id": "x"}) == (5, "running")
-    finally:
-        store.close()
+        return now.revision, now.state
+
+    assert after(SHOP) == (1, "running")
+    moved = {"url": "http://127.0.0.2:9200/shop/_search", "timeout_s": 3, "headers": {"x": "y"}}
+    assert after({**SHOP, **moved}) == (1, "running")
+    assert after(None) == (1, "running")
+    assert after({**SHOP, "body": {"size": 3}}) == (2, "running")
+    assert after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search"}) == (
+        3,
+        "running",
+    )
+    assert (
+        after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search", "id": "x"})[0] == 4
+    )
+    assert store.experiments(newest=False)[0].state == "stopped"
+    assert store.progress(row.id).version == 0
+    # a revision of an earlier release: what it was is not known, so nothing has changed
+    (now,) = store.experiments()
+    old = {k: v for k, v in now.config.items() if k != "engine_hashes"}
+    store.put("e", old, fresh=False, state="running", now=1, who="w", what="made")
+    assert after(SHOP) == (4, "running")
+    assert after({**SHOP, "id": "x"}) == (5, "running")
 
 
-def test_engines_that_are_gone_are_told(store_url):
-    prepare(store_url)
-    store = open_database(store_url)
-    try:
-        used = {"prod": {"engine": "shop"}, "new": {"engine": "other"}}
-        for key, stop in (("a", {}), ("b", {"on_winner": "serve_winner"})):
-            config = {"rankers": ["prod", "new"], "engines": used, "stop": stop}
-            store.put(key, check_config(config, {"shop": SHOP, "other": SHOP}), now=1, who="w")
-        assert follow_engines(store, {"shop": SHOP, "other": SHOP}, 2) == []
-        said = follow_engines(store, {"shop": SHOP}, 2)
-        assert ["no engine 'other' in the configuration" in line for line in said] == [True, True]
-        assert ["production's (why=engines)" in line for line in said] == [True, True]
-        for row in store.experiments():
-            store.set_state(row.id, "stopped", now=2, who="w", reason="")
-        (said,) = follow_engines(
-            store, {"shop": SHOP}, 2
-        )  # the winner of the other may be the one that is gone
-        assert said.startswith("b: ")
-        said = follow_engines(store, {"other": SHOP}, 2)
-        assert ["refused (409)" in line for line in said] == [True, True]
-        assert [row.revision for row in store.experiments()] == [1, 1]
-    finally:
-        store.close()
+def test_engines_that_are_gone_are_told(store):
+    used = {"prod": {"engine": "shop"}, "new": {"engine": "other"}}
+    for key, stop in (("a", {}), ("b", {"on_winner": "serve_winner"})):
+        config = {"rankers": ["prod", "new"], "engines": used, "stop": stop}
+        store.put(key, check_config(config, {"shop": SHOP, "other": SHOP}), now=1, who="w")
+    assert follow_engines(store, {"shop": SHOP, "other": SHOP}, 2) == []
+    said = follow_engines(store, {"shop": SHOP}, 2)
+    assert ["no engine 'other' in the configuration" in line for line in said] == [True, True]
+    assert ["production's (why=engines)" in line for line in said] == [True, True]
+    for row in store.experiments():
+        store.set_state(row.id, "stopped", now=2, who="w", reason="")
+    (said,) = follow_engines(store, {"shop": SHOP}, 2)  # the winner of the other may be the one that is gone
+    assert said.startswith("b: ")
+    said = follow_engines(store, {"other": SHOP}, 2)
+    assert ["refused (409)" in line for line in said] == [True, True]
+    assert [row.revision for row in store.experiments()] == [1, 1]
 
 
 def test_units_cannot_be_joined(client):

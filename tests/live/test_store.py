@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 from sqlalchemy import inspect, text
@@ -153,14 +154,9 @@ def test_counters_keys_and_states(opened):
 
 @pytest.mark.parametrize("kind", ["postgres"])
 def test_the_service_on_postgres(kind, request, open_client, tmp_path, capsys):
-    from structsvm.live.settings import Settings
-
     url = url_of(kind, request)
-    settings = Settings(
-        url, secret_file=str(tmp_path / "s"), keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0
-    )
     rankings = {"prod": ["a", "b", "c"], "new": ["c", "b", "a"]}
-    with open_client(settings) as client:
+    with open_client(url, secret_file=str(tmp_path / "s")) as client:
         client.create(window_s=0.2, kind="bandit")
         client.create("i", window_s=0.2)
         for k in range(10):
@@ -203,28 +199,19 @@ def test_an_upgrade_from_the_first_schema(tmp_path, capsys):
         assert f"structsvm live migrate --store {url}" in capsys.readouterr().err
     assert main(["live", "migrate", "--store", url]) == 0
     assert capsys.readouterr().out == f"schema 1 -> {schema.VERSION}\n"
-    store = open_database(url)
-    try:
-        fresh = f"sqlite:///{tmp_path / 'new.db'}"
-        prepare(fresh)
-        made = open_database(fresh)
-        try:
-            for table in schema.tables.sorted_tables:
-                columns = [
-                    {c["name"]: (str(c["type"]).replace("INTEGER", "BIGINT"), c["nullable"]) for c in found}
-                    for found in (inspect(s.reading).get_columns(table.name) for s in (store, made))
-                ]
-                assert columns[0] == columns[1], table.name
-                names = [
-                    {i["name"] for i in inspect(s.reading).get_indexes(table.name)} for s in (store, made)
-                ]
-                assert names[0] == names[1]
-        finally:
-            made.close()
+    fresh = f"sqlite:///{tmp_path / 'new.db'}"
+    prepare(fresh)
+    with closing(open_database(url)) as store, closing(open_database(fresh)) as made:
+        for table in schema.tables.sorted_tables:
+            columns = [
+                {c["name"]: (str(c["type"]).replace("INTEGER", "BIGINT"), c["nullable"]) for c in found}
+                for found in (inspect(s.reading).get_columns(table.name) for s in (store, made))
+            ]
+            assert columns[0] == columns[1], table.name
+            names = [{i["name"] for i in inspect(s.reading).get_indexes(table.name)} for s in (store, made)]
+            assert names[0] == names[1]
         assert [len(one.clicks) for one in store.impressions(1, 0, None)] == [1, 0, 1]
         assert store.n_late(1) == 1
-    finally:
-        store.close()
     # and it goes on: what was open is closed, and all of it agrees
     from structsvm.live.clock import Clock
     from structsvm.live.closing import Closer

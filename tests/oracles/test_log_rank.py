@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from structsvm.oracles.log_rank import NDCG, PrecisionAt, ReciprocalRank
 from structsvm.testing import check_oracle
+from tests.oracles.separating import separate
 
 LENGTHS = [1, 2, 5, 0, 3, 41, 19]
 ORACLES = [NDCG(), NDCG(k=None), NDCG(k=2, gain="linear"), ReciprocalRank(relevance=2.0), PrecisionAt(k=3)]
@@ -60,12 +61,6 @@ def slow(oracle, y, s):
         margins = np.append(np.zeros((1, better.sum())), s[~better][:, None] - s[better], axis=0)
         value += share * logsumexp(margins, axis=0).mean() / np.log(2)
     return value
-
-
-def separate(separator, scores, offsets):
-    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(scores), np.nan)
-    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
-    return loss, coef
 
 
 def curve(separator, scores, direction, offsets):

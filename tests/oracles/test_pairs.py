@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from structsvm.oracles import pairs
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.roc_area import RocArea
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.passes import RankingProblem
-
-
-def separate(oracle, y, offsets, scores):
-    separator = oracle.bind(y, offsets)
-    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(y), np.nan)
-    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
-    return separator, loss, coef
+from tests.oracles.separating import bind_and_separate
 
 
 def slow(y, scores):
@@ -25,12 +18,6 @@ def slow(y, scores):
     better = y[:, None] > y[None, :]
     violated = better & (scores[None, :] > scores[:, None] - 1.0)
     return int(better.sum()), violated.sum(1), violated.sum(0)
-
-
-@pytest.fixture(params=["counting", "merging"])
-def path(request, monkeypatch):
-    """Both ways to count, whatever the size."""
-    monkeypatch.setattr(pairs, "_COUNTING_PAIRS", 10**9 if request.param == "counting" else 0)
 
 
 @pytest.mark.usefixtures("path")
@@ -47,7 +34,7 @@ def test_equals_comparing_every_pair(labels):
         "skewed": rng.geometric(0.3, n),
     }[labels].astype(float)
     for scores in (rng.normal(size=n), (rng.normal(size=n) * 3).round(), np.zeros(n)):
-        separator, loss, coef = separate(Pairs(), y, offsets, scores)
+        separator, loss, coef = bind_and_separate(Pairs(), y, offsets, scores)
         for q, (start, stop) in enumerate(pairwise(offsets)):
             n_pairs, won, lost = slow(y[start:stop], scores[start:stop])
             assert separator.pair_counts[q] == n_pairs
@@ -61,8 +48,8 @@ def test_normalisation_is_a_matter_of_query_weights():
     offsets = np.array([0, 10, 13, 15])
     y = np.concatenate((rng.integers(0, 3, 13), [1, 1])).astype(float)
     scores = rng.normal(size=15)
-    by_pair, loss, coef = separate(Pairs(), y, offsets, scores)
-    by_query, loss_query, coef_query = separate(Pairs(normalize="query"), y, offsets, scores)
+    by_pair, loss, coef = bind_and_separate(Pairs(), y, offsets, scores)
+    by_query, loss_query, coef_query = bind_and_separate(Pairs(normalize="query"), y, offsets, scores)
     np.testing.assert_array_equal(loss, loss_query)
     np.testing.assert_array_equal(coef, coef_query)
     assert by_query.query_weights.tolist() == [1, 1, 1]
@@ -83,8 +70,8 @@ def test_roc_area_is_the_same_hinge_at_doubled_scores():
     offsets = np.array([0, 20, 50])
     y = rng.integers(0, 2, 50).astype(float)
     scores = rng.normal(size=50)
-    _, loss_roc, coef_roc = separate(RocArea(), y, offsets, scores)
-    _, loss_pair, coef_pair = separate(Pairs(), y, offsets, 2 * scores)
+    _, loss_roc, coef_roc = bind_and_separate(RocArea(), y, offsets, scores)
+    _, loss_pair, coef_pair = bind_and_separate(Pairs(), y, offsets, 2 * scores)
     np.testing.assert_array_equal(loss_roc, loss_pair)
     np.testing.assert_array_equal(coef_roc, 2 * coef_pair)
 

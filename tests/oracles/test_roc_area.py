@@ -5,19 +5,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from structsvm.oracles import pairs
 from structsvm.oracles.roc_area import RocArea
-
-
-def separate(oracle, y, offsets, scores):
-    separator = oracle.bind(y, offsets)
-    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(y), np.nan)
-    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
-    return separator, loss, coef
+from tests.oracles.separating import bind_and_separate
 
 
 def one_query(y, scores):
-    _, loss, coef = separate(RocArea(), y, np.array([0, len(y)]), scores)
+    _, loss, coef = bind_and_separate(RocArea(), y, np.array([0, len(y)]), scores)
     return loss[0], coef
 
 
@@ -35,12 +28,6 @@ def random_case(rng, n):
     if rng.random() < 0.5:
         scores = (scores * 4).round() / 4  # ties, and differences of exactly 1/2
     return y, scores
-
-
-@pytest.fixture(params=["counting", "merging"])
-def path(request, monkeypatch):
-    """Both ways to count, whatever the size."""
-    monkeypatch.setattr(pairs, "_COUNTING_PAIRS", 10**9 if request.param == "counting" else 0)
 
 
 @pytest.mark.usefixtures("path")
@@ -73,7 +60,7 @@ def test_equals_counting_every_pair_on_larger_queries():
             limit = scores - 0.5
             inverted = np.outer(relevant, ~relevant) & (scores[None, :] > limit[:, None])
             n_pairs = relevant.sum() * (~relevant).sum()
-            _, loss, coef = separate(RocArea(relevance=threshold), y, np.array([0, n]), scores)
+            _, loss, coef = bind_and_separate(RocArea(relevance=threshold), y, np.array([0, n]), scores)
             assert loss[0] == pytest.approx(inverted.sum() / n_pairs, abs=1e-15)
             np.testing.assert_allclose(coef, 2.0 * (inverted.sum(1) - inverted.sum(0)) / n_pairs, atol=1e-15)
             assert abs(coef.sum()) < 1e-12
@@ -82,7 +69,7 @@ def test_equals_counting_every_pair_on_larger_queries():
 def test_empty_one_class_and_single_document_queries_carry_no_constraint():
     y = np.array([1.0, 2.0, 0.0, -1.0, 1.0, 0.0, 1.0])
     offsets = np.array([0, 2, 2, 4, 5, 7])
-    separator, loss, coef = separate(RocArea(), y, offsets, np.zeros(7))
+    separator, loss, coef = bind_and_separate(RocArea(), y, offsets, np.zeros(7))
     assert separator.informative.tolist() == [False, False, False, False, True]
     assert separator.exact
     assert loss.tolist() == [0, 0, 0, 0, 1]

@@ -9,6 +9,7 @@ import pytest
 from structsvm.oracles import squared_pairs
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
+from tests.oracles.separating import separate
 
 LENGTHS = [1, 2, 5, 0, 3, 64, 65, 130, 37]
 
@@ -35,12 +36,6 @@ def slow(y, s):
     pull = 2 * (violation.sum(1) - violation.sum(0)) / n_pairs
     hessian = 2 * (np.diag(active.sum(1) + active.sum(0)) - active - active.T) / n_pairs
     return (violation**2).sum() / n_pairs, pull, hessian
-
-
-def separate(separator, scores, offsets):
-    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(scores), np.nan)
-    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
-    return loss, coef
 
 
 def curve(separator, scores, direction, offsets):

@@ -7,13 +7,7 @@ from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.weighted_pairs import WeightedPairs
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.passes import RankingProblem
-
-
-def separate(y, offsets, scores):
-    separator = WeightedPairs().bind(y, offsets)
-    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(y), np.nan)
-    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
-    return separator, loss, coef
+from tests.oracles.separating import bind_and_separate
 
 
 def slow(y, scores):
@@ -41,7 +35,7 @@ def test_equals_comparing_every_pair():
         n = int(rng.integers(2, 40)) if case % 50 else int(rng.integers(100, 400))
         y = random_weights(rng, n)
         scores = (rng.normal(size=n) * rng.choice([0.3, 2.0])).round(int(rng.integers(0, 4)))
-        _, loss, coef = separate(y, np.array([0, n]), scores)
+        _, loss, coef = bind_and_separate(WeightedPairs(), y, np.array([0, n]), scores)
         expected_loss, expected_coef = slow(y, scores)
         assert loss[0] == pytest.approx(expected_loss, rel=1e-12)
         np.testing.assert_allclose(coef, expected_coef, atol=1e-11 * n)
@@ -54,7 +48,7 @@ def test_queries_do_not_touch_each_other():
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     y, scores = rng.exponential(size=offsets[-1]), rng.normal(size=offsets[-1])
     y[offsets[3] : offsets[4]] = 0.0
-    separator, loss, coef = separate(y, offsets, scores)
+    separator, loss, coef = bind_and_separate(WeightedPairs(), y, offsets, scores)
     assert separator.informative.tolist() == [False, True, False, False, True, True]
     for q in range(6):
         part = slice(offsets[q], offsets[q + 1])

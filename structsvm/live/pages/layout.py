@@ -15,7 +15,7 @@ nav a[aria-current]{color:var(--ink);font-weight:700;text-decoration:none}
 h2 a{color:inherit}
 .badge{display:inline-block;border:1.5px solid currentColor;border-radius:1rem;padding:0 .55rem;font-size:.82rem;
 font-weight:600;margin:0 .45rem .3rem 0;max-width:100%;color:var(--soft)}
-.badge.good{color:var(--hit)}.badge.bad{color:var(--pos)}
+.badge.good{color:var(--hit)}.badge.bad{color:var(--alarm)}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.7rem 1rem;margin:.6rem 0 0;padding:0}
 .facts div{min-width:0}.facts dt{color:var(--soft);font-size:.85rem}
 .guards{list-style:none;padding:0;margin:0;font-size:.95rem}.guards li{margin:.55rem 0}

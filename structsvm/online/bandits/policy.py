@@ -31,7 +31,7 @@ def check_horizon(horizon: float | None, who: str) -> int:
     if horizon is None:
         raise BadInput(
             "horizon",
-            f"{who} sets its confidence from it, got none",
+            f"{who} needs it, got none",
             "give {horizon}, or wrap it in structsvm.online.bandits.Anytime for use without one",
         )
     return check_whole("horizon", horizon, floats=True)

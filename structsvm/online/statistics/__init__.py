@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.analysis import analyse as analyse
     from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights
     from structsvm.online.statistics.click_weights import learn_weights as learn_weights
-    from structsvm.online.statistics.credited import credit_log as credit_log
-    from structsvm.online.statistics.credited import read_credits as read_credits
+    from structsvm.online.statistics.credited_log import credit_log as credit_log
+    from structsvm.online.statistics.credited_log import read_credits as read_credits
     from structsvm.online.statistics.sample_size import queries_needed as queries_needed
     from structsvm.online.statistics.significance import TestResult as TestResult
     from structsvm.online.statistics.significance import sign_test as sign_test
@@ -48,7 +48,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.online.statistics.always_valid": "ConfidenceSequence confidence_sequence",
         "structsvm.online.statistics.analysis": "Analysis PairComparison analyse",
         "structsvm.online.statistics.click_weights": "ClickWeights learn_weights",
-        "structsvm.online.statistics.credited": "credit_log read_credits",
+        "structsvm.online.statistics.credited_log": "credit_log read_credits",
         "structsvm.online.statistics.sample_size": "queries_needed",
         "structsvm.online.statistics.significance": "TestResult sign_test t_test wilcoxon_test z_test",
         "structsvm.online.statistics.simulated_log": "simulate_log",

@@ -12,7 +12,7 @@ from structsvm import report
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence
 from structsvm.online.statistics.analysis import Analysis, PairComparison, measure
-from structsvm.online.statistics.credited import CreditedLog, credit_log
+from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 
 _LOOKS = 40
 """Points of the curves on the page, as each costs a confidence interval."""

@@ -33,8 +33,8 @@ from structsvm.online.statistics.analysis import (
     student_interval,
 )
 from structsvm.online.statistics.corrections import CORRECTIONS
-from structsvm.online.statistics.credited import CreditedLog
-from structsvm.online.statistics.crediting import DRAWN, CreditRow, credit_impressions
+from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, credit_impressions
+from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.significance import (
     DECIMALS,
     TESTS,

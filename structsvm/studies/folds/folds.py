@@ -18,7 +18,7 @@ from structsvm.checks import BadInput
 from structsvm.features.filling import filled, medians
 from structsvm.queries import QueryData
 from structsvm.readers.categories import category_features, read_categories
-from structsvm.readers.tables import is_parquet, is_table, parquet_files
+from structsvm.readers.parquet_tables import is_parquet, is_table, parquet_files
 
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22

@@ -1,4 +1,7 @@
-"""Tests of each method against each baseline in each measure, and remarks on the grid of C."""
+"""Tests of each method against each baseline in each measure, and remarks on the grid of C.
+
+Holm's correction of ``structsvm compare`` is applied here; its formula is in ``structsvm.metrics.significance``.
+"""
 
 from __future__ import annotations
 

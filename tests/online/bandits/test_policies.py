@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from structsvm.common.lazy import labelled
 from structsvm.online import bandits, simulate
 from structsvm.online.bandits import Anytime, ExploreThenExploit, from_json, make
 from structsvm.online.simulation.worlds import PreferenceMatrix, Utilities
 from structsvm.protocols import Duel
 
+NEED_HORIZON = [
+    name for name in bandits.NAMES if "horizon" in signature(labelled(bandits.__name__)[name]).parameters
+]
 HORIZON = {"btm": 2500, "savage": 4000, "sparring": 3000, "multisbm": 4000, "doubler": 4000}
 LEARNERS = [name for name in bandits.NAMES if name != "random"]
 # the compiled forms are shown elsewhere to play as these policies do, so they may stand in for long runs
@@ -90,7 +95,7 @@ def test_bad_outcomes_and_parameters_are_named() -> None:
         bandit.update(duel, 2)
     with pytest.raises(ValueError, match="3 numbers"):
         make("mdb", 3).update(Duel((0, 1, 2)), [1, 0])
-    with pytest.raises(ValueError, match="expected one of btm, doubler, if1"):
+    with pytest.raises(ValueError, match=f"expected one of {', '.join(bandits.NAMES)}, got 'rucb2'"):
         make("rucb2", 3)
     with pytest.raises(ValueError, match=r"rucb: expected options among \['alpha'\], got 'beta'"):
         make("rucb", 3, beta=1)
@@ -111,10 +116,7 @@ def test_bad_outcomes_and_parameters_are_named() -> None:
 
 
 def _all_bandits() -> list[Any]:
-    made = [
-        make(name, 5, 1000) if name in ("if1", "if2", "btm", "savage") else make(name, 5)
-        for name in bandits.NAMES
-    ]
+    made = [make(name, 5, 1000 if name in NEED_HORIZON else None) for name in bandits.NAMES]
     made += [ExploreThenExploit(make("rucb", 5), 100), Anytime("savage", 5, first=50)]
     world, rng = Utilities([0.1, 0.5, 0.3, 0.2, 0.4]), np.random.default_rng(0)
     for bandit in made:
@@ -180,7 +182,7 @@ def test_a_state_of_endless_brackets_is_no_state() -> None:
 @pytest.mark.parametrize("name", bandits.NAMES)
 @pytest.mark.parametrize("arms", [(0, 7), (0, -1), (0, 1.5), ("0", "1"), (0, None)])
 def test_duels_that_select_never_gave_are_refused(name: str, arms: Any) -> None:
-    bandit = make(name, 5, 1000) if name in ("if1", "if2", "btm", "savage") else make(name, 5)
+    bandit = make(name, 5, 1000 if name in NEED_HORIZON else None)
     before = bandit.to_json()
     with pytest.raises(ValueError, match="duel: expected"):
         bandit.update(Duel(arms, bandit.select(np.random.default_rng(0)).note), 1)
@@ -235,7 +237,7 @@ def test_explore_then_exploit_ends_with_its_explorer() -> None:
     assert bandit.best() == 1
 
 
-@pytest.mark.parametrize("name", ["if1", "if2", "btm", "savage"])
+@pytest.mark.parametrize("name", NEED_HORIZON)
 def test_anytime_squares_the_horizon_and_restarts(name: str) -> None:
     world = Utilities([0.0, 0.3, 1.0])
     rng = np.random.default_rng(0)
@@ -542,7 +544,7 @@ def test_booleans_are_no_parameters(name: str, options: dict[str, Any]) -> None:
 def test_booleans_are_no_counts(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"n_arms=(np\.)?True_?: expected a whole number >= 1"):
         make(name, value, 100)
-    if name in ("if1", "if2", "btm", "savage"):
+    if name in NEED_HORIZON:
         with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected a whole number >= 1"):
             make(name, 3, value)
         with pytest.raises(ValueError, match=r"horizon=.*: expected a whole number"):

@@ -23,7 +23,7 @@ from structsvm.online.interleaving.compiled.comparisons import compare_pairs
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.statistics import analyse, confidence_sequence, queries_needed, sign_test, t_test
 from structsvm.online.statistics.analysis import measure
-from structsvm.online.statistics.credited import credit_log, read_credits
+from structsvm.online.statistics.credited_log import credit_log, read_credits
 from structsvm.online.statistics.features import psi
 from structsvm.online.statistics.page import summary
 from structsvm.online.statistics.significance import TESTS, cluster_means, drawn_signs

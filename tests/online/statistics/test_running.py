@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Optimized, Probabilistic, TeamDraft
 from structsvm.online.statistics import analyse
-from structsvm.online.statistics.crediting import CreditRow
+from structsvm.online.statistics.credit_formulas import CreditRow
 from structsvm.online.statistics.running import RunningStatistics
 
 METHODS = {"team_draft": TeamDraft(), "optimized": Optimized(), "probabilistic": Probabilistic()}

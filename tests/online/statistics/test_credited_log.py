@@ -18,7 +18,7 @@ from structsvm.online import clicklog as room
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import analyse, credit_log, crediting, read_credits, simulate_log
+from structsvm.online.statistics import analyse, credit_formulas, credit_log, read_credits, simulate_log
 from structsvm.online.statistics.features import psi
 from structsvm.online.users import CascadeUser
 from structsvm.readers import make_ranking
@@ -311,7 +311,7 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     write_log(tmp_path / "log.jsonl", simulated(METHODS[0], 5))
-    monkeypatch.setattr("structsvm.online.statistics.credited._Reader.credit", interrupt)
+    monkeypatch.setattr("structsvm.online.statistics.credited_log._Reader.credit", interrupt)
     assert main(["interleave", "analyse", str(tmp_path / "log.jsonl")]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
 
@@ -358,6 +358,6 @@ def test_what_follows_the_object_of_a_line_is_refused_by_both_readers(tmp_path, 
 def test_tables_as_small_as_one_impression_change_nothing(tmp_path, monkeypatch, method):
     write_log(tmp_path / "log.jsonl", simulated(method, 30))
     whole = read_credits(tmp_path / "log.jsonl").pair(0, 1)
-    monkeypatch.setattr(crediting, "_ENTRIES", 1)
+    monkeypatch.setattr(credit_formulas, "_ENTRIES", 1)
     for own, witness in zip(read_credits(tmp_path / "log.jsonl").pair(0, 1), whole, strict=True):
         np.testing.assert_array_equal(own, witness)

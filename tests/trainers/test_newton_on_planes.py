@@ -1,6 +1,6 @@
 """Newton's method over cached planes: its sums against a plain twin, its optimum against cvxpy and the trainers.
 
-python tests/trainers/test_smoothed_planes.py 500    so many small problems against cvxpy
+python tests/trainers/test_newton_on_planes.py 500    so many small problems against cvxpy
 """
 
 import sys
@@ -11,13 +11,13 @@ from scipy import sparse
 from scipy.optimize import check_grad, minimize
 
 from structsvm.oracles import PositionNDCG, get_oracle
-from structsvm.trainers import smoothed_planes as module
+from structsvm.trainers import newton_on_planes as module
 from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe, pays
+from structsvm.trainers.newton_on_planes import Planes, Segment, minimise
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 from structsvm.trainers.segment_search import between
-from structsvm.trainers.smoothed_planes import Planes, Segment, minimise
 
 
 def random_planes(seed, n=7, m=4, slots=5, sparse_rows=False):

@@ -27,7 +27,7 @@ from structsvm.online.clicklog import (
     refuse_disagreement,
 )
 from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, Shown
-from structsvm.online.statistics.crediting import (
+from structsvm.online.statistics.credit_formulas import (
     DRAWN,
     METHODS,
     Credits,

@@ -9,7 +9,7 @@ from structsvm import StructuralRanker
 from structsvm.checks import BadInput
 from structsvm.cli import main
 from structsvm.readers import convert_parquet, open_store, read_csv, read_parquet, read_queries
-from structsvm.readers.tables import is_parquet, layout_of
+from structsvm.readers.parquet_tables import is_parquet, layout_of
 
 pa = pytest.importorskip("pyarrow", reason="pip install 'structsvm-ranking[parquet]'")
 from pyarrow import parquet  # noqa: E402
@@ -64,9 +64,9 @@ def test_ids_of_every_kind_and_rows_that_are_apart(tmp_path):
 
 @pytest.mark.parametrize("dtype", [None, "float32", "float64"])
 def test_a_store_is_written_in_pieces(tmp_path, monkeypatch, dtype):
-    from structsvm.readers import tables
+    from structsvm.readers import parquet_tables
 
-    monkeypatch.setattr(tables, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(parquet_tables, "_BATCH_ROWS", 3)
     for k in range(3):
         write(tmp_path / f"{k}.parquet", **table(10, seed=k, first=2 * k, dtype=np.float64))
     data = read_parquet(tmp_path)

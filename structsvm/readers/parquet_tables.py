@@ -17,7 +17,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.queries import QueryData, first_beyond, group_queries, value_at
-from structsvm.readers.csv_tables import choose_columns, warn_of_repeats
+from structsvm.readers.csv_tables import choose_columns, is_csv, warn_of_repeats
 from structsvm.readers.letor import check_fill
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
@@ -55,14 +55,6 @@ def is_parquet(path: str | PathLike[str]) -> bool:
         return True
     with place.open("rb") as file:
         return file.read(4) == _MAGIC
-
-
-def is_csv(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` is a file whose name ends in ``.csv`` or ``.tsv``, before ``.gz`` and the like."""
-    name = Path(path).name.lower()
-    for suffix in (".gz", ".bz2", ".xz"):
-        name = name.removesuffix(suffix)
-    return name.endswith((".csv", ".tsv")) and Path(path).is_file()
 
 
 def is_table(path: str | PathLike[str]) -> bool:

@@ -1,0 +1,42 @@
+"""Waiting for what other threads and processes do, and the demo as a process."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+
+def wait_until(condition, *, seconds=300, pause=time.sleep, said=str):
+    """Ask until ``condition()`` holds, and return its answer; fail with what is said after so many seconds."""
+    end = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < end, said()
+        pause(0.05)
+    return answer
+
+
+def free_port():
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return own.getsockname()[1]
+
+
+@contextlib.contextmanager
+def demo_process():
+    """The address of ``structsvm live demo``; it ends without an error when interrupted."""
+    command = [sys.executable, "-m", "structsvm", "live", "demo", "--port", "0"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as demo:
+        try:
+            yield re.search(r"http://127\.0\.0\.1:\d+/demo", demo.stdout.readline())[0]
+        finally:
+            demo.send_signal(signal.SIGINT)
+            _, errors = demo.communicate(timeout=120)
+        assert demo.returncode == 0
+        assert errors in ("", "structsvm: compiling, once\n")
