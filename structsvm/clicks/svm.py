@@ -15,13 +15,13 @@ from structsvm.clicks.holding_out import sketch_of
 from structsvm.clicks.losses import click_values, loss_by_name
 from structsvm.clicks.propensities import Propensities, harvest
 from structsvm.clicks.weights import Weighting, click_weights
+from structsvm.common.parameters import parameters
 from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
 from structsvm.estimators.choosing_C import check_selection, choose_C
 from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
 from structsvm.estimators.linear import linear_scores
-from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.protocols import Float, Int, Oracle
 from structsvm.queries import QueryData, group_queries

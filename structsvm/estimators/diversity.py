@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
 from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
 from structsvm.common.machine import count_threads
+from structsvm.common.parameters import parameters
 from structsvm.common.portable.arrays import products
-from structsvm.estimators.parameters import parameters
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import Level, WordFeatures, usual_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss

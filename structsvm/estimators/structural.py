@@ -12,9 +12,9 @@ from sklearn.base import clone
 
 from structsvm.checks import check_C, check_flag, check_whole
 from structsvm.common.machine import count_threads
+from structsvm.common.parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.estimators.parameters import parameters
 from structsvm.estimators.weight_constraints import (
     Constraints,
     Monotone,
