@@ -108,7 +108,7 @@ class Objective(Group):
 
 
 @dataclass(frozen=True)
-class Weights(Group):
+class Linear(Group):
     """Weights of a linear model: of which features, and of which sign."""
 
     scale: Scale = "none"
@@ -137,7 +137,7 @@ def train(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
     objective: Objective,
-    linear: Weights,
+    linear: Linear,
     trees: Trees,
     categorical: Annotated[
         str | None,
