@@ -374,7 +374,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
 def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
     """Return the impressions of no list, each alone: those of the cells that the lists do not hold."""
     width = cells.n_positions + 1
-    count = np.repeat(lists.count, np.diff(lists.offsets))
+    count = lists.counts
     key = np.searchsorted(cells.row * width + cells.position, lists.row * width + lists.position)
     shows = cells.shows - np.bincount(key, count, cells.n_cells).astype(np.int64)
     clicks = cells.clicks - np.bincount(key, count * lists.clicked, cells.n_cells).astype(np.int64)

@@ -190,7 +190,7 @@ def _sdbn(cells: ClickCells, propensities: Any, level: float) -> Judged:
 
     sessions = sessions_of(cells)
     _, last = read_until(sessions.offsets, sessions.clicked)
-    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
+    weight = sessions.counts
     looks, ended = (np.bincount(sessions.row, weight * w, cells.n_rows) for w in (last > 0, last == 2))
     # attraction times satisfaction is (clicks / looks) * (last clicks / clicks)
     n = np.maximum(looks, 1)
