@@ -15,7 +15,14 @@ from scipy import stats
 from structsvm.checks import BadInput, check_choice, check_fraction, check_number, check_whole
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import sessions_of
-from structsvm.clicks.propensities import TRUST_LEVEL, Influence, Propensities, TrustBias, harvest, trust_bias
+from structsvm.clicks.propensities import (
+    TRUST_LEVEL,
+    Influence,
+    Propensities,
+    TrustBias,
+    given_or_harvested,
+    trust_bias,
+)
 from structsvm.clicks.sessions import ClickSessions, joined_sessions
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
@@ -225,13 +232,9 @@ def evaluate_from_clicks(
     if corrected:
         weights, errors = _affine(log, *propensities), _Errors(log, level)  # type: ignore[misc]
     else:
-        theta: Any = propensities
-        if theta is None:
-            theta = harvest(cells)
-            errors = _Errors(log, level, None, Influence(cells, theta))
-        else:
-            theta = theta if isinstance(theta, Propensities) else Propensities.given(theta)
-            errors = _Errors(log, level, theta)
+        theta = given_or_harvested(cells, propensities)
+        moved = Influence(cells, theta) if propensities is None else None
+        errors = _Errors(log, level, None if moved else theta, moved)
         weights = _weights(cells, log, theta, weighting, clip)
         bias = trust_bias(cells)
         if bias.p_value < TRUST_LEVEL:
