@@ -7,6 +7,7 @@ with probability ``after_skip``. A click satisfies her or not; she then reads on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -44,6 +45,9 @@ class _Posterior(NamedTuple):
     transitions: Float
 
 
+_Sums = Callable[[Any], Float]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class _WalkModel:
     """Base of the models: their fit, and what follows from the parameters of their walk."""
@@ -58,17 +62,22 @@ class _WalkModel:
         check_number("prior", self.prior, 0)
         self._cells = cells
         sessions = sessions_of(cells)
-        self._estimate(sessions)
+        weight = sessions.counts.astype(np.float64)
+
+        def by_row(values: Any) -> Float:
+            return np.asarray(np.bincount(sessions.row, weight * values, cells.n_rows), dtype=np.float64)
+
+        self._estimate(sessions, by_row)
         walk, found = self._posterior(sessions)
         self.log_likelihood_ = dot(found.log_likelihood, sessions.count)
         a = walk.attraction
         with np.errstate(divide="ignore", invalid="ignore"):  # errors by the squared scores of the sessions
             score = np.where(sessions.clicked, 1 / a, -found.examined / (1 - a))
-            self.attraction_error_ = 1 / np.sqrt(self._by_row(sessions, score**2))
+            self.attraction_error_ = 1 / np.sqrt(by_row(score**2))
         return self
 
-    def _estimate(self, sessions: ClickSessions) -> None:
-        """Set the parameters."""
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
+        """Set the parameters; ``by_row`` sums over the entries of each row, times the number of sessions."""
         raise NotImplementedError
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
@@ -81,11 +90,6 @@ class _WalkModel:
     def _posterior(self, sessions: ClickSessions) -> tuple[_Walk, _Posterior]:
         walk = self._walk(sessions)
         return walk, _posterior(sessions, walk)
-
-    def _by_row(self, sessions: ClickSessions, values: Any) -> Float:
-        """Return the sums over entries of each row, times the number of sessions."""
-        values = np.bincount(sessions.row, sessions.counts * values, self._cells.n_rows)
-        return np.asarray(values, dtype=np.float64)
 
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
@@ -148,10 +152,10 @@ class CascadeModel(_WalkModel):
 
     # without an abbreviation: lists with two clicks, which it excludes, are in every log that is described
 
-    def _estimate(self, sessions: ClickSessions) -> None:
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         first, _ = read_until(sessions.offsets, sessions.clicked)
-        clicks = self._by_row(sessions, first & sessions.clicked)
-        self.attraction_ = _ratio(clicks, self._by_row(sessions, first), self.prior)
+        clicks = by_row(first & sessions.clicked)
+        self.attraction_ = _ratio(clicks, by_row(first), self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         return _Walk(unseen(self.attraction_)[row], np.ones(row.shape[0]), 1.0, 1.0, 0.0)
@@ -188,10 +192,10 @@ class DependentClickModel(_WalkModel):
 
     continuation_: Float = field(init=False)
 
-    def _estimate(self, sessions: ClickSessions) -> None:
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         _, last = read_until(sessions.offsets, sessions.clicked)
-        clicks = self._by_row(sessions, sessions.clicked)
-        self.attraction_ = _ratio(clicks, self._by_row(sessions, last > 0), self.prior)
+        clicks = by_row(sessions.clicked)
+        self.attraction_ = _ratio(clicks, by_row(last > 0), self.prior)
         weight, place, size = sessions.counts, sessions.position - 1, sessions.longest
         clicks_at = np.bincount(place, weight * sessions.clicked, size)
         lasts = np.bincount(place, weight * (last == 2), size)
@@ -233,11 +237,11 @@ class SimplifiedDynamicBayesianModel(_WalkModel):
 
     satisfaction_: Float = field(init=False)
 
-    def _estimate(self, sessions: ClickSessions) -> None:
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         _, last = read_until(sessions.offsets, sessions.clicked)
-        clicks = self._by_row(sessions, sessions.clicked)
-        self.attraction_ = _ratio(clicks, self._by_row(sessions, last > 0), self.prior)
-        self.satisfaction_ = _ratio(self._by_row(sessions, last == 2), clicks, self.prior)
+        clicks = by_row(sessions.clicked)
+        self.attraction_ = _ratio(clicks, by_row(last > 0), self.prior)
+        self.satisfaction_ = _ratio(by_row(last == 2), clicks, self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         return _Walk(unseen(self.attraction_)[row], unseen(self.satisfaction_)[row], 1.0, 1.0, 0.0)
@@ -251,7 +255,7 @@ class _ModelByRounds(_WalkModel):
 
     history_: list[float] = field(init=False)
 
-    def _estimate(self, sessions: ClickSessions) -> None:
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         check_whole("n_rounds", self.n_rounds, 1)
         self.attraction_ = np.full(self._cells.n_rows, 0.5)
         self._begin()
@@ -259,7 +263,7 @@ class _ModelByRounds(_WalkModel):
         for _ in range(self.n_rounds):
             found = self._posterior(sessions)[1]
             self.history_.append(dot(found.log_likelihood, sessions.count) + self._log_prior())
-            self._update(sessions, found)
+            self._update(sessions, found, by_row)
 
     def _log_prior(self) -> float:
         parts = self._parameters()
@@ -274,7 +278,7 @@ class _ModelByRounds(_WalkModel):
     def _parameters(self) -> tuple[Any, ...]:
         raise NotImplementedError
 
-    def _update(self, sessions: ClickSessions, found: _Posterior) -> None:
+    def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
         """Take the parameters that maximise the expected log-likelihood."""
         raise NotImplementedError
 
@@ -322,10 +326,10 @@ class DynamicBayesianModel(_ModelByRounds):
     def _parameters(self) -> tuple[Any, ...]:
         return self.attraction_, self.satisfaction_, self.continuation_
 
-    def _update(self, sessions: ClickSessions, found: _Posterior) -> None:
-        clicks = self._by_row(sessions, sessions.clicked)
-        self.attraction_ = _ratio(clicks, self._by_row(sessions, found.examined), self.prior)
-        self.satisfaction_ = _ratio(self._by_row(sessions, found.satisfied), clicks, self.prior)
+    def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
+        clicks = by_row(sessions.clicked)
+        self.attraction_ = _ratio(clicks, by_row(found.examined), self.prior)
+        self.satisfaction_ = _ratio(by_row(found.satisfied), clicks, self.prior)
         times, stayed = found.transitions[:2].sum(axis=0)
         self.continuation_ = float(_ratio(stayed, times, self.prior))
 
@@ -372,11 +376,9 @@ class ClickChainModel(_ModelByRounds):
     def _parameters(self) -> tuple[Any, ...]:
         return self.attraction_, self.continuation_
 
-    def _update(self, sessions: ClickSessions, found: _Posterior) -> None:
-        successes = self._by_row(sessions, sessions.clicked + found.satisfied)
-        self.attraction_ = _ratio(
-            successes, self._by_row(sessions, found.examined + sessions.clicked), self.prior
-        )
+    def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
+        successes = by_row(sessions.clicked + found.satisfied)
+        self.attraction_ = _ratio(successes, by_row(found.examined + sessions.clicked), self.prior)
         self.continuation_ = _ratio(found.transitions[:, 1], found.transitions[:, 0], self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
