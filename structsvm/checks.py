@@ -20,6 +20,7 @@ __all__ = [
     "check_number",
     "check_positive",
     "check_whole",
+    "missing_parts",
 ]
 
 _NOT_GIVEN: Any = object()
@@ -251,6 +252,12 @@ def check_choice(name: str, value: Any, choices: Collection[Any], *, remedy: str
         shown = list(map(repr, choices))
         expected = " or ".join(shown) if len(shown) < 3 else f"one of {', '.join(shown)}"
         raise BadInput(name, f"expected {expected}", remedy, value=value)
+
+
+def missing_parts(protocol: type, made: object) -> str:
+    """Return the members that a protocol has and this object has not."""
+    parts = [*protocol.__annotations__, *(name for name in vars(protocol) if not name.startswith("_"))]
+    return ", ".join(part for part in parts if not hasattr(made, part))
 
 
 def check_C(C: Any) -> float:

@@ -1,6 +1,6 @@
-"""Protocols: every interface that a class of your own can plug into, on one page.
+"""Protocols: every interface that a class of your own can plug into, and the records they exchange, on one page.
 
-The classes here are protocols, from which nothing inherits, and the records they exchange. Data flow one way:
+Nothing inherits from a protocol. Data flow one way:
 ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``, and for clicks
 ``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``. Checks are in ``structsvm.testing``.
 
@@ -33,10 +33,11 @@ from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from structsvm.online.interleaving.record import Shown
+    from structsvm.online.users.probability_tables import ClickTables
 
 __all__ = [
-    "Bandit", "Callback", "ClickModel", "ClickTables", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver",
-    "Oracle", "Problem", "Progress", "QPResult", "QPSolver", "Separator", "SmoothProblem", "StructuredModel", "World",
+    "Bandit", "Callback", "ClickModel", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver", "Oracle",
+    "Problem", "Progress", "QPResult", "QPSolver", "Separator", "SmoothProblem", "StructuredModel", "World",
 ]  # fmt: skip
 
 Float = NDArray[np.float64]
@@ -45,10 +46,7 @@ Int = NDArray[np.int64]
 
 @runtime_checkable
 class Oracle(Protocol):
-    """A ranking loss with its joint feature, which defines *what* is optimised; it holds settings only, never data.
-
-    ``Psi(x, y_true) - Psi(x, y) = X_q' a``, so that the output depends on ``w`` only by the scores ``s = X_q w``.
-    """
+    """A ranking loss with its joint feature, ``Psi(x, y_true) - Psi(x, y) = X_q' a``; it holds settings, never data."""
 
     def bind(self, y: Float, offsets: Int) -> Separator:
         """Precompute what depends on the labels alone; rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
@@ -58,57 +56,36 @@ class Separator(Protocol):
     """An oracle bound to the labels of a data set, which finds the most violated outputs."""
 
     exact: bool  #: whether separate maximises exactly; if not, primal values are estimates
-    informative: NDArray[
-        np.bool_
-    ]  #: per query: False if its labels give no constraint (loss 0 for every output)
+    informative: NDArray[np.bool_]  #: per query: whether its labels give a constraint
     query_weights: Float | None  #: per query a factor >= 0 of the user's weight in the mean; None: all equal
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (per query) and ``coef`` (per row) of the output of largest ``loss - scores . coef`` (>= 0).
 
-        ``scores`` and ``coef`` hold the rows of the queries ``first:last`` only. It is called from several threads at
-        once on disjoint queries: release the GIL, and keep no state that could change a result.
+        ``scores`` and ``coef`` hold the rows of the queries ``first:last`` only. Several threads call it at once on
+        disjoint queries: release the GIL, and keep no state that could change a result.
         """
 
 
-def missing_parts(separator: object) -> str:
-    """Return what a :class:`Separator` has and this object has not."""
-    parts = ("exact", "informative", "query_weights", "separate")
-    return ", ".join(part for part in parts if not hasattr(separator, part))
-
-
-class SmoothSeparator(Separator, Protocol):
-    """A separator of a differentiable loss, for Newton's method; its tangents also have a curvature."""
-
-    def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Any:
-        """Do the same as :meth:`separate`, and return what :meth:`curve` needs to know about these scores."""
-
-    def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
-        """Fill ``coef`` with minus the second derivative times ``direction`` (one number per row)."""
-
-
 class StructuredModel(Protocol):
-    """A structured problem of the user's own, for ``structsvm.oracles.adapter``; ``x`` and ``y`` are any objects."""
+    """A structured problem whose inputs ``x`` and outputs ``y`` are any objects."""
 
     def joint_feature(self, x: Any, y: Any) -> Float:
         """Return ``Psi(x, y)``, a vector of fixed length."""
 
     def loss(self, y_true: Any, y: Any) -> float:
-        """Return ``Delta(y_true, y) >= 0``, zero if the outputs agree."""
+        """Return a number >= 0, zero if the outputs agree."""
 
     def loss_augmented_argmax(self, w: Float, x: Any, y_true: Any) -> Any:
         """Return the ``y`` that maximises ``loss(y_true, y) + w . joint_feature(x, y)``."""
 
     def argmax(self, w: Float, x: Any) -> Any:
-        """Return the prediction: the ``y`` that maximises ``w . joint_feature(x, y)``."""
+        """Return the ``y`` that maximises ``w . joint_feature(x, y)``."""
 
 
 @runtime_checkable
 class CompiledRows(Protocol):
-    """Rows in a format of their own, with compiled kernels for the three things training does with rows.
-
-    Dense arrays and CSR matrices need none of this; ``structsvm.features.coded_rows.BinnedRows`` is an example.
-    """
+    """Rows in a format of their own, such as ``BinnedRows``, with kernels for what training does with rows."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -130,7 +107,7 @@ class CompiledRows(Protocol):
 
 
 class Cut(NamedTuple):
-    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight at the ``w`` where it was made.
+    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight where it was made.
 
     Examples
     --------
@@ -142,23 +119,19 @@ class Cut(NamedTuple):
 
 
 class Problem(Protocol):
-    """A sum of hinges that a trainer can evaluate and linearise, whole or query by query.
-
-    The objective is ``1/2 ||w||^2 + C * R(w)`` with ``R(w) = sum_q weights[q] * H_q(w)`` and
-    ``H_q(w) = max_y loss_q(y) - joint_q(y) . w >= 0``.
-    """
+    """``R(w) = sum_q weights[q] * max_y (loss_q(y) - joint_q(y) . w)`` of the objective ``1/2 ||w||^2 + C * R(w)``."""
 
     n_queries: int
     n_features: int
     weights: Float  #: of the queries in the mean, >= 0, with sum 1
     exact: bool  #: as of a Separator
-    n_bytes: int  #: size of the data, 0 if unknown; trainers' caches may grow in proportion to it
-    chunk: int  #: queries to process at once so that their rows stay in cache
+    n_bytes: int  #: size of the data, to which caches may grow in proportion; 0 if unknown
+    chunk: int  #: queries whose rows fit into the cache
     n_jobs: int  #: threads a trainer may use; results do not depend on it
-    support: tuple[Int, Int] | None  #: (indptr, features) that query q touches, as in CSR; None: all features
+    support: tuple[Int, Int] | None  #: (indptr, features) of the features of each query, as in CSR; None: all
 
     def cut(self, w: Float) -> Cut:
-        """Make one pass over the data at ``w``, and return the weighted mean over queries of loss and joint feature."""
+        """Return the weighted mean over queries of loss and joint feature at ``w``, by one pass over the data."""
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """Fill ``loss`` (k,) and ``joint`` (k, m) with the unweighted cuts of the queries ``first:last`` at ``w``."""
@@ -179,14 +152,14 @@ class SmoothProblem(Protocol):
     n_features: int
 
     def tangent(self, w: Float) -> Tangent:
-        """Make one pass over the data at ``w``, and return the tangent there."""
+        """Return the tangent at ``w``, by one pass over the data."""
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative of ``R``, at the point of ``tangent``, times ``direction``, by one pass."""
+        """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
 
 
 class QPResult(NamedTuple):
-    """Solution of the small dual: ``alpha``, its value, and the duality gap that certifies it.
+    """Solution of the small dual, its value, and the duality gap that certifies it.
 
     Examples
     --------
@@ -199,10 +172,7 @@ class QPResult(NamedTuple):
 
 
 class QPSolver(Protocol):
-    """Solver of the small dual over a working set of cutting planes.
-
-    ``max_alpha loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``.
-    """
+    """Maximises ``loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``."""
 
     def __call__(
         self, gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
@@ -225,8 +195,8 @@ class Progress(NamedTuple):
     n_passes: int  #: over the data so far, from 1
     primal: float  #: lowest objective so far, an upper bound on the optimum; infinite before there is one
     dual: float  #: highest lower bound on the optimum so far, from 0
-    gap: float  #: ``(primal - dual) / primal``, at least 0, which is compared with ``tol``
-    seconds: float  #: wall-clock time since training began
+    gap: float  #: ``(primal - dual) / primal``, which is compared with ``tol``
+    seconds: float  #: since training began
 
 
 Callback = Callable[[Progress], object]
@@ -236,9 +206,9 @@ Callback = Callable[[Progress], object]
 class Duel(NamedTuple):
     """A comparison a bandit asks for: a pair (twice the same arm to exploit), or a set of arms for multi-dueling.
 
-    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which counts as
-    half a win for both, and for an arm against itself. For a set it is one such number per pair of :meth:`pairs`.
-    ``note`` is data of the bandit's own, which JSON can hold, handed back unread.
+    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie and for an arm
+    against itself; that of a set is one such number per pair of :meth:`pairs`. ``note`` is data of the bandit's own,
+    which JSON can hold, handed back unread.
 
     Examples
     --------
@@ -256,33 +226,29 @@ class Duel(NamedTuple):
 
 @runtime_checkable
 class Bandit(Protocol):
-    """A dueling bandit; the world (matrix, interleaved clicks) stays outside.
-
-    ``select`` changes nothing: outcomes of several duels may arrive in any order, late or never. ``to_json`` carries
-    the whole state, so that a restarted bandit continues identically.
-    """
+    """A dueling bandit; outcomes of several duels may arrive in any order, late or never."""
 
     n_arms: int
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next comparison to make; ``rng`` is the only source of random numbers."""
+        """Return the next comparison to make, and change nothing; ``rng`` is the only source of random numbers."""
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Learn from the outcome of a duel that :meth:`select` returned; raise ValueError for anything else."""
+        """Learn from the outcome of a selected duel; raise ValueError for anything else."""
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the current answer, an arm; ``rng`` breaks ties, without it the lowest arm is taken."""
+        """Return the best arm so far; ``rng`` breaks ties, without it the lowest arm is taken."""
 
     def to_json(self) -> str:
-        """Return the whole state as JSON text."""
+        """Return the whole state, with which a restarted bandit continues identically."""
 
     @classmethod
     def from_json(cls, text: str) -> Any:
-        """Return a bandit in the state that ``to_json`` wrote; raise ValueError for any other text."""
+        """Return a bandit in the state of a text; raise ValueError for one that ``to_json`` did not write."""
 
 
 class Interleaver(Protocol):
-    """A way to merge rankings and to credit rankers for clicks; it holds settings only, so any machine can credit."""
+    """A way to merge rankings and to credit rankers for clicks; it holds settings only."""
 
     name: str
 
@@ -294,29 +260,11 @@ class Interleaver(Protocol):
     ) -> list[tuple[Shown, float]]:
         """Return every record that ``show`` can return, with its exact probability; for short lists."""
 
-    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+    def credit(self, shown: Shown, clicks: ArrayLike) -> Float:
         """Return the credit of each ranker for ``clicks``, one 0 or 1 for each shown document."""
 
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+    def outcome(self, shown: Shown, clicks: ArrayLike) -> Float:
         """Return an antisymmetric matrix: ``[i, j]`` is 1 if ranker i beats j, -1 if it loses, 0 if they tie."""
-
-
-class ClickTables(NamedTuple):
-    """A click model as compiled code sees it: probabilities by grade and position, shape (n_grades, length).
-
-    The user looks at the positions in order; she clicks, and then leaves, or leaves without a click.
-
-    Examples
-    --------
-    >>> from structsvm.online.users import CascadeUser
-    >>> tables = CascadeUser.named("navigational", 2).tables(length=2)
-    >>> tables.click.tolist(), tables.stop_after_click.tolist()
-    ([[0.05, 0.05], [0.95, 0.95]], [[0.2, 0.2], [0.9, 0.9]])
-    """
-
-    click: NDArray[np.float64]
-    stop_after_click: NDArray[np.float64]
-    stop_after_skip: NDArray[np.float64]
 
 
 class ClickModel(Protocol):
@@ -325,7 +273,7 @@ class ClickModel(Protocol):
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """Draw clicks once: True for each clicked position of a list with these grades."""
 
-    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
+    def probability(self, grades: ArrayLike) -> Float:
         """Return the exact probability of a click at each position."""
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
@@ -341,7 +289,7 @@ class World(Protocol):
 
     n_arms: int
     gaps: Float  #: regret of showing each arm, 0 for the best
-    winners: NDArray[np.int64]  #: the arms that count as best, usually one
+    winners: Int  #: the arms that count as best, usually one
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
         """Return the outcome of a duel, as :class:`Duel` describes it."""

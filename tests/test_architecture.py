@@ -326,3 +326,16 @@ def test_the_reading_of_an_error_is_noticed(statement, reads):
     tree = ast.parse(f"try:\n    pass\nexcept ValueError as error:\n    {statement}\n")
     ((handler, name),) = caught(tree)
     assert any(reads_text(node, name) for node in ast.walk(handler) if isinstance(node, ast.expr)) == reads
+
+
+def test_no_function_takes_more_than_twelve_arguments():
+    """More belong together under one object that says what they are; compiled code has no objects."""
+    wrong = []
+    for path, tree in TREES.items():
+        kernels = {node.name for node in compiled_functions(tree)}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name not in kernels:
+                named = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                if len([name for name in named if name not in ("self", "cls")]) > 12:
+                    wrong.append(f"{path}: {node.name}")
+    assert wrong == []

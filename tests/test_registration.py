@@ -148,6 +148,7 @@ LINES = [
 
 LOOK = """
 import json, sys
+from functools import partial
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 found = {}
@@ -180,7 +181,7 @@ again = structsvm.load(sys.argv[2])
 found["saved"] = [type(again).__name__, repr(again.loss), bool(np.array_equal(again.coef_, model.coef_))]
 
 P = [[0.5, 0.8], [0.2, 0.5]]
-played = [simulate("made", P, horizon=200, seed=1, compiled=form) for form in (None, False)]
+played = [simulate(form, P, horizon=200, seed=1) for form in ("made", partial(bandits.make, "made"))]
 found["compiled"] = [bool(played[0].compiled), bool(np.array_equal(played[0].regret, played[1].regret))]
 found["restored"] = type(bandits.from_json(bandits.make("made", 3).to_json())).__name__
 check_bandit(bandits.MadeBandit, steps=1000)

@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from functools import partial
 
 import numpy as np
 
 from structsvm.online import Utilities, simulate
+from structsvm.online.bandits import make
 
 NAMES = ("rucb", "mergerucb", "mdb", "rmed1", "rcs", "if1", "if2")
 TARGETS = {"rucb": 4.0, "mergerucb": 2.0, "mdb": 2.0, "rmed1": 8.0, "rcs": 60.0}
@@ -37,11 +39,10 @@ def literal_step(name: str, place: Utilities) -> float:
     first, last = 9_500, 10_500
     clock = {}
     simulate(
-        name,
+        partial(make, name),
         place,
         horizon=last,
         seed=1,
-        compiled=False,
         times=[first],
         callback=lambda progress: clock.__setitem__(progress.step, time.process_time()),
     )

@@ -22,7 +22,7 @@ from sklearn.linear_model import SGDClassifier
 from structsvm.estimators.lambdarank import LambdaRank
 from structsvm.queries import group_queries
 from structsvm.trainers.pair_index import draw_pairs, index_pairs
-from structsvm.trainers.pairwise_descent import Views, descend, mean_squared_norms, start
+from structsvm.trainers.pairwise_descent import Agreement, Views, descend, mean_squared_norms, start
 
 N_FEATURES = 136
 LENGTH = 120
@@ -62,12 +62,11 @@ def measure_descent(
     X: Any, y: Any, grouping: Any, n_views: int, n_unlabeled: int, n_steps: int, repeats: int
 ) -> dict[str, float]:
     index = index_pairs(y, grouping)
-    unlabeled = index_pairs(None, grouping) if n_unlabeled else None
     columns = np.random.default_rng(1).permutation(N_FEATURES) if n_views > 1 else np.arange(N_FEATURES)
     views = Views.of([np.sort(part) for part in np.array_split(columns, n_views)])
     options: Any = {
-        "eta_0": 1 / mean_squared_norms(X, index, views, 0), "lam": 1e-4, "mu": 0.1 if n_unlabeled else 0.0,
-        "l": n_unlabeled, "unlabeled": unlabeled,
+        "eta_0": 1 / mean_squared_norms(X, index, views, 0), "lam": 1e-4,
+        "agreement": Agreement(0.1, n_unlabeled, index_pairs(None, grouping)) if n_unlabeled else None,
     }  # fmt: skip
     begin = start(views, 0)
     descend(X, y, index, views, begin, 1000, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from structsvm.cli.files import (
     is_table,
     write_text,
 )
+from structsvm.cli.groups import Group
 from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import INTERRUPTED, bar, note, print_table, stoppable
@@ -33,6 +35,44 @@ app = typer.Typer(
 @app.callback()
 def _group() -> None:
     """Simulate dueling bandits, which find the best ranker while they serve users."""
+
+
+@dataclass(frozen=True)
+class Letor(Group):
+    """How LETOR data become a world: its rankers, its users, and the regret of a ranker."""
+
+    gap: Annotated[
+        str, typer.Option(help="LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg).")
+    ] = "pairs"
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(help="LETOR: a saved model as a ranker, instead of the features; repeat for more."),
+    ] = None
+    clicks: Annotated[
+        str,
+        typer.Option(help="LETOR: simulated user: {users}."),
+    ] = "navigational"
+    interleaving: Annotated[str, typer.Option(help="LETOR: probabilistic or team_draft.")] = "probabilistic"
+    samples: Annotated[int, typer.Option(help="LETOR: interleavings per pair for the matrix.")] = 10_000
+    live: Annotated[
+        bool, typer.Option("--live", help="LETOR: interleave every comparison, no coin flips (slow).")
+    ] = False
+
+    @property
+    def models(self) -> list[Path]:
+        """The saved models; none for the features as rankers."""
+        return self.model or []
+
+    def check(self) -> None:
+        """Check what can be checked before data are read."""
+        if self.gap not in ("pairs", "ndcg"):
+            raise ValueError(f"--gap: expected pairs or ndcg, got {self.gap!r}")
+        if self.interleaving not in ("probabilistic", "team_draft"):
+            raise ValueError(
+                f"--interleaving: expected probabilistic or team_draft, got {self.interleaving!r}"
+            )
+        if self.samples < 1:
+            raise ValueError(f"--samples: expected at least 1, got {self.samples}")
 
 
 def simulate(
@@ -66,23 +106,8 @@ def simulate(
         Path | None,
         typer.Option(help="Folder of finished runs, from which the same command continues."),
     ] = None,
-    gap: Annotated[
-        str, typer.Option(help="LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg).")
-    ] = "pairs",
-    model: Annotated[
-        list[Path] | None,
-        typer.Option(help="LETOR: a saved model as a ranker, instead of the features; repeat for more."),
-    ] = None,
-    clicks: Annotated[
-        str,
-        typer.Option(help="LETOR: simulated user: {users}."),
-    ] = "navigational",
-    interleaving: Annotated[str, typer.Option(help="LETOR: probabilistic or team_draft.")] = "probabilistic",
-    samples: Annotated[int, typer.Option(help="LETOR: interleavings per pair for the matrix.")] = 10_000,
-    live: Annotated[
-        bool, typer.Option("--live", help="LETOR: interleave every comparison, no coin flips (slow).")
-    ] = False,
     *,
+    letor: Letor,
     table: Table,
 ) -> None:
     """Simulate dueling bandits in a world of rankers, and compare their regret.
@@ -90,10 +115,10 @@ def simulate(
     On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; then coins
     are flipped, unless --live. Progress is shown on stderr.
     """
-    for path in (world, *(model or ())):
+    for path in (world, *letor.models):
         check_input(path)
     if report is not None:
-        check_output(report, [world, *(model or ())], option="--report")
+        check_output(report, [world, *letor.models], option="--report")
     if checkpoint is not None:
         check_kept(checkpoint)
     if not (horizon >= 1 and float(horizon).is_integer()):
@@ -106,14 +131,10 @@ def simulate(
 
     names: list[str] | None = None
     if _is_letor(world):
-        place, matrix, names, facts = _letor_world(
-            world, model or [], gap=gap, clicks=clicks, interleaving=interleaving, samples=samples, live=live,
-            seed=seed, jobs=jobs, table=table,
-        )  # fmt: skip
-    elif live or model:
-        raise ValueError(
-            f"{'--live' if live else '--model'}: for LETOR data; a matrix has nothing to interleave"
-        )
+        place, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
+    elif letor.live or letor.models:
+        option = "--live" if letor.live else "--model"
+        raise ValueError(f"{option}: for LETOR data; a matrix has nothing to interleave")
     else:
         place, matrix = _matrix_world(world)
         facts = [("best arm", str(int(place.winners[0])))]
@@ -198,45 +219,42 @@ def _matrix_world(path: Path) -> tuple[Any, Any]:
 
 
 def _letor_world(
-    path: Path, models: list[Path], *, gap: str, clicks: str, interleaving: str, samples: int, live: bool, seed: int,
-    jobs: int, table: Table,
-) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:  # fmt: skip
+    path: Path, letor: Letor, *, seed: int, jobs: int, table: Table
+) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:
     """Return the world, its estimated matrix, the names of the arms, and facts about them."""
     from structsvm.common.machine import count_threads
     from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
     from structsvm.online.simulation.worlds import NoWinner
 
-    if gap not in ("pairs", "ndcg"):
-        raise ValueError(f"--gap: expected pairs or ndcg, got {gap!r}")
-    methods: dict[str, Any] = {name: name for name in ("probabilistic", "team_draft")}
-    if interleaving not in methods:
-        raise ValueError(f"--interleaving: expected probabilistic or team_draft, got {interleaving!r}")
-    if samples < 1:
-        raise ValueError(f"--samples: expected at least 1, got {samples}")
-    rows, rankers, names = _rankers(path, models, table)
+    letor.check()
+    method: Any = letor.interleaving
+    rows, rankers, names = _rankers(path, letor.models, table)
     ranked = rank_queries(rows, rankers, random_state=seed)
     quality = ndcg_table(ranked).mean(axis=1)
-    note(f"estimating {len(names) * (len(names) - 1) // 2} pairs by {samples} interleavings each")
+    note(f"estimating {len(names) * (len(names) - 1) // 2} pairs by {letor.samples} interleavings each")
     try:
         with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
             task = shown.add_task("estimating", total=1.0)
             alive = InterleavedRankers(
-                ranked, clicks, method=methods[interleaving], n_samples=samples, random_state=seed,
-                n_jobs=count_threads(jobs), utilities=quality if gap == "ndcg" else None,
+                ranked, letor.clicks, method=method, n_samples=letor.samples, random_state=seed,
+                n_jobs=count_threads(jobs), utilities=quality if letor.gap == "ndcg" else None,
                 callback=lambda share: shown.update(task, completed=share),
             )  # fmt: skip
     except NoWinner as error:
         raise ValueError(
-            f"{path}: expected a ranker that beats every other, found none among {len(names)} by {samples} "
+            f"{path}: expected a ranker that beats every other, found none among {len(names)} by {letor.samples} "
             "interleavings per pair; measure by --gap ndcg, or try more --samples"
         ) from error
     leader = int(alive.winners[0])
     facts = [
         ("data", f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"),
-        ("comparisons", f"{interleaving} interleaving, {clicks} user, {'live' if live else 'coin flips'}"),
+        (
+            "comparisons",
+            f"{method} interleaving, {letor.clicks} user, {'live' if letor.live else 'coin flips'}",
+        ),
         ("best arm", f"{names[leader]}, NDCG@10 {quality[leader]:.4f} (largest {quality.max():.4f})"),
     ]
-    return alive if live else alive.proxy(), alive.matrix, names, facts
+    return alive if letor.live else alive.proxy(), alive.matrix, names, facts
 
 
 def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[Any], list[str]]:

@@ -79,30 +79,39 @@ class Reading(Group):
     ] = None
     until: Annotated[str | None, typer.Option(help="Only rows before this time.")] = None
 
-    def read(self, log: Path, **options: Any) -> Any:
+    def read(self, log: Path) -> Any:
         """Return the click cells of a log; say which columns were found by usual names."""
         from structsvm.clicks import read_clicks
 
-        cells = read_clicks(log, **dataclasses.asdict(self), **options)
+        options = dataclasses.asdict(self)
+        span = options.pop("since"), options.pop("until")
+        cells = read_clicks(log, **options, between=None if span == (None, None) else span)
         if cells.guessed:
             found = ", ".join(f"{role} {name!r}" for role, name in cells.guessed.items())
             note(f"columns: {found}; others are named by --query, --document, --position, --clicked")
         return cells
 
 
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of the user in a table; a user's lists depend on each other.", show_default="no users"
-    ),
-]
-Probability = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of the probability with which the ranker showed the row's document at its position.",
-        show_default="not logged",
-    ),
-]
+@dataclass(frozen=True)
+class ReadingOfUsers(Reading):
+    """How a log is read whose lists depend on users, or were drawn."""
+
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the user in a table; a user's lists depend on each other.",
+            show_default="no users",
+        ),
+    ] = None
+    probability: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the probability with which the ranker showed the row's document at its position.",
+            show_default="not logged",
+        ),
+    ] = None
+
+
 Holdout = Annotated[
     float,
     typer.Option(
@@ -263,44 +272,63 @@ def train(
             raise typer.Exit(INTERRUPTED)
 
 
+@dataclass(frozen=True)
+class Estimate(Group):
+    """What is estimated, and how clicks are weighted."""
+
+    k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10
+    theta: Theta = None
+    trust: Annotated[
+        Path | None,
+        typer.Option(
+            help="Trust bias, alpha and beta of each position, two numbers per line, in place of --theta."
+        ),
+    ] = None
+    most_unseen: Annotated[
+        float,
+        typer.Option(help="Largest share of the DCG discounts on documents never shown; more is an error."),
+    ] = 0.2
+    weighting: Annotated[
+        str | None,
+        typer.Option(help="policy, ips or logged.", show_default="logged with --probability, else policy"),
+    ] = None
+    gaps: Annotated[
+        str,
+        typer.Option(help="What lists have at positions without an impression: empty, or lost impressions."),
+    ] = "empty"
+
+    def options(self) -> dict[str, Any]:
+        """Return arguments of evaluate_from_clicks, with propensities as read from a file."""
+        if self.theta is not None and self.trust is not None:
+            raise ValueError("--theta: expected none with --trust, which has its own numbers of positions")
+        given = _theta(self.theta) if self.trust is None else _trust(self.trust)
+        named = {name: getattr(self, name) for name in ("k", "most_unseen", "weighting", "gaps")}
+        return named | {"propensities": given}
+
+
 def evaluate(
     log: Log,
     model: Annotated[Path, typer.Argument(help="The new ranker, a model file.")],
     data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
-    k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10,
+    *,
+    estimate: Estimate,
     baseline: Annotated[
         Path | None, typer.Option(help="Another new ranker, a model file, that MODEL is compared with.")
     ] = None,
-    theta: Theta = None,
-    trust: Annotated[
-        Path | None, typer.Option(help="Trust bias, alpha and beta of each position, two numbers per line.")
-    ] = None,
-    most_unseen: Annotated[
-        float, typer.Option(help="Largest share of the DCG discounts on documents never shown; more is an error.")
-    ] = 0.2,
-    weighting: Annotated[
-        str | None,
-        typer.Option(help="policy, ips or logged.", show_default="logged with --probability, else policy"),
-    ] = None,
-    gaps: Annotated[
-        str, typer.Option(help="What lists have at positions without an impression: empty, or lost impressions.")
-    ] = "empty",
-    cluster: Cluster = None, probability: Probability = None, holdout: Holdout = 0.0,
-    *,
-    reading: Reading,
+    holdout: Holdout = 0.0,
+    reading: ReadingOfUsers,
     table: Table,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate from LOG, made by other rankers, the utility of the new ranker."""
     files = [model] if baseline is None else [model, baseline]
     check_outputs({"--report": report}, [check_file(log), *map(check_file, files), check_input(data)])
-    given, bias = _theta(theta), _trust(trust)
-    options: Any = {"weighting": weighting, "gaps": gaps}
+    options = estimate.options()
     import structsvm
     from structsvm import clicks
 
     rankers = [structsvm.load(file) for file in files]
-    cells = _part(reading.read(log, cluster=cluster, probability=probability), holdout, log, 1)
+    cells = _part(reading.read(log), holdout, log, 1)
     shares = [clicks.learned_share(getattr(ranker, "log_sketch_", None), cells) for ranker in rankers]
     for file, learned in zip(files, shares, strict=True):
         if learned > _MOST_LEARNED:
@@ -319,9 +347,8 @@ def evaluate(
             scores.append(ranker.predict(named.X, qid=rows.qid))
     with _naming_log(log, "clicks propensities --last"), _naming(data):
         found = clicks.evaluate_from_clicks(
-            cells, queries, documents, scores[0], propensities=given, k=k, trust=bias, most_unseen=most_unseen,
-            baseline=scores[1] if baseline is not None else None, **options,
-        )  # fmt: skip
+            cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None
+        )
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, estimate=found))
     if as_json:
@@ -340,7 +367,7 @@ def evaluate(
     typer.echo(f"clicks          as many as {found.effective_sample_size:,.0f} of equal weight, the largest "
                f"weight is {found.largest_weight:,.4g}")  # fmt: skip
     for name, i in (
-        (f"new DCG@{k}", found.dcg), (f"shown DCG@{k}", found.logged_dcg), ("difference", found.difference),
+        (f"new DCG@{found.k}", found.dcg), (f"shown DCG@{found.k}", found.logged_dcg), ("difference", found.difference),
         ("over baseline", found.over_baseline),
     ):  # fmt: skip
         if i is not None:
@@ -533,10 +560,8 @@ def _theta(path: Path | None) -> Any:
     return dataclasses.replace(given, covariance=np.ascontiguousarray(whole[:, :n]), freedom=known)
 
 
-def _trust(path: Path | None) -> Any:
+def _trust(path: Path) -> Any:
     """Return alpha and beta of a file, a line per position."""
-    if path is None:
-        return None
     from structsvm.common.files import read_lines, shorten
 
     pairs: list[tuple[float, float]] = []

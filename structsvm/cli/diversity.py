@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from structsvm.cli.files import (
     stdin_as_path,
     write_lines,
 )
+from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Tol, parse_grid
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, bar, note, print_table, stoppable
 
@@ -52,10 +54,10 @@ _LEVELS = {
 }
 
 
-def train(
-    data: Sets,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
-    k: Annotated[int, typer.Option("--k", "-k", help="Number of documents to choose.")] = 5,
+@dataclass(frozen=True)
+class ChoiceOfC(Group):
+    """C, or the values from which cross-validation chooses it."""
+
     C: Annotated[
         str,
         typer.Option(
@@ -63,9 +65,39 @@ def train(
             help="Trade-off; of several, as a,b,c or low:high:number, evenly on a log scale, cross-validation over "
             "the queries chooses.",
         ),
-    ] = "1",
-    folds: Annotated[int, typer.Option(help="Folds of the choice among several C.")] = 5,
-    selection: Selection = "max",
+    ] = "1"
+    folds: Annotated[int, typer.Option(help="Folds of the choice among several C.")] = 5
+    selection: Selection = "max"
+
+    @property
+    def grid(self) -> list[float]:
+        """The values of C, ascending."""
+        return sorted(set(parse_grid(self.C)))
+
+    def choose(self, model: SVMDiv, found: LabelledSets) -> float:
+        """Return the only C, or the one that cross-validation chooses; a bar on the terminal counts folds."""
+        if len(self.grid) == 1:
+            return self.grid[0]
+        from structsvm.estimators.cross_validation import cross_validate_C
+
+        selection: Any = self.selection
+        with bar("choosing C", counts=True) as shown:
+            task = shown.add_task("choosing C", total=self.folds)
+            held_out = cross_validate_C(
+                model, found.sets, found.labels, self.grid, folds=self.folds, selection=selection,
+                callback=lambda done, _: shown.update(task, completed=done),
+            )  # fmt: skip
+        for C, loss in zip(held_out.Cs.tolist(), held_out.means.tolist(), strict=True):
+            typer.echo(f"C={C:<8g} loss {loss:.4f} on held-out sets")
+        return held_out.C
+
+
+def train(
+    data: Sets,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
+    k: Annotated[int, typer.Option("--k", "-k", help="Number of documents to choose.")] = 5,
+    *,
+    choice: ChoiceOfC,
     level: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,7 +123,7 @@ def train(
     """
     check_model_output(output, [check_input(data)])
     levels = [_level(text) for text in level] if level else None
-    Cs = sorted(set(parse_grid(C)))
+    _ = choice.grid
 
     from structsvm.estimators.diversity import SVMDiv
     from structsvm.readers.candidate_sets import read_candidates
@@ -101,7 +133,7 @@ def train(
     model = SVMDiv(
         k=k, levels=levels, document_features=tuple(feature or ()), tol=tol, n_jobs=jobs, **options
     )
-    model.C = _choose_C(model, found, Cs, folds, selection) if len(Cs) > 1 else Cs[0]
+    model.C = choice.choose(model, found)
     with GapProgress(tol, output) as progress:
         model.callback = progress
         model.fit(found.sets, found.labels)
@@ -265,21 +297,6 @@ def _level(text: str) -> Level:
         raise ValueError(expected) from None
     level: Level = getattr(Level, name)(number)
     return level
-
-
-def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int, selection: Any) -> float:
-    """Choose C by cross-validation; a bar on the terminal counts folds."""
-    from structsvm.estimators.cross_validation import cross_validate_C
-
-    with bar("choosing C", counts=True) as shown:
-        task = shown.add_task("choosing C", total=folds)
-        held_out = cross_validate_C(
-            model, found.sets, found.labels, Cs, folds=folds, selection=selection,
-            callback=lambda done, _: shown.update(task, completed=done),
-        )  # fmt: skip
-    for C, loss in zip(held_out.Cs.tolist(), held_out.means.tolist(), strict=True):
-        typer.echo(f"C={C:<8g} loss {loss:.4f} on held-out sets")
-    return held_out.C
 
 
 def _load(path: Path) -> SVMDiv:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,12 +19,56 @@ from structsvm.cli.files import (
     names_of_runs,
     write_text,
 )
+from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, parse_grid
 from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
     from structsvm.readers.run_features import Candidates
     from structsvm.readers.runs import Run
+
+
+@dataclass(frozen=True)
+class Learning(Group):
+    """What is learned from the judgments, and on which folds."""
+
+    relevance: Annotated[float, typer.Option(help="Grade from which a document is relevant.")] = 1.0
+    loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map"
+    depth: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Documents of each run that are pooled, and length of rankings. Single runs are measured whole.",
+        ),
+    ] = 1000
+    folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5
+    C: Annotated[str | None, typer.Option("--C", help=GRID, show_default="0.1:100:7")] = None
+    selection: Selection = "max"
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0
+
+    def check(self) -> None:
+        """Check what can be checked before the files are read."""
+        from structsvm.oracles import get_oracle
+
+        get_oracle(self.loss, relevance=self.relevance)
+        _ = self.grid
+        if not 0 < self.relevance < float("inf"):
+            raise ValueError(f"--relevance: expected a number > 0, got {self.relevance}")
+
+    @property
+    def grid(self) -> dict[str, Any]:
+        """The values of C, none for those of the default."""
+        return {} if self.C is None else {"Cs": parse_grid(self.C)}
+
+    def cross_validate(self, pool: Candidates, judgments: Any, **options: Any) -> Any:
+        """Return the held-out rankings and the final model."""
+        from structsvm.studies.fusion import cross_validate_fusion
+
+        selection: Any = self.selection
+        return cross_validate_fusion(
+            pool, judgments, **self.grid, loss=self.loss, relevance=self.relevance, folds=self.folds,
+            selection=selection, depth=self.depth, random_state=self.seed, **options,
+        )  # fmt: skip
 
 
 def fuse(
@@ -37,19 +82,8 @@ def fuse(
     apply: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
     ] = None,
-    relevance: Annotated[float, typer.Option(help="Grade from which a document is relevant.")] = 1.0,
-    loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map",
-    depth: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Documents of each run that are pooled, and length of rankings. Single runs are measured whole.",
-        ),
-    ] = 1000,
-    folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5,
-    C: Annotated[str | None, typer.Option("--C", help=GRID, show_default="0.1:100:7")] = None,
-    selection: Selection = "max",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0,
+    *,
+    learning: Learning,
     tag: Annotated[str, typer.Option(help="Name (tag) of the run written.")] = "structsvm",
     save: Annotated[Path | None, typer.Option(help="Write the model of all judged topics (.npz).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
@@ -77,17 +111,12 @@ def fuse(
     import numpy as np
     from rich.console import Console
 
-    from structsvm.oracles import get_oracle
-
-    get_oracle(loss, relevance=relevance)  # a misspelt loss is found before the files are read
-    grid: Any = {} if C is None else {"Cs": parse_grid(C)}
-    if not 0 < relevance < float("inf"):
-        raise ValueError(f"--relevance: expected a number > 0, got {relevance}")
+    learning.check()
+    depth = learning.depth
 
     from structsvm.readers.qrels import read_qrels
     from structsvm.readers.run_features import candidates
     from structsvm.readers.runs import write_run
-    from structsvm.studies.fusion import cross_validate_fusion
     from structsvm.studies.fusion.page import as_record, headline, page, table
 
     with Console(stderr=True).status("reading") as status:
@@ -96,9 +125,8 @@ def fuse(
         pool = candidates({name: run.top(depth) for name, run in found.items()}, judgments, depth=depth)
         longest = max(int(np.diff(run.offsets).max(initial=1)) for run in found.values())
         status.update("learning")
-        result = cross_validate_fusion(
-            pool, judgments, loss=loss, relevance=relevance, folds=folds, selection=selection,  # type: ignore[arg-type]
-            depth=depth, random_state=seed, n_jobs=jobs, **grid,
+        result = learning.cross_validate(
+            pool, judgments, n_jobs=jobs,
             callback=lambda done, total: status.update(f"learning: {done} of {total} paths"),
             whole=candidates(found, judgments, depth=longest) if longest > depth else None,
         )  # fmt: skip

@@ -110,6 +110,7 @@ _EVERYWHERE = {
 
 _ARGUMENTS = {
     "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
+    "since": "between",
 }  # fmt: skip
 """Arguments of the library that options have another name for."""
 

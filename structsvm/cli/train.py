@@ -76,10 +76,11 @@ class Trees(Group):
         return TreeRanker(loss, C, **given, random_state=self.seed, **options)
 
 
-def train(
-    data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
-    loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map",
+@dataclass(frozen=True)
+class Objective(Group):
+    """What is minimised, how, and how far."""
+
+    loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map"
     C: Annotated[
         float | None,
         typer.Option(
@@ -89,57 +90,81 @@ def train(
             help="Trade-off: larger fits the training data more closely.",
             show_default="1; with --trees by the number of queries",
         ),
-    ] = None,
-    tol: Tol = 1e-3,
+    ] = None
+    tol: Tol = 1e-3
     solver: Annotated[
         str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe; with --trees also newton.")
-    ] = "auto",
-    scale: Scale = "none",
-    relevance: Relevance = 1.0,
-    positive: Annotated[
-        bool, typer.Option("--positive", help="Require all weights to be at least 0.")
-    ] = False,
-    monotone: Monotone = None,
-    max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000,
-    *,
-    trees: Trees,
-    table: TrainingTable,
-    jobs: Jobs = -1,
-    dask: Dask = None,
-    groups: Groups = "refuse",
+    ] = "auto"
+    relevance: Relevance = 1.0
+    max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments that rankers with and without trees share, but for loss and C."""
+        names = ("tol", "solver", "relevance", "max_passes")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Linear(Group):
+    """Weights of a linear model: of which features, and of which sign."""
+
+    scale: Scale = "none"
+    positive: Annotated[bool, typer.Option("--positive", help="Require all weights to be at least 0.")] = (
+        False
+    )
+    monotone: Monotone = None
+
+
+@dataclass(frozen=True)
+class OnCluster(Group):
+    """Training on a Dask cluster."""
+
+    dask: Dask = None
+    groups: Groups = "refuse"
     checkpoint: Annotated[
         Path | None,
         typer.Option(
             help="With --dask: file that keeps the fit after each pass; if it exists, training continues from it. "
             "It is removed when the gap is reached."
         ),
-    ] = None,
+    ] = None
+
+
+def train(
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
+    objective: Objective,
+    linear: Linear,
+    trees: Trees,
+    *,
+    table: TrainingTable,
+    jobs: Jobs = -1,
+    cluster: OnCluster,
 ) -> None:
     """Learn a ranking from DATA and write the model.
 
     Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130). While trees
     grow there is no model, and nothing is saved.
     """
-    signs = read_signs(monotone)
+    signs, dask, tol = read_signs(linear.monotone), cluster.dask, objective.tol
     check_model_output(output, [check_input(data)])
 
     from structsvm.estimators.structural import StructuralRanker
     from structsvm.estimators.weight_constraints import numbered_signs
     from structsvm.trainers.certificate import ConvergenceWarning
 
-    shared: Any = {
-        "tol": tol,
-        "solver": solver,
-        "relevance": relevance,
-        "max_passes": max_passes,
-        "n_jobs": jobs,
-    }
-    linear: Any = {"scale": scale, "positive": positive, "monotone_constraints": signs or None}
+    C = 1.0 if objective.C is None else objective.C
+    scaled = linear.scale != "none"
     model: Any
-    if trees.check(scale=scale != "none", positive=positive, monotone=bool(signs), dask=dask is not None):
-        model = trees.ranker(loss, C, **shared)
+    if trees.check(scale=scaled, positive=linear.positive, monotone=bool(signs), dask=dask is not None):
+        model = trees.ranker(objective.loss, objective.C, **objective.options, n_jobs=jobs)
     else:
-        model = StructuralRanker(loss, 1.0 if C is None else C, **shared, **linear)
+        kind: Any = linear.scale
+        model = StructuralRanker(
+            objective.loss, C, **objective.options, n_jobs=jobs, scale=kind, positive=linear.positive,
+            monotone_constraints=signs or None,
+        )  # fmt: skip
     model.check_options()  # a misspelt loss is found before the data are read
     if dask is not None:
         if signs:
@@ -153,9 +178,9 @@ def train(
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)
             there = train_there(
-                client, data, table, groups, loss=loss, C=1.0 if C is None else C, tol=tol,
-                solver=_solver(solver), scale=scale, relevance=relevance, positive=positive,
-                max_passes=max_passes, callback=progress, checkpoint=checkpoint,
+                client, data, table, cluster.groups, loss=objective.loss, C=C,
+                **objective.options | {"solver": _solver(objective.solver)}, scale=linear.scale,
+                positive=linear.positive, callback=progress, checkpoint=cluster.checkpoint,
             )  # fmt: skip
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9
@@ -164,11 +189,12 @@ def train(
         )
         _say(there, f"{about}; {held:.2f} GB of rows on a worker at the most", output, progress, tol)
         return
-    if checkpoint is not None or groups != "refuse":
-        raise ValueError(f"--{'groups' if checkpoint is None else 'checkpoint'}: expected --dask with it")
+    if cluster.checkpoint is not None or cluster.groups != "refuse":
+        option = "groups" if cluster.checkpoint is None else "checkpoint"
+        raise ValueError(f"--{option}: expected --dask with it")
     # scaling moves the zeros of a sparse matrix, and trees take none
     in_text = not data.is_dir() and not is_table(data)
-    sparse = False if (scale != "none" or trees.trees) and in_text else None
+    sparse = False if (scaled or trees.trees) and in_text else None
     keep = trees.trees and table.missing is None
     rows, kept = table.read_to_train(data, keep=keep, sparse=sparse, n_jobs=jobs if in_text else None)
     if signs:

@@ -53,28 +53,19 @@ class ProductFit(NamedTuple):
     row_errors: Float
 
 
-def expectation_maximisation(
-    cells: ProductCells, attraction: Float, examination: Float, *, prior: float, n_rounds: int
-) -> tuple[Float, Float]:
-    """Return attraction and examination after so many rounds of EM, all parameters from those of the round before."""
-    a, e = attraction.copy(), examination.copy()
-    _em(*cells, a, e, prior, n_rounds)
-    return a, e
+_MOST_STEPS = 50  # of Newton
 
 
-def fit_product(
-    cells: ProductCells, *, prior: float, solver: str, n_rounds: int, tol: float, max_steps: int = 50
-) -> ProductFit:
+def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int, tol: float) -> ProductFit:
     """Maximise the penalised log-likelihood by ``n_rounds`` of EM and, with ``solver="newton"``, by Newton's method."""
     n_rows, n_levels = cells.offsets.shape[0] - 1, cells.n_levels
-    a, e = expectation_maximisation(
-        cells, np.full(n_rows, 0.5), np.full(n_levels, 0.5), prior=prior, n_rounds=n_rounds
-    )
+    a, e = np.full(n_rows, 0.5), np.full(n_levels, 0.5)
+    _em(*cells, a, e, prior, n_rounds)
     low = elementary.exp(LOW)
     u, v = (elementary.log(np.clip(x, low, 1 - 1e-9)) for x in (a, e))
     steps = 0
     if solver == "newton" and n_levels <= _MOST_LEVELS:
-        u, v, steps = _newton(cells, u, v, prior, tol, max_steps)
+        u, v, steps = _newton(cells, u, v, prior, tol)
         a, e = elementary.exp(u), elementary.exp(v)
     gap = _gap(cells, u, v, prior)
     covariance, row_errors = np.full((n_levels, n_levels), np.nan), np.full(n_rows, np.nan)
@@ -88,9 +79,7 @@ def _gap(cells: ProductCells, u: Float, v: Float, prior: float) -> float:
     return float(sum(np.maximum(g * (0.0 - x), g * (LOW - x)).sum() for g, x in ((gu, u), (gv, v))))
 
 
-def _newton(
-    cells: ProductCells, u: Float, v: Float, prior: float, tol: float, max_steps: int
-) -> tuple[Float, Float, int]:
+def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -> tuple[Float, Float, int]:
     """Maximise by projected Newton steps: parameters at a bound stay there, rows are eliminated, levels are dense."""
     u, v = u.copy(), v.copy()
     if (
@@ -104,7 +93,7 @@ def _newton(
             x[shows == 0] = LOW
     value = _value(*cells, u, v, prior)
     best = (np.inf, u, v)
-    for step in range(max_steps):
+    for step in range(_MOST_STEPS):
         gu, gv, hu, hv, cross = _derivatives(*cells, u, v, prior)
         if prior == 0:  # what EM or a step left close below the bound belongs there
             snapped = [np.where((x > -1e-4) & (g > 0), 0.0, x) for x, g in ((u, gu), (v, gv))]
@@ -130,7 +119,7 @@ def _newton(
         if not new > value - slack:
             return u, v, step
         u, v, value = new_u, new_v, new
-    return u, v, max_steps
+    return u, v, _MOST_STEPS
 
 
 def _sums(cells: ProductCells, *, by_level: bool) -> tuple[Float, Float]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import MAX_POSITION, ClickCells
+from structsvm.clicks.cells import ClickCells, _count, said
 
 _BATCH = 1 << 20  # impressions counted at once
 
@@ -14,17 +15,16 @@ _BATCH = 1 << 20  # impressions counted at once
 class Batches:
     """Count lists as a reader yields them."""
 
-    def __init__(self, place: str, first_position: int | None = 1, max_position: int = MAX_POSITION) -> None:
+    def __init__(self, place: str) -> None:
         self.dropped: dict[str, int] = {}
-        self._place, self._first, self._max = place, first_position, max_position
+        self._place = place
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
         self._parts: list[tuple[int, ClickCells]] = []
         self._lists = 0
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count what is left out."""
-        if count:
-            self.dropped[reason] = self.dropped.get(reason, 0) + count
+        _count(self.dropped, reason, count)
 
     def add(
         self, query: Any, documents: Sequence[Any], positions: Sequence[Any], clicked: Sequence[Any]
@@ -44,23 +44,21 @@ class Batches:
         if self._columns[0]:
             self._count()
         if not self._parts:
-            raise BadInput(self._place, "expected shown lists, got none that can be counted", self._said())
+            raise BadInput(
+                self._place, "expected shown lists, got none that can be counted", said(self.dropped)
+            )
         whole = ClickCells.concatenate([part for _, part in self._parts])
         dropped = dict(self.dropped)
         for reason, count in whole.dropped.items():
-            dropped[reason] = dropped.get(reason, 0) + count
-        return ClickCells(
-            whole.query_ids, whole.offsets, whole.docid, whole.row, whole.position, whole.shows, whole.clicks, dropped,
-            whole.sessions,
-        )  # fmt: skip
+            _count(dropped, reason, count)
+        return replace(whole, dropped=dropped, gapped=None)
 
     def _count(self) -> None:
         query, document, position, clicked, session = self._columns
         try:
             part = ClickCells.from_arrays(
-                query, document, position, clicked, session=session, first_position=self._first,
-                max_position=self._max,
-            )  # fmt: skip
+                query, document, position, clicked, session=session, first_position=1
+            )
         except BadInput as error:
             raise error if error.argument != "log" else error.renamed(self._place) from None
         for column in self._columns:
@@ -71,8 +69,3 @@ class Batches:
             before, other = self._parts.pop()
             part, size = ClickCells.concatenate([other, part]), size + before
         self._parts.append((size, part))
-
-    def _said(self) -> str:
-        from structsvm.clicks.cells import said
-
-        return said(self.dropped)

@@ -7,16 +7,17 @@ with probability ``after_skip``. A click satisfies her or not; she then reads on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_number, check_whole
+from structsvm.checks import check_number, check_whole
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.fitted_user import TableUser, rows_of_query
-from structsvm.clicks.position_based import sessions_of, unseen
+from structsvm.clicks.position_based import at_positions, sessions_of, unseen
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.kernel import kernel
 from structsvm.common.portable import elementary
@@ -44,28 +45,64 @@ class _Posterior(NamedTuple):
     transitions: Float
 
 
-class _Reader:
-    """Mixin of the models: what follows from the parameters of their walk."""
+_Sums = Callable[[Any], Float]
 
-    attraction_: Float
-    _cells: ClickCells
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _WalkModel:
+    """Base of the models: their fit, and what follows from the parameters of their walk."""
+
+    prior: float = 1.0
+
+    attraction_: Float = field(init=False)
+    _cells: ClickCells = field(init=False)
+
+    def fit(self, cells: ClickCells) -> Self:
+        """Fit to a log with sessions; raise BadInput if it has none."""
+        check_number("prior", self.prior, 0)
+        self._cells = cells
+        sessions = sessions_of(cells)
+        weight = sessions.counts.astype(np.float64)
+
+        def by_row(values: Any) -> Float:
+            return np.asarray(np.bincount(sessions.row, weight * values, cells.n_rows), dtype=np.float64)
+
+        self._estimate(sessions, by_row)
+        walk, found = self._posterior(sessions)
+        self.log_likelihood_ = dot(found.log_likelihood, sessions.count)
+        a = walk.attraction
+        with np.errstate(divide="ignore", invalid="ignore"):  # errors by the squared scores of the sessions
+            score = np.where(sessions.clicked, 1 / a, -found.examined / (1 - a))
+            self.attraction_error_ = 1 / np.sqrt(by_row(score**2))
+        return self
+
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
+        """Set the parameters; ``by_row`` sums over the entries of each row, times the number of sessions."""
+        raise NotImplementedError
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         """Return the parameters of the walk at documents ``row`` shown at ``position``."""
         raise NotImplementedError
 
+    def _walk(self, sessions: ClickSessions) -> _Walk:
+        return self._walk_of(sessions.row, sessions.position)
+
+    def _posterior(self, sessions: ClickSessions) -> tuple[_Walk, _Posterior]:
+        walk = self._walk(sessions)
+        return walk, _posterior(sessions, walk)
+
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
-        return np.asarray(_marginals(sessions.offsets, *_walk(self, sessions)))
+        return np.asarray(_marginals(sessions.offsets, *self._walk(sessions)))
 
     def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
         """Return the log-probability of the clicks of each distinct list."""
-        return _posterior(sessions, _walk(self, sessions)).log_likelihood
+        return self._posterior(sessions)[1].log_likelihood
 
     def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
         """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
         uniform = np.random.default_rng(rng).random((sessions.row.shape[0], 3))
-        return np.asarray(_read(sessions.offsets, *_walk(self, sessions), uniform))
+        return np.asarray(_read(sessions.offsets, *self._walk(sessions), uniform))
 
     def user(self, query: Any) -> TableUser:
         """Return the user of one query, as ``structsvm.online`` takes click models."""
@@ -80,74 +117,14 @@ class _Reader:
         )
 
 
-class _ReaderByRounds(Protocol):
-    """A model that is fitted by EM."""
-
-    prior: float
-    n_rounds: int
-    history_: list[float]
-
-    def _walk_of(self, row: Int, position: Int) -> _Walk: ...
-
-    def _log_prior(self) -> float: ...
-
-    def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
-        """Take the parameters that maximise the expected log-likelihood."""
-        ...
-
-
-# Steps of fitting.
-
-
-def _walk(model: _Reader | _ReaderByRounds, sessions: ClickSessions) -> _Walk:
-    return model._walk_of(sessions.row, sessions.position)
-
-
-def _start(model: Any, cells: ClickCells) -> ClickSessions:
-    check_number("prior", model.prior, 0)
-    model._cells = cells
-    return sessions_of(cells)
-
-
-def _finish(model: Any, sessions: ClickSessions) -> None:
-    """Set the likelihood and the standard errors, by the squared scores of the sessions."""
-    walk = _walk(model, sessions)
-    found = _posterior(sessions, walk)
-    model.log_likelihood_ = dot(found.log_likelihood, sessions.count)
-    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
-    c, a = sessions.clicked, walk.attraction
-    with np.errstate(divide="ignore", invalid="ignore"):
-        score = np.where(c, 1 / a, -found.examined / (1 - a))
-        information = np.bincount(sessions.row, weight * score**2, model.attraction_.shape[0])
-        model.attraction_error_ = 1 / np.sqrt(information)
-
-
-def _fit_by_rounds(model: _ReaderByRounds, cells: ClickCells) -> None:
-    sessions = _start(model, cells)
-    check_whole("n_rounds", model.n_rounds, 1)
-    weight = np.repeat(sessions.count, np.diff(sessions.offsets)).astype(np.float64)
-    model.history_ = []
-    for _ in range(model.n_rounds):
-        found = _posterior(sessions, _walk(model, sessions))
-        model.history_.append(dot(found.log_likelihood, sessions.count) + model._log_prior())
-        model._update(sessions, found, weight)
-    _finish(model, sessions)
-
-
 def _ratio(numerator: Any, denominator: Any, prior: float) -> Float:
     """Return smoothed ratios; without prior and data, one half."""
     top, bottom = numerator + prior, denominator + 2 * prior
     return np.asarray(np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), 0.5), dtype=np.float64)
 
 
-def _by_row(sessions: ClickSessions, values: Any, n_rows: int) -> Float:
-    """Return the sums over entries of each row, times the number of sessions."""
-    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
-    return np.asarray(np.bincount(sessions.row, weight * values, n_rows), dtype=np.float64)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class CascadeModel(_Reader):
+class CascadeModel(_WalkModel):
     """Cascade model of a user who reads from the top to the first click and leaves; fitted in closed form.
 
     Parameters
@@ -175,29 +152,17 @@ class CascadeModel(_Reader):
 
     # without an abbreviation: lists with two clicks, which it excludes, are in every log that is described
 
-    prior: float = 1.0
-
-    attraction_: Float = field(init=False)
-    _cells: ClickCells = field(init=False)
-
-    def fit(self, cells: ClickCells) -> CascadeModel:
-        """Fit to a log with sessions; raise BadInput if it has none."""
-        sessions = _start(self, cells)
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         first, _ = read_until(sessions.offsets, sessions.clicked)
-        self.attraction_ = _ratio(
-            _by_row(sessions, first & sessions.clicked, cells.n_rows),
-            _by_row(sessions, first, cells.n_rows),
-            self.prior,
-        )
-        _finish(self, sessions)
-        return self
+        clicks = by_row(first & sessions.clicked)
+        self.attraction_ = _ratio(clicks, by_row(first), self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         return _Walk(unseen(self.attraction_)[row], np.ones(row.shape[0]), 1.0, 1.0, 0.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DependentClickModel(_Reader):
+class DependentClickModel(_WalkModel):
     """Dependent click model (DCM): the user reads on after a click at ``k`` with probability ``continuation[k]``.
 
     Parameters
@@ -225,40 +190,24 @@ class DependentClickModel(_Reader):
 
     abbreviation: ClassVar[str] = "DCM"
 
-    prior: float = 1.0
-
-    attraction_: Float = field(init=False)
     continuation_: Float = field(init=False)
-    _cells: ClickCells = field(init=False)
 
-    def fit(self, cells: ClickCells) -> DependentClickModel:
-        """Fit to a log with sessions; raise BadInput if it has none."""
-        sessions = _start(self, cells)
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         _, last = read_until(sessions.offsets, sessions.clicked)
-        self.attraction_ = _ratio(
-            _by_row(sessions, sessions.clicked, cells.n_rows),
-            _by_row(sessions, last > 0, cells.n_rows),
-            self.prior,
-        )
-        weight = np.repeat(sessions.count, np.diff(sessions.offsets))
-        place, size = sessions.position - 1, sessions.longest
-        clicks = np.bincount(place, weight * sessions.clicked, size)
+        clicks = by_row(sessions.clicked)
+        self.attraction_ = _ratio(clicks, by_row(last > 0), self.prior)
+        weight, place, size = sessions.counts, sessions.position - 1, sessions.longest
+        clicks_at = np.bincount(place, weight * sessions.clicked, size)
         lasts = np.bincount(place, weight * (last == 2), size)
-        self.continuation_ = _ratio(clicks - lasts, clicks, self.prior)
-        _finish(self, sessions)
-        return self
+        self.continuation_ = _ratio(clicks_at - lasts, clicks_at, self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
-        if position.size and position.max() > self.continuation_.shape[0]:
-            raise BadInput(
-                "sessions", f"expected lists of at most {self.continuation_.shape[0]} documents, got {position.max()}",
-                "fit the model to lists as long",
-            )  # fmt: skip
-        return _Walk(unseen(self.attraction_)[row], 1 - self.continuation_[position - 1], 1.0, 1.0, 0.0)
+        satisfaction = 1 - at_positions(self.continuation_, position)
+        return _Walk(unseen(self.attraction_)[row], satisfaction, 1.0, 1.0, 0.0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SimplifiedDynamicBayesianModel(_Reader):
+class SimplifiedDynamicBayesianModel(_WalkModel):
     """Simplified dynamic Bayesian network (SDBN) of a user who leaves once a click satisfies; fitted in closed form.
 
     Parameters
@@ -286,32 +235,56 @@ class SimplifiedDynamicBayesianModel(_Reader):
 
     abbreviation: ClassVar[str] = "SDBN"
 
-    prior: float = 1.0
-
-    attraction_: Float = field(init=False)
     satisfaction_: Float = field(init=False)
-    _cells: ClickCells = field(init=False)
 
-    def fit(self, cells: ClickCells) -> SimplifiedDynamicBayesianModel:
-        """Fit to a log with sessions; raise BadInput if it has none."""
-        sessions = _start(self, cells)
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
         _, last = read_until(sessions.offsets, sessions.clicked)
-        clicks = _by_row(sessions, sessions.clicked, cells.n_rows)
-        self.attraction_ = _ratio(clicks, _by_row(sessions, last > 0, cells.n_rows), self.prior)
-        self.satisfaction_ = _ratio(_by_row(sessions, last == 2, cells.n_rows), clicks, self.prior)
-        _finish(self, sessions)
-        return self
+        clicks = by_row(sessions.clicked)
+        self.attraction_ = _ratio(clicks, by_row(last > 0), self.prior)
+        self.satisfaction_ = _ratio(by_row(last == 2), clicks, self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         return _Walk(unseen(self.attraction_)[row], unseen(self.satisfaction_)[row], 1.0, 1.0, 0.0)
 
 
-def _log_beta(values: Any) -> float:
-    return float(np.sum(elementary.log(values) + elementary.log1p(-np.asarray(values))))
+@dataclass(kw_only=True, eq=False, repr=False)
+class _ModelByRounds(_WalkModel):
+    """Base of the models that are fitted by EM."""
+
+    n_rounds: int = 100
+
+    history_: list[float] = field(init=False)
+
+    def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
+        check_whole("n_rounds", self.n_rounds, 1)
+        self.attraction_ = np.full(self._cells.n_rows, 0.5)
+        self._begin()
+        self.history_ = []
+        for _ in range(self.n_rounds):
+            found = self._posterior(sessions)[1]
+            self.history_.append(dot(found.log_likelihood, sessions.count) + self._log_prior())
+            self._update(sessions, found, by_row)
+
+    def _log_prior(self) -> float:
+        parts = self._parameters()
+        return self.prior and self.prior * sum(
+            float(np.sum(elementary.log(p) + elementary.log1p(-np.asarray(p)))) for p in parts
+        )
+
+    def _begin(self) -> None:
+        """Set what there is beside the attraction."""
+        raise NotImplementedError
+
+    def _parameters(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
+        """Take the parameters that maximise the expected log-likelihood."""
+        raise NotImplementedError
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DynamicBayesianModel(_Reader):
+class DynamicBayesianModel(_ModelByRounds):
     """Dynamic Bayesian network (DBN) of a user who leaves satisfied or reads on with ``continuation_``; fitted by EM.
 
     Parameters
@@ -344,36 +317,19 @@ class DynamicBayesianModel(_Reader):
 
     abbreviation: ClassVar[str] = "DBN"
 
-    prior: float = 1.0
-    n_rounds: int = 100
-
-    attraction_: Float = field(init=False)
     satisfaction_: Float = field(init=False)
     continuation_: float = field(init=False)
-    history_: list[float] = field(init=False)
-    _cells: ClickCells = field(init=False)
 
-    def fit(self, cells: ClickCells) -> DynamicBayesianModel:
-        """Fit to a log with sessions; raise BadInput if it has none."""
-        self.attraction_ = np.full(cells.n_rows, 0.5)
-        self.satisfaction_ = np.full(cells.n_rows, 0.5)
-        self.continuation_ = 0.5
-        _fit_by_rounds(self, cells)
-        return self
+    def _begin(self) -> None:
+        self.satisfaction_, self.continuation_ = self.attraction_.copy(), 0.5
 
-    def _log_prior(self) -> float:
-        if self.prior == 0:
-            return 0.0
-        parts = (self.attraction_, self.satisfaction_, self.continuation_)
-        return self.prior * sum(_log_beta(p) for p in parts)
+    def _parameters(self) -> tuple[Any, ...]:
+        return self.attraction_, self.satisfaction_, self.continuation_
 
-    def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
-        n = self.attraction_.shape[0]
-        clicks = np.bincount(sessions.row, weight * sessions.clicked, n)
-        self.attraction_ = _ratio(clicks, np.bincount(sessions.row, weight * found.examined, n), self.prior)
-        self.satisfaction_ = _ratio(
-            np.bincount(sessions.row, weight * found.satisfied, n), clicks, self.prior
-        )
+    def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
+        clicks = by_row(sessions.clicked)
+        self.attraction_ = _ratio(clicks, by_row(found.examined), self.prior)
+        self.satisfaction_ = _ratio(by_row(found.satisfied), clicks, self.prior)
         times, stayed = found.transitions[:2].sum(axis=0)
         self.continuation_ = float(_ratio(stayed, times, self.prior))
 
@@ -383,7 +339,7 @@ class DynamicBayesianModel(_Reader):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClickChainModel(_Reader):
+class ClickChainModel(_ModelByRounds):
     """Click chain model (CCM), in which attraction is also the probability that a click satisfies; fitted by EM.
 
     Parameters
@@ -412,31 +368,17 @@ class ClickChainModel(_Reader):
 
     abbreviation: ClassVar[str] = "CCM"
 
-    prior: float = 1.0
-    n_rounds: int = 100
-
-    attraction_: Float = field(init=False)
     continuation_: Float = field(init=False)
-    history_: list[float] = field(init=False)
-    _cells: ClickCells = field(init=False)
 
-    def fit(self, cells: ClickCells) -> ClickChainModel:
-        """Fit to a log with sessions; raise BadInput if it has none."""
-        self.attraction_ = np.full(cells.n_rows, 0.5)
+    def _begin(self) -> None:
         self.continuation_ = np.full(3, 0.5)
-        _fit_by_rounds(self, cells)
-        return self
 
-    def _log_prior(self) -> float:
-        return 0.0 if self.prior == 0 else self.prior * sum(
-            _log_beta(p) for p in (self.attraction_, self.continuation_)
-        )  # fmt: skip
+    def _parameters(self) -> tuple[Any, ...]:
+        return self.attraction_, self.continuation_
 
-    def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
-        n = self.attraction_.shape[0]
-        successes = np.bincount(sessions.row, weight * (sessions.clicked + found.satisfied), n)
-        trials = np.bincount(sessions.row, weight * (found.examined + sessions.clicked), n)
-        self.attraction_ = _ratio(successes, trials, self.prior)
+    def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
+        successes = by_row(sessions.clicked + found.satisfied)
+        self.attraction_ = _ratio(successes, by_row(found.examined + sessions.clicked), self.prior)
         self.continuation_ = _ratio(found.transitions[:, 1], found.transitions[:, 0], self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -394,11 +394,11 @@ def first_position_of(position: Int, first_position: int | None) -> int:
     return 0 if zero else 1
 
 
-class _Ids:
+class _Ids(NamedTuple):
     """Ids as sortable values, and which of them are known (None: all)."""
 
-    def __init__(self, values: NDArray[Any], known: NDArray[np.bool_] | None) -> None:
-        self.values, self.known = values, known
+    values: NDArray[Any]
+    known: NDArray[np.bool_] | None
 
 
 def _ids(name: str, given: Any) -> _Ids:

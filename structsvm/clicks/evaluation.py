@@ -15,7 +15,14 @@ from scipy import stats
 from structsvm.checks import BadInput, check_choice, check_fraction, check_number, check_whole
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import sessions_of
-from structsvm.clicks.propensities import TRUST_LEVEL, Influence, Propensities, TrustBias, harvest, trust_bias
+from structsvm.clicks.propensities import (
+    TRUST_LEVEL,
+    Influence,
+    Propensities,
+    TrustBias,
+    given_or_harvested,
+    trust_bias,
+)
 from structsvm.clicks.sessions import ClickSessions, joined_sessions
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
@@ -114,14 +121,12 @@ def evaluate_from_clicks(
     cells: ClickCells,
     query: ArrayLike,
     document: ArrayLike,
-    scores: ArrayLike | None = None,
+    scores: ArrayLike,
     *,
-    probabilities: ArrayLike | None = None,
-    propensities: Propensities | Sequence[float] | None = None,
+    propensities: Propensities | Sequence[float] | tuple[ArrayLike, ArrayLike] | None = None,
     k: int = 10,
     weighting: Literal["policy", "ips", "logged"] | None = None,
     clip: float = 0.0,
-    trust: tuple[ArrayLike, ArrayLike] | None = None,
     gaps: Literal["empty", "lost"] = "empty",
     level: float = 0.95,
     most_unseen: float = 0.2,
@@ -134,12 +139,15 @@ def evaluate_from_clicks(
     cells : ClickCells
         With sessions. Lists with gaps and impressions without a session count like all others. Where the log has users
         (``cluster`` of the readers), each user counts once, by the mean of his lists, and intervals are over users.
-    query, document, scores : array-like, shape (n_candidates,)
-        The new ranker's score of each candidate, for every query of the log; equal scores rank as they stand.
-    probabilities : array-like, shape (n_candidates,) or (n_candidates, n_positions), optional
-        In place of scores, of a ranker that draws its lists: the probability of each candidate at each position.
-    propensities : Propensities or sequence of float, optional
-        Default: :func:`~structsvm.clicks.harvest` of the log.
+    query, document : array-like, shape (n_candidates,)
+        The candidates of every query of the log.
+    scores : array-like, shape (n_candidates,) or (n_candidates, n_positions)
+        The new ranker's score of each candidate; equal scores rank as they stand. With two dimensions, of a ranker
+        that draws its lists: the probability of each candidate at each position.
+    propensities : Propensities, sequence of float or (alpha, beta), optional
+        Default: :func:`~structsvm.clicks.harvest` of the log. A pair has two numbers for each position, of clicks with
+        probability ``alpha[k] * attraction + beta[k]``: it corrects trust bias as ``(click - beta) / alpha``. Swaps
+        cannot identify them; they come from labels on a sample. ``weighting`` and ``clip`` are then not used.
     k : int, default=10
         Cut-off.
     weighting : {"policy", "ips", "logged"}, optional
@@ -150,10 +158,6 @@ def evaluate_from_clicks(
         Default: ``"logged"`` where the log has probabilities, else ``"policy"``.
     clip : float, default=0.0
         Raises small propensities; biased.
-    trust : (alpha, beta), optional
-        By position, of clicks with probability ``alpha[k] * attraction + beta[k]``: corrects trust bias as
-        ``(click - beta) / alpha``. Swaps cannot identify them; they come from labels on a sample. ``propensities``,
-        ``weighting`` and ``clip`` are then not used.
     gaps : {"empty", "lost"}, default="empty"
         What a list has at positions without an impression. ``"empty"``: no document (an advertisement), so the lists as
         shown have nothing there. ``"lost"``: a document whose impression was lost at random; ``logged_dcg`` is then
@@ -164,7 +168,7 @@ def evaluate_from_clicks(
     most_unseen : float, default=0.2
         Refuse to estimate when more than this share of the new discounts is on documents never shown.
     baseline : array-like, optional
-        Scores, or probabilities, of another new ranker, to compare the two from the same log: ``over_baseline``. For
+        ``scores`` of another new ranker, to compare the two from the same log: ``over_baseline``. For
         more than two rankers, call again; the intervals of several comparisons are not corrected for their number.
 
     Returns
@@ -180,8 +184,8 @@ def evaluate_from_clicks(
     Warns
     -----
     UserWarning
-        When the log shows trust bias (p below 0.01) and ``trust`` is not given. No warning does not mean no bias:
-        the last of the notes says how strong it would have to be.
+        When the log shows trust bias (p below 0.01) that no ``(alpha, beta)`` corrects. No warning does not mean no
+        bias: the last of the notes says how strong it would have to be.
 
     Notes
     -----
@@ -214,37 +218,29 @@ def evaluate_from_clicks(
         weighting = "policy" if log.probability is None else "logged"
     check_choice("weighting", weighting, ("policy", "ips", "logged"))
     check_choice("gaps", gaps, ("empty", "lost"))
-    new, unseen, unseen_dcg = _seen(log, cells, query, document, scores, probabilities, k, most_unseen)
+    new, unseen, unseen_dcg = _seen(log, cells, query, document, scores, k, most_unseen)
     other = None
     if baseline is not None:
-        drawn = None if probabilities is None else baseline
-        given = baseline if probabilities is None else None
         try:
-            other = _seen(log, cells, query, document, given, drawn, k, most_unseen)[0]
+            other = _seen(log, cells, query, document, baseline, k, most_unseen)[0]
         except BadInput as error:
-            raise (
-                error.renamed("baseline") if error.argument in ("scores", "probabilities") else error
-            ) from None
+            raise (error.renamed("baseline") if error.argument == "scores" else error) from None
     if not cells.clicks.any():
         raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
     bias = TrustBias(math.nan, 0, math.nan)
-    if trust is not None:
-        weights, errors = _affine(log, trust), _Errors(log, level)
+    corrected = _is_pair(propensities)
+    if corrected:
+        weights, errors = _affine(log, *propensities), _Errors(log, level)  # type: ignore[misc]
     else:
-        if propensities is None:
-            theta = harvest(cells)
-            errors = _Errors(log, level, None, Influence(cells, theta))
-        else:
-            theta = (
-                propensities if isinstance(propensities, Propensities) else Propensities.given(propensities)
-            )
-            errors = _Errors(log, level, theta)
+        theta = given_or_harvested(cells, propensities)
+        moved = Influence(cells, theta) if propensities is None else None
+        errors = _Errors(log, level, None if moved else theta, moved)
         weights = _weights(cells, log, theta, weighting, clip)
         bias = trust_bias(cells)
         if bias.p_value < TRUST_LEVEL:
             warnings.warn(
                 f"the log shows trust bias (p = {bias.p_value:.1g}): poor documents lose more clicks down the list "
-                "than good ones, and the estimate is biased; give trust=(alpha, beta)", stacklevel=2,
+                "than good ones, and the estimate is biased; give propensities=(alpha, beta)", stacklevel=2,
             )  # fmt: skip
     discounts = _discounts(cells.n_positions, k)
     of_new, of_shown = (
@@ -278,7 +274,7 @@ def evaluate_from_clicks(
         log.n_gapped,
         log.n_clusters,
         log.effective_clusters,
-        tuple(_notes(log, bias, gaps, trust is not None)),
+        tuple(_notes(log, bias, gaps, corrected)),
         None if other is None else errors.interval(weights.values(log, (new - other)[log.row])),
     )
 
@@ -381,7 +377,7 @@ def _impressions(cells: ClickCells) -> _Impressions:
 def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
     """Return the impressions of no list, each alone: those of the cells that the lists do not hold."""
     width = cells.n_positions + 1
-    count = np.repeat(lists.count, np.diff(lists.offsets))
+    count = lists.counts
     key = np.searchsorted(cells.row * width + cells.position, lists.row * width + lists.position)
     shows = cells.shows - np.bincount(key, count, cells.n_cells).astype(np.int64)
     clicks = cells.clicks - np.bincount(key, count * lists.clicked, cells.n_cells).astype(np.int64)
@@ -475,19 +471,23 @@ def _weights(
     return _Weights(weight * log.clicked, weight, looks, moves, size)
 
 
-def _affine(log: _Impressions, trust: Any) -> _Weights:
+def _is_pair(propensities: Any) -> bool:
+    """Return whether these are numbers alpha and beta for each position."""
+    known = propensities is None or isinstance(propensities, Propensities)
+    return not known and len(propensities) == 2 and np.ndim(propensities[0]) > 0
+
+
+def _affine(log: _Impressions, *pair: Any) -> _Weights:
     """Return the weights that correct trust bias."""
-    alpha, beta = (
-        (np.asarray(v, dtype=np.float64) for v in trust) if len(trust) == 2 else (np.zeros(0), trust)
-    )
+    alpha, beta = (np.asarray(v, dtype=np.float64) for v in pair)
     n = int(log.place.max()) + 1
     for name, values in (("alpha", alpha), ("beta", beta)):
-        if np.ndim(values) != 1 or len(values) < n or not np.isfinite(values).all():
+        if values.ndim != 1 or len(values) < n or not np.isfinite(values).all():
             raise BadInput(
-                "trust", f"expected a finite {name} for each of {n} positions, got shape {np.shape(values)}"
+                name, f"expected a finite number for each of {n} positions, got shape {values.shape}"
             )
     if not (alpha > 0).all():
-        raise BadInput("trust", f"expected every alpha > 0, got {alpha.min():g}")
+        raise BadInput("alpha", f"expected numbers > 0, got {alpha.min():g}")
     share = _ratio(log.n_lists[log.query], np.bincount(log.row, log.weight)[log.row])
     weight = share / alpha[log.place]
     return _Weights(weight * (log.clicked - beta[log.place]), weight, None, np.zeros(weight.shape, bool), 1)
@@ -522,11 +522,16 @@ class _Errors(NamedTuple):
 
 
 def _seen(
-    log: _Impressions, cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, probabilities: Any,
-    k: int, most_unseen: float,
-) -> tuple[Float, float, float]:  # fmt: skip
+    log: _Impressions,
+    cells: ClickCells,
+    query: ArrayLike,
+    document: ArrayLike,
+    scores: Any,
+    k: int,
+    most_unseen: float,
+) -> tuple[Float, float, float]:
     """Return the new discount of each row, and of documents never shown the share and the mean over lists."""
-    new, unseen_mass, whole_mass = _new_discounts(cells, query, document, scores, probabilities, k)
+    new, unseen_mass, whole_mass = _new_discounts(cells, query, document, scores, k)
     share = log.n_lists / log.n
     mass = float((share * unseen_mass).sum())
     unseen = mass / float((share * whole_mass).sum())
@@ -539,20 +544,17 @@ def _seen(
 
 
 def _new_discounts(
-    cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, probabilities: Any, k: int
+    cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, k: int
 ) -> tuple[Float, Float, Float]:
     """Return the new discount of each row, and of each query the discounts of unseen and of all documents."""
     if np.size(query) == 0:
         raise _without_scores(cells, np.ones(cells.n_queries, dtype=bool))
     rows = cells.rows_of(query, document)
-    name = "scores" if probabilities is None else "probabilities"
-    if (scores is None) == (probabilities is None):
-        raise BadInput("scores", "expected scores or probabilities, one of them")
-    values = np.asarray(scores if probabilities is None else probabilities, dtype=np.float64)
-    if values.shape[:1] != rows.shape or values.ndim > (1 if probabilities is None else 2):
-        raise BadInput(name, f"expected one per candidate, shape {rows.shape}, got {values.shape}")
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape[:1] != rows.shape or values.ndim > 2:
+        raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
-        raise BadInput(name, "expected finite numbers")
+        raise BadInput("scores", "expected finite numbers")
     used, counts = np.unique(rows[rows >= 0], return_counts=True)
     if (counts > 1).any():
         row = int(used[counts > 1][0])
@@ -561,14 +563,14 @@ def _new_discounts(
             f"{cells.query_ids[cells.row_query[row]]} several times", "drop the repeated candidates",
         )  # fmt: skip
     unique, number = np.unique(np.asarray(query), return_inverse=True)
-    if probabilities is None:
+    if values.ndim == 1:
         order = np.lexsort((-values, number))
         start = np.searchsorted(number[order], np.arange(unique.shape[0]))
         rank = np.empty(values.shape[0], dtype=np.int64)
         rank[order] = np.arange(values.shape[0]) - start[number[order]] + 1
         discount = _discounts(int(rank.max()), k)[rank - 1]
     else:
-        discount = _expected_discounts(values.reshape(rows.shape[0], -1), number, k)
+        discount = _expected_discounts(values, number, k)
     at = np.minimum(np.searchsorted(unique, cells.query_ids), unique.shape[0] - 1)
     missing = unique[at] != cells.query_ids
     if missing.any():
@@ -597,8 +599,8 @@ def _expected_discounts(probability: Float, number: Int, k: int) -> Float:
         or probability.sum(axis=1).max(initial=0) > 1 + 1e-9
     ):
         raise BadInput(
-            "probabilities", "expected numbers >= 0 that sum to at most 1 over the candidates of a query at each "
-            "position, and over the positions of a candidate",
+            "scores", "expected, in two dimensions, probabilities: numbers >= 0 that sum to at most 1 over the "
+            "candidates of a query at each position, and over the positions of a candidate",
         )  # fmt: skip
     return np.asarray((probability * _discounts(n_places, k)).sum(axis=1), dtype=np.float64)
 

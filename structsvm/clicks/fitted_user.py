@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.online.users.probability_tables import TableClicks
-from structsvm.protocols import ClickTables, Float, Int
+from structsvm.online.users.probability_tables import ClickTables, TableClicks
+from structsvm.protocols import Float, Int
 
 if TYPE_CHECKING:
     from structsvm.clicks.cells import ClickCells

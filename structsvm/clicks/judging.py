@@ -14,7 +14,7 @@ from scipy import stats
 
 from structsvm.checks import BadInput, check_choice, check_fraction
 from structsvm.clicks.cells import ClickCells
-from structsvm.clicks.propensities import Propensities, harvest
+from structsvm.clicks.propensities import Propensities, given_or_harvested
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
 
@@ -163,12 +163,7 @@ def _coec(cells: ClickCells, propensities: Any, level: float) -> Judged:
 
 
 def _ips(cells: ClickCells, propensities: Any, level: float) -> Judged:
-    theta = propensities
-    if theta is None:
-        theta = harvest(cells)
-    elif not isinstance(theta, Propensities):
-        theta = Propensities.given(theta)
-    return _over_expected(cells, theta.at(cells.position), level)
+    return _over_expected(cells, given_or_harvested(cells, propensities).at(cells.position), level)
 
 
 def _over_expected(cells: ClickCells, rate: Float, level: float) -> Judged:
@@ -190,7 +185,7 @@ def _sdbn(cells: ClickCells, propensities: Any, level: float) -> Judged:
 
     sessions = sessions_of(cells)
     _, last = read_until(sessions.offsets, sessions.clicked)
-    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
+    weight = sessions.counts
     looks, ended = (np.bincount(sessions.row, weight * w, cells.n_rows) for w in (last > 0, last == 2))
     # attraction times satisfaction is (clicks / looks) * (last clicks / clicks)
     n = np.maximum(looks, 1)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice, check_number, check_whole
-from structsvm.clicks.attraction_examination import ProductCells, ProductFit, fit_product
+from structsvm.clicks.attraction_examination import ProductCells, fit_product
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.sessions import ClickSessions
@@ -19,7 +19,54 @@ from structsvm.protocols import Float, Int
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PositionBasedModel:
+class _ProductModel:
+    """Base of models in which the probability of a click is a product, of a number of the document and another."""
+
+    prior: float = 1.0
+    solver: Literal["newton", "em"] = "newton"
+    n_rounds: int = 50
+    tol: float = 1e-6
+
+    attraction_: Float = field(init=False)
+    gap_: float = field(init=False)
+    n_steps_: int = field(init=False)
+    _covariance: Float = field(init=False)
+
+    def fit(self, cells: ClickCells) -> Self:
+        """Fit to a log; UBM needs one with sessions.
+
+        Parameters
+        ----------
+        cells : ClickCells
+
+        Returns
+        -------
+        self
+        """
+        check_number("prior", self.prior, 0)
+        check_choice("solver", self.solver, ("newton", "em"))
+        check_whole("n_rounds", self.n_rounds, 0 if self.solver == "newton" else 1)
+        check_number("tol", self.tol, 0, open_end=True)
+        self._cells = cells
+        fit = fit_product(
+            self._parts(cells), prior=self.prior, solver=self.solver, n_rounds=self.n_rounds, tol=self.tol
+        )
+        self.attraction_, self.attraction_error_ = fit.attraction, fit.row_errors * fit.attraction
+        self.log_likelihood_, self.gap_, self.n_steps_ = fit.log_likelihood, fit.gap, fit.n_steps
+        self._covariance = fit.covariance
+        self._keep(cells, fit.examination)
+        return self
+
+    def _parts(self, cells: ClickCells) -> ProductCells:
+        """Return the counts by document and by what else the probability of a click depends on."""
+        raise NotImplementedError
+
+    def _keep(self, cells: ClickCells, examination: Float) -> None:
+        raise NotImplementedError
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PositionBasedModel(_ProductModel):
     """Click model: ``P(click on d at k) = attraction[d] * examination[k]`` (PBM), fitted to a log.
 
     The penalised log-likelihood is concave in the logarithms, so Newton's method after some rounds of EM reaches its
@@ -66,37 +113,14 @@ class PositionBasedModel:
 
     abbreviation: ClassVar[str] = "PBM"
 
-    prior: float = 1.0
-    solver: Literal["newton", "em"] = "newton"
-    n_rounds: int = 50
-    tol: float = 1e-6
-
-    attraction_: Float = field(init=False)
-    gap_: float = field(init=False)
-    n_steps_: int = field(init=False)
-    _covariance: Float = field(init=False)
-
-    def fit(self, cells: ClickCells) -> PositionBasedModel:
-        """Fit to a log, with or without sessions.
-
-        Parameters
-        ----------
-        cells : ClickCells
-
-        Returns
-        -------
-        self
-        """
-        _check(self.prior, self.solver, self.n_rounds, self.tol)
-        self._cells = cells
-        part = ProductCells(
+    def _parts(self, cells: ClickCells) -> ProductCells:
+        return ProductCells(
             cells.row_offsets, cells.position - 1, cells.shows.astype(np.float64), cells.clicks.astype(np.float64),
             cells.n_positions,
         )  # fmt: skip
-        fit = fit_product(part, prior=self.prior, solver=self.solver, n_rounds=self.n_rounds, tol=self.tol)
-        _keep(self, fit)
-        self.examination_ = fit.examination
-        return self
+
+    def _keep(self, cells: ClickCells, examination: Float) -> None:
+        self.examination_ = examination
 
     def propensities(self) -> Propensities:
         """Return the examinations as propensities, relative to the first position.
@@ -121,7 +145,7 @@ class PositionBasedModel:
 
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
-        return unseen(self.attraction_)[sessions.row] * _at(self.examination_, sessions.position)
+        return unseen(self.attraction_)[sessions.row] * at_positions(self.examination_, sessions.position)
 
     def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
         """Return the log-probability of the clicks of each distinct list."""
@@ -151,7 +175,7 @@ class PositionBasedModel:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class UserBrowsingModel:
+class UserBrowsingModel(_ProductModel):
     """Click model: the look at a position depends on the position of the last click above (UBM), fitted to sessions.
 
     ``P(click on d at k | last click at j) = attraction[d] * examination[k, j]``, concave in the logarithms like the
@@ -183,56 +207,42 @@ class UserBrowsingModel:
 
     abbreviation: ClassVar[str] = "UBM"
 
-    prior: float = 1.0
-    solver: Literal["newton", "em"] = "newton"
-    n_rounds: int = 50
-    tol: float = 1e-6
-
-    attraction_: Float = field(init=False)
-    gap_: float = field(init=False)
-    n_steps_: int = field(init=False)
-    _covariance: Float = field(init=False)
-
-    def fit(self, cells: ClickCells) -> UserBrowsingModel:
-        """Fit to a log with sessions."""
-        _check(self.prior, self.solver, self.n_rounds, self.tol)
-        self._cells = cells
+    def _parts(self, cells: ClickCells) -> ProductCells:
         sessions = sessions_of(cells)
-        longest = sessions.longest
         level = _levels(sessions.offsets, sessions.clicked)
-        n_levels = longest * (longest + 1) // 2
-        weight = np.repeat(sessions.count, np.diff(sessions.offsets)).astype(np.float64)
+        n_levels = sessions.longest * (sessions.longest + 1) // 2
+        weight = sessions.counts.astype(np.float64)
         key, number = np.unique(sessions.row * n_levels + level, return_inverse=True)
         row = key // n_levels
         shows, clicks = (
             np.bincount(number, w).astype(np.float64) for w in (weight, weight * sessions.clicked)
         )
-        part = ProductCells(
+        return ProductCells(
             np.searchsorted(row, np.arange(cells.n_rows + 1)).astype(np.int64), key % n_levels, shows, clicks, n_levels,
         )  # fmt: skip
-        fit = fit_product(part, prior=self.prior, solver=self.solver, n_rounds=self.n_rounds, tol=self.tol)
-        _keep(self, fit)
-        self._levels = fit.examination
+
+    def _keep(self, cells: ClickCells, examination: Float) -> None:
+        longest = sessions_of(cells).longest
+        self._levels = examination
         self.examination_ = np.full((longest, longest), np.nan)
-        self.examination_[np.tril_indices(longest)] = fit.examination
-        return self
+        self.examination_[np.tril_indices(longest)] = examination
 
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
-        _at(self.examination_[:, 0], sessions.position)  # refuses longer lists
+        at_positions(self.examination_[:, 0], sessions.position)  # refuses longer lists
         return np.asarray(
             _browsing_marginals(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels)
         )
 
     def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
         """Return the log-probability of the clicks of each distinct list."""
-        _at(self.examination_[:, 0], sessions.position)
+        at_positions(self.examination_[:, 0], sessions.position)
         level = _levels(sessions.offsets, sessions.clicked)
         return _sum_bernoulli(unseen(self.attraction_)[sessions.row] * self._levels[level], sessions)
 
     def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
         """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-        _at(self.examination_[:, 0], sessions.position)
+        at_positions(self.examination_[:, 0], sessions.position)
         uniform = np.random.default_rng(rng).random(sessions.row.shape[0])
         return np.asarray(
             _browse(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels, uniform),
@@ -254,21 +264,8 @@ def unseen(values: Float) -> Float:
     return np.append(values, values.mean() if values.size else 0.5)
 
 
-def _check(prior: float, solver: str, n_rounds: int, tol: float) -> None:
-    check_number("prior", prior, 0)
-    check_choice("solver", solver, ("newton", "em"))
-    check_whole("n_rounds", n_rounds, 0 if solver == "newton" else 1)
-    check_number("tol", tol, 0, open_end=True)
-
-
-def _keep(model: Any, fit: ProductFit) -> None:
-    model.attraction_ = fit.attraction
-    model.attraction_error_ = fit.row_errors * fit.attraction
-    model.log_likelihood_, model.gap_, model.n_steps_ = fit.log_likelihood, fit.gap, fit.n_steps
-    model._covariance = fit.covariance
-
-
-def _at(table: Float, position: Int) -> Float:
+def at_positions(table: Float, position: Int) -> Float:
+    """Return the values at positions; raise for one beyond the lists that a model was fitted to."""
     if position.size and position.max() > table.shape[0]:
         raise BadInput(
             "sessions", f"expected lists of at most {table.shape[0]} documents, as in the log of the model, got "

@@ -279,6 +279,13 @@ class TrustBias(NamedTuple):
         )
 
 
+def given_or_harvested(cells: ClickCells, given: Any) -> Propensities:
+    """Return given propensities, with or without their errors, or else those of the log."""
+    if given is None:
+        return harvest(cells)
+    return given if isinstance(given, Propensities) else Propensities.given(given)
+
+
 TRUST_LEVEL = 0.01
 """p-value of trust bias below which there is a warning."""
 

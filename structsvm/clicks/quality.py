@@ -118,7 +118,7 @@ def _with_counts(cells: ClickCells, sessions: ClickSessions, count: Int) -> Clic
     """Return the counts of so many of each distinct list; rows keep their numbers."""
     part = replace(sessions, count=count).select(count > 0)
     width = cells.n_positions + 1
-    weight = np.repeat(part.count, np.diff(part.offsets))
+    weight = part.counts
     key, number = np.unique(part.row * width + part.position, return_inverse=True)
     shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * part.clicked))
     return replace(

@@ -39,6 +39,11 @@ class ClickSessions:
         return int(self.position.max(initial=0))
 
     @property
+    def counts(self) -> Int:
+        """Sessions behind each entry."""
+        return np.repeat(self.count, np.diff(self.offsets))
+
+    @property
     def position(self) -> Int:
         """Position of each entry, from 1."""
         if self.places is not None:

@@ -13,15 +13,15 @@ from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.holding_out import sketch_of
 from structsvm.clicks.losses import click_values, loss_by_name
-from structsvm.clicks.propensities import Propensities, harvest
+from structsvm.clicks.propensities import Propensities, given_or_harvested
 from structsvm.clicks.weights import Weighting, click_weights
+from structsvm.common.parameters import parameters
 from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
 from structsvm.estimators.choosing_C import check_selection, choose_C
 from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
 from structsvm.estimators.linear import linear_scores
-from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.protocols import Float, Int, Oracle
 from structsvm.queries import QueryData, group_queries
@@ -192,11 +192,7 @@ class ClickSVM(StructuralRanker):
         for name, given in (("qid", ids), ("docid", docid)):
             if given is None:
                 raise BadInput(name, "expected the ids of the rows, as in the log, got none", "pass them")
-        theta = self.propensities
-        if theta is None:
-            theta = harvest(y)
-        elif not isinstance(theta, Propensities):
-            theta = Propensities.given(theta)
+        theta = given_or_harvested(y, self.propensities)
         found = click_weights(y, theta, weighting=self.weighting, clip=self.clip)
         rows = y.rows_of(ids, docid)
         values = np.where(rows >= 0, found.values[rows], 0.0)

@@ -38,8 +38,7 @@ def read_table(
     cluster: str | None = None,
     probability: str | None = None,
     time: str | None = None,
-    since: str | float | None = None,
-    until: str | float | None = None,
+    between: tuple[str | float | None, str | float | None] | None = None,
     first_position: int | None = None,
     max_position: int = MAX_POSITION,
 ) -> ClickCells:
@@ -62,9 +61,9 @@ def read_table(
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
     time : str, optional
-        Name of the column with the time of ``since`` and ``until``: numbers, or ISO 8601 (UTC where no zone is given).
-    since, until : str or float, optional
-        Only rows from ``since`` on, and before ``until``; others are left out and counted.
+        Name of the column with the times of ``between``: numbers, or ISO 8601 (UTC where no zone is given).
+    between : tuple of (since, until), optional
+        Only rows from ``since`` on, and before ``until``; others are left out and counted. None is no limit.
     first_position, max_position
         As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed when any part is ambiguous.
 
@@ -79,9 +78,10 @@ def read_table(
     >>> read_table(frame)
     ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
     """
+    since, until = between or (None, None)
     if (time is None) != (since is None and until is None):
         raise BadInput(
-            "time", "expected a column and one end of a span or both", "give {time} with {since} or {until}"
+            "time", "expected a column and one end of a span or both", "give {time} with {between}"
         )
     begin, end = (None if limit is None else _seconds([limit])[0] for limit in (since, until))
     found = column_names(table)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import said
+from structsvm.clicks.cells import _count, said
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
@@ -49,7 +49,7 @@ class Drafts:
         self._rankers[there] += 1
         lacking = len(there) < max(1, min(len(members), len(self.teams)))
         if lacking:
-            self.dropped[_LACKING] = self.dropped.get(_LACKING, 0) + 1
+            _count(self.dropped, _LACKING, 1)
         return lacking
 
     def add(
@@ -152,8 +152,7 @@ def read_team_draft_ubi(
     texts: dict[str, str] = {}
 
     def drop(reason: str, count: int = 1) -> None:
-        if count:
-            dropped[reason] = dropped.get(reason, 0) + count
+        _count(dropped, reason, count)
 
     for entry in parse_entries(path):
         query_id, action = entry.query_id, entry.action_name

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.checks import check_whole
+from structsvm.common.parameters import parameters
 from structsvm.dask.cluster import DaskPartitions, gather
 from structsvm.dask.estimator import DaskStructuralRanker
 from structsvm.dask.rows import Held
 from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.linear import linear_scores
-from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int

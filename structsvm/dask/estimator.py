@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag, check_fraction, check_number
+from structsvm.common.parameters import parameters
 from structsvm.dask.cluster import (
     ClusterError,
     DaskPartitions,
@@ -30,7 +31,6 @@ from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, warn_of_uninformative
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
-from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.metrics.evaluation import EvaluationResult, evaluate_part, warn_of_nothing_relevant

@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from structsvm.checks import BadInput, check_C, check_choice
+from structsvm.common.parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.estimators.parameters import parameters
 from structsvm.protocols import Float
 from structsvm.queries import stacklevel_of_user
 

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from structsvm.checks import BadInput, check_number
+from structsvm.common.parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.input_rows import naming, validate_rows
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
-from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query
 from structsvm.trainers.pair_index import PairIndex, index_pairs
-from structsvm.trainers.pairwise_descent import view_weights
+from structsvm.trainers.pairwise_descent import Agreement, view_weights
 
 _log = logging.getLogger("structsvm")
 
@@ -179,8 +179,9 @@ class CoRegularizedSGD(PairwiseSGD):
         super()._train(*args)
         self.view_coefs_ = view_weights(self.fit_, self._layout, average=self.average)
 
-    def _agreement(self) -> dict[str, Any]:
-        return {"k": int(self.k), "l": int(self.l), "mu": float(self.mu)}
+    def _batch(self, X_unlabeled: Any, unlabeled: PairIndex | None) -> dict[str, Any]:
+        others = None if unlabeled is None else Agreement(self.mu, self.l, unlabeled, X_unlabeled)
+        return {"k": int(self.k), "agreement": others}
 
     def _check_parameters(self) -> np.random.RandomState:
         check_number("k", self.k, 1, whole=True)

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
 from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
 from structsvm.common.machine import count_threads
+from structsvm.common.parameters import parameters
 from structsvm.common.portable.arrays import products
-from structsvm.estimators.parameters import parameters
+from structsvm.estimators.fitted import Saved
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import Level, WordFeatures, usual_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
@@ -72,7 +72,7 @@ class _Prepared(NamedTuple):
 
 
 @parameters
-class SVMDiv(BaseEstimator):
+class SVMDiv(Saved, BaseEstimator):
     """SVM-div: a model that chooses ``k`` documents which together cover the subtopics of a set (thesis chapter 4).
 
     It learns from labelled sets the benefit of covering a word, which depends on how well it is covered (the level) and
@@ -400,12 +400,6 @@ class SVMDiv(BaseEstimator):
         sample = rng.permutation(problem.n_queries)[:n_sets].tolist()
         means = [float(problem.slacks(self.coef_, how, sample).mean()) for how in (self._separation, "exact")]
         return SeparationAudit(len(sample), *means)
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back."""
-        from structsvm.export.model_file import save
-
-        save(self, path)
 
     @property
     def _separation(self) -> Any:

@@ -130,7 +130,23 @@ class _Predicts(Protocol):
         ...
 
 
-class FittedRanker:
+class Saved:
+    """Mixin of models that a file can hold."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; an existing file is kept.
+        """
+        from structsvm.export.model_file import save
+
+        save(self, path)
+
+
+class FittedRanker(Saved):
     """Mixin that ranks, measures and saves by what :class:`_Predicts` asks of an estimator; before BaseEstimator."""
 
     def rank(self: _Predicts, X: Any, qid: Any = None) -> Int:
@@ -189,18 +205,6 @@ class FittedRanker:
             return float(result.mean)
         weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
         return float(np.average(result.per_query, weights=weights))
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written; an existing file is kept.
-        """
-        from structsvm.export.model_file import save
-
-        save(self, path)
 
     @property
     def _repr_html_(self) -> Callable[[], str]:

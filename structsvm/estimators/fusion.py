@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.estimators.fitted import Saved
 from structsvm.features.binning import BinnedFeatures, StepFunction
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float
@@ -21,7 +21,7 @@ from structsvm.trainers.path import fit_path
 
 
 @dataclass(frozen=True, eq=False)
-class FusionModel:
+class FusionModel(Saved):
     """A ranking of the pooled documents of several runs by learned step functions.
 
     The score of a document is the sum over runs of a step function of its score in the run; a run without the document
@@ -104,18 +104,6 @@ class FusionModel:
     def step_functions(self) -> list[StepFunction]:
         """Return what each run's score adds to a document's score (thesis, figure 3.2)."""
         return self.binning.step_functions(self.coef, list(self.names))
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written; an existing file is kept.
-        """
-        from structsvm.export.model_file import save
-
-        save(self, path)
 
     def __repr__(self) -> str:
         return f"FusionModel({len(self.names)} runs, loss={self.loss!r}, C={self.certificate.C:g})"

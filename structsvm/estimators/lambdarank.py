@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
 from structsvm.common.names import plain_name
+from structsvm.common.parameters import parameters
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
@@ -26,12 +27,11 @@ from structsvm.estimators.fitted import (
 from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.estimators.linear import SCALES, Scale
-from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
 from structsvm.trainers.forces import Utility, informative_queries
-from structsvm.trainers.lambdarank import Epoch, LambdaRankFit, ascend, network_scores
+from structsvm.trainers.lambdarank import Epoch, LambdaRankFit, Schedule, ascend, network_scores
 from structsvm.trainers.network import column_figures, initial_weights
 
 _log = logging.getLogger("structsvm")
@@ -193,11 +193,13 @@ class LambdaRank(FittedRanker, BaseEstimator):
                 history=[],
                 best_epoch=0,
             )
+        schedule = Schedule(
+            float(self.learning_rate), float(self.lam), int(self.batch_size), int(self.max_epochs),
+            int(self.n_iter_no_change),
+        )  # fmt: skip
         self.fit_ = ascend(
-            X, y, grouping.order, grouping.offsets, utility, start, rng,
-            query_weights=np.where(held, 0.0, weights), learning_rate=float(self.learning_rate), lam=float(self.lam),
-            batch_size=int(self.batch_size), max_epochs=int(self.max_epochs), validation=watched,
-            patience=int(self.n_iter_no_change), callback=self.callback,
+            X, y, grouping.order, grouping.offsets, utility, start, rng, schedule,
+            query_weights=np.where(held, 0.0, weights), validation=watched, callback=self.callback,
         )  # fmt: skip
         if hasattr(self, "coef_"):
             delattr(self, "coef_")

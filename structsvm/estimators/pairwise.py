@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, field
 from typing import Any, Literal
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.estimators.parameters import parameters
+from structsvm.common.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
+from structsvm.common.parameters import parameters
 from structsvm.estimators.fitted import (
     all_or_nothing,
     query_weights,
@@ -20,7 +21,6 @@ from structsvm.estimators.fitted import (
 from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
 from structsvm.estimators.input_rows import check_width, validate_rows
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
-from structsvm.estimators.parameters import parameters
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.metrics.evaluation import evaluate_part
@@ -241,8 +241,8 @@ class PairwiseSGD(LinearRanker):
     def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:
         return [np.arange(n_features, dtype=np.int64)]
 
-    def _agreement(self) -> dict[str, Any]:
-        """Return batch sizes and the factor of the agreement: none, as SPD draws one labelled pair per step."""
+    def _batch(self, X_unlabeled: Any, unlabeled: PairIndex | None) -> dict[str, Any]:
+        """Return the pairs of a step: by default one labelled pair, as of SPD."""
         return {}
 
     def _check_parameters(self) -> np.random.RandomState:
@@ -353,7 +353,7 @@ class PairwiseSGD(LinearRanker):
             for done in range(0, n_steps, _PIECE):
                 state = descend(
                     rows.X, rows.y, index, layout, state, min(_PIECE, n_steps - done), eta_0=eta_0, lam=lam,
-                    loss=self.loss, X_unlabeled=X_unlabeled, unlabeled=unlabeled, **self._agreement(),
+                    loss=self.loss, **self._batch(X_unlabeled, unlabeled),
                 )  # fmt: skip
             return state
 

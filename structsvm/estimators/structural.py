@@ -10,11 +10,11 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from structsvm.checks import BadInput, check_C, check_flag, check_whole
+from structsvm.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.machine import count_threads
+from structsvm.common.parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.estimators.parameters import parameters
 from structsvm.estimators.weight_constraints import (
     Constraints,
     Monotone,
@@ -24,7 +24,7 @@ from structsvm.estimators.weight_constraints import (
 )
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
-from structsvm.protocols import Callback, Float, Oracle, missing_parts
+from structsvm.protocols import Callback, Float, Oracle, Separator
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
@@ -223,7 +223,7 @@ class StructuralRanker(LinearSVM):
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""
         separator = get_oracle(self._loss, relevance=self.relevance).bind(data.y, data.offsets)
-        if missing := missing_parts(separator):
+        if missing := missing_parts(Separator, separator):
             raise TypeError(
                 f"loss={self._loss!r}: bind() returns a separator without {missing}; see structsvm.testing.check_oracle"
             )

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_fraction, check_number, check_whole
 from structsvm.common.machine import count_threads
+from structsvm.common.parameters import parameters
 from structsvm.estimators.categories import Categories, categories_of, encode
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
@@ -23,7 +24,6 @@ from structsvm.estimators.fitted import (
     warn_of_uninformative,
 )
 from structsvm.estimators.input_rows import naming, validate_rows
-from structsvm.estimators.parameters import parameters
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest

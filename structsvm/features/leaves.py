@@ -9,6 +9,7 @@ predicting clicks on ads at Facebook" (ADKDD 2014), section 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,7 @@ from sklearn.utils.validation import (
 
 from structsvm.checks import BadInput, check_number, check_positive, check_whole
 from structsvm.common.machine import count_threads, return_freed_memory
+from structsvm.common.parameters import parameters
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.boosters import forest_of
 from structsvm.features.coded_rows import LeafRows, pack
@@ -63,6 +65,7 @@ _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
 """By features and type of values. Outside of the objects, as files and copies hold what was learned only."""
 
 
+@parameters
 class LeafFeatures(TransformerMixin, BaseEstimator):
     """Transformer to columns for the leaf of each tree that a row falls into, and for bins that its values exceed.
 
@@ -135,36 +138,20 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     __metadata_request__fit: ClassVar = {"qid": True}
 
-    def __init__(
-        self,
-        n_trees: int = 300,
-        n_leaves: int = 15,
-        learning_rate: float = 0.1,
-        n_bins: int = 64,
-        *,
-        min_rows: int = _FEWEST_ROWS,
-        l2_regularization: float = 0.0,
-        bags: int = 1,
-        relevance: float | None = 1.0,
-        categorical_features: Sequence[int | str] | None = None,
-        forest: Forest | None = None,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        callback: Callable[[int, int], object] | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.n_leaves = n_leaves
-        self.learning_rate = learning_rate
-        self.n_bins = n_bins
-        self.min_rows = min_rows
-        self.l2_regularization = l2_regularization
-        self.bags = bags
-        self.relevance = relevance
-        self.categorical_features = categorical_features
-        self.forest = forest
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    n_trees: int = 300
+    n_leaves: int = 15
+    learning_rate: float = 0.1
+    n_bins: int = 64
+    _: KW_ONLY
+    min_rows: int = _FEWEST_ROWS
+    l2_regularization: float = 0.0
+    bags: int = 1
+    relevance: float | None = 1.0
+    categorical_features: Sequence[int | str] | None = None
+    forest: Forest | None = None
+    n_jobs: int | None = None
+    random_state: int | None = None
+    callback: Callable[[int, int], object] | None = None
 
     @classmethod
     def from_model(cls, model: Any, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:

@@ -21,7 +21,7 @@ from typing import Any
 from structsvm.live.assign import Experiment, fresh_bandit
 from structsvm.live.clock import Clock
 from structsvm.live.guardrails import Watches
-from structsvm.live.store.queries import ExperimentRow, Progress, Store, StoredImpression
+from structsvm.live.store.queries import ClosingProgress, ExperimentRow, Store, StoredImpression
 from structsvm.online.statistics.credit_formulas import CreditRow, credit_impressions
 from structsvm.online.statistics.running import RunningStatistics
 from structsvm.protocols import Bandit, Duel
@@ -320,14 +320,14 @@ class Closer:
                 progress, folded = store.progress(row.id), None
             else:
                 n += closed
-                progress = Progress(progress.horizon, progress.horizon, progress.version + 1, "")
+                progress = ClosingProgress(progress.horizon, progress.horizon, progress.version + 1, "")
         return n
 
-    def _folded(self, row: ExperimentRow, progress: Progress) -> Folded:
+    def _folded(self, row: ExperimentRow, progress: ClosingProgress) -> Folded:
         bandit = self._store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
         return Folded(row.config, progress.state, bandit)
 
-    def _fold(self, row: ExperimentRow, progress: Progress, folded: Folded) -> int | None:
+    def _fold(self, row: ExperimentRow, progress: ClosingProgress, folded: Folded) -> int | None:
         impressions = self._store.impressions(row.id, progress.watermark, progress.horizon)
         folded.watches.acknowledge(self._store.counters(row.id))
         units = {one.unit for one in impressions if one.unit is not None}

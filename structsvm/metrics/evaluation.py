@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,39 +102,24 @@ def available_metrics() -> dict[str, str]:
     return descriptions
 
 
+class _Options(TypedDict, total=False):
+    qid: Any
+    docid: Any
+    convention: str
+    relevance: float
+    ties: Ties | None
+    empty: Empty
+    max_grade: float
+
+
+@overload
+def evaluate(name: str, y_true: Any, y_score: Any, **options: Unpack[_Options]) -> EvaluationResult: ...
 @overload
 def evaluate(
-    name: str,
-    y_true: Any,
-    y_score: Any,
-    *,
-    qid: Any = None,
-    docid: Any = None,
-    convention: str = "trec",
-    relevance: float = 1,
-    ties: Ties | None = None,
-    empty: Empty = "zero",
-    max_grade: float = 4,
-) -> EvaluationResult: ...
-@overload
-def evaluate(
-    name: list[str] | tuple[str, ...],
-    y_true: Any,
-    y_score: Any,
-    *,
-    qid: Any = None,
-    docid: Any = None,
-    convention: str = "trec",
-    relevance: float = 1,
-    ties: Ties | None = None,
-    empty: Empty = "zero",
-    max_grade: float = 4,
+    name: list[str] | tuple[str, ...], y_true: Any, y_score: Any, **options: Unpack[_Options]
 ) -> dict[str, EvaluationResult]: ...
 @overload
-def evaluate(
-    name: Qrels, y_true: Any, y_score: Sequence[str], *, convention: str = "trec", relevance: float = 1,
-    ties: Ties | None = None, empty: Empty = "zero", max_grade: float = 4,
-) -> RunTable: ...  # fmt: skip
+def evaluate(name: Qrels, y_true: Any, y_score: Sequence[str], **options: Unpack[_Options]) -> RunTable: ...
 def evaluate(
     name: Any,
     y_true: Any,

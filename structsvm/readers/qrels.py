@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
-from structsvm.common.files import replacing
 from structsvm.protocols import Int
 from structsvm.readers.trec import (
+    Block,
     Columns,
     Duplicates,
-    Numbering,
     check_duplicates,
     check_words,
-    first_of_each,
     number_topics,
     objects,
-    read_columns,
+    once_each,
+    read_rows,
     refuse_repeat,
     repeated,
     strings,
+    write_rows,
 )
 from structsvm.readers.trec_frames import DOCUMENTS, TOPICS, column_of, frame_of, nested_dict, rows_of_dict
 
@@ -219,20 +219,14 @@ def read_qrels(
     """
     path = Path(path)
     check_duplicates(duplicates)
-    index, codes, documents, grades, parts = Numbering(), [], [], [], []
-    columns = _SUBTOPIC_COLUMNS if subtopics else _COLUMNS
-    for block in read_columns(path, columns, max_expansion):
-        codes.append(np.fromiter(map(index.__getitem__, block.words[0]), np.int64, block.n_rows))
-        documents += block.docid
-        grades.append(np.array(block.numbers, dtype=np.int64))
+    parts: list[str] = []
+
+    def look(block: Block) -> None:
         if subtopics:
-            parts += [word.decode() for word in block.words[1]]
-    if not codes:
-        raise ValueError(f"{path}: expected lines '{_COLUMNS.grammar}', got an empty file")
-    topics = [word.decode() for word in index]
-    qrels, repeat = _grouped_qrels(
-        topics, np.concatenate(codes), documents, np.concatenate(grades), parts or None, duplicates
-    )
+            parts.extend(word.decode() for word in block.words[1])
+
+    rows = read_rows(path, _SUBTOPIC_COLUMNS if subtopics else _COLUMNS, max_expansion, look)
+    qrels, repeat = _grouped_qrels(*rows, parts or None, duplicates)
     if repeat is not None:
         key = [0, 1, 2] if subtopics else [0, 2]
         remedy = "the higher grade" + ("" if subtopics else ", or subtopics=True")
@@ -262,17 +256,15 @@ def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
     >>> path.read_text()
     '7 0 a 1\\n7 0 b 0\\n'
     """
-    topics = check_words(qrels.topics.tolist(), "topic")
-    documents = check_words(qrels.docid.tolist(), "docid")
-    if qrels.subtopic is None:
-        parts = ["0"] * qrels.n_rows
-    else:
-        parts = check_words(qrels.subtopic.tolist(), "subtopic")
-    grades = qrels.grades.tolist()
-    with replacing(Path(path)) as file:
-        for topic, first, last in zip(topics, qrels.offsets[:-1], qrels.offsets[1:], strict=True):
-            rows = zip(parts[first:last], documents[first:last], grades[first:last], strict=True)
-            file.write("".join(f"{topic} {part} {d} {grade}\n" for part, d, grade in rows).encode())
+    parts = check_words(
+        ["0"] * qrels.n_rows if qrels.subtopic is None else qrels.subtopic.tolist(), "subtopic"
+    )
+
+    def text_of(topic: str, here: slice) -> str:
+        rows = zip(parts[here], qrels.docid[here].tolist(), qrels.grades[here].tolist(), strict=True)
+        return "".join(f"{topic} {part} {d} {grade}\n" for part, d, grade in rows)
+
+    write_rows(qrels, path, text_of)
 
 
 def _grouped_qrels(
@@ -289,12 +281,7 @@ def _grouped_qrels(
         code, grades = code[order], grades[order]
         docid = [docid[i] for i in order.tolist()]
         subtopic = None if subtopic is None else [subtopic[i] for i in order.tolist()]
-    offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
     keys: list[Any] = docid if subtopic is None else list(zip(docid, subtopic, strict=True))
-    keep, repeat = first_of_each(topics, offsets, keys, duplicates)
-    documents, parts = objects(docid), None if subtopic is None else objects(subtopic)
-    if keep is not None:
-        code, grades, documents = code[keep], grades[keep], documents[keep]
-        parts = None if parts is None else parts[keep]
-        offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
-    return Qrels(objects(topics), offsets, documents, grades, parts), repeat
+    parts = None if subtopic is None else objects(subtopic)
+    offsets, columns, repeat = once_each(topics, code, keys, duplicates, objects(docid), grades, parts)
+    return Qrels(objects(topics), offsets, *columns), repeat

@@ -16,20 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
-from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
 from structsvm.readers.trec import (
     Columns,
     Duplicates,
-    Numbering,
     check_duplicates,
     check_words,
-    first_of_each,
     number_topics,
     objects,
-    read_columns,
+    once_each,
+    read_rows,
     refuse_repeat,
     repeated,
+    write_rows,
 )
 from structsvm.readers.trec_frames import DOCUMENTS, TOPICS, column_of, frame_of, nested_dict, rows_of_dict
 
@@ -245,18 +244,12 @@ def read_run(
     check_duplicates(duplicates)
     if depth is not None:
         check_whole("depth", depth, remedy="None is all of them")
-    index, codes, documents, scores, tag = Numbering(), [], [], [], ""
-    for block in read_columns(path, _COLUMNS, max_expansion):
-        tag = tag or block.words[5][0].decode("utf-8", "backslashreplace")
-        codes.append(np.fromiter(map(index.__getitem__, block.words[0]), np.int64, block.n_rows))
-        documents += block.docid
-        scores.append(np.array(block.numbers, dtype=np.float64))
-    if not codes:
-        raise ValueError(f"{path}: expected lines '{_COLUMNS.grammar}', got an empty file")
-    topics = [word.decode() for word in index]
-    run, repeat = _sorted_run(
-        topics, np.concatenate(codes), objects(documents), np.concatenate(scores), tag, duplicates
+    tags: list[bytes] = []
+    topics, code, documents, scores = read_rows(
+        path, _COLUMNS, max_expansion, lambda block: tags.append(block.words[5][0])
     )
+    tag = tags[0].decode("utf-8", "backslashreplace")
+    run, repeat = _sorted_run(topics, code, objects(documents), scores, tag, duplicates)
     if repeat is not None:
         refuse_repeat(path, [0, 2], "the higher score", max_expansion)
     return run if depth is None else run.top(depth)
@@ -289,32 +282,22 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
     '7 Q0 b 1 2.0 mine\\n7 Q0 a 2 0.1 mine\\n'
     """
     tag = check_words([run.tag], "tag")[0]
-    topics = check_words(run.topics.tolist(), "topic")
-    check_words(run.docid.tolist(), "docid")
-    with replacing(Path(path)) as file:
-        for topic, first, last in zip(topics, run.offsets[:-1], run.offsets[1:], strict=True):
-            rows = zip(run.docid[first:last].tolist(), run.scores[first:last].tolist(), strict=True)
-            text = "".join(f"{topic} Q0 {d} {i} {s!r} {tag}\n" for i, (d, s) in enumerate(rows, start=1))
-            file.write(text.encode())
+
+    def text_of(topic: str, here: slice) -> str:
+        rows = zip(run.docid[here].tolist(), run.scores[here].tolist(), strict=True)
+        return "".join(f"{topic} Q0 {d} {i} {s!r} {tag}\n" for i, (d, s) in enumerate(rows, start=1))
+
+    write_rows(run, path, text_of)
 
 
 def _sorted_run(
-    topics: list[str],
-    code: Int,
-    docid: NDArray[Any],
-    scores: Float,
-    tag: str,
-    duplicates: Duplicates,
+    topics: list[str], code: Int, docid: NDArray[Any], scores: Float, tag: str, duplicates: Duplicates
 ) -> tuple[Run, tuple[str, str] | None]:
     """Return the run, and topic and docid of a repeated document if that is an error."""
     order = np.lexsort((-scores, code))
     code, docid, scores = code[order], docid[order], scores[order]
     _order_ties(code, docid, scores)
-    offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
-    keep, repeat = first_of_each(topics, offsets, docid.tolist(), duplicates)
-    if keep is not None:
-        code, docid, scores = code[keep], docid[keep], scores[keep]
-        offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
+    offsets, (docid, scores), repeat = once_each(topics, code, docid.tolist(), duplicates, docid, scores)
     return Run(objects(topics), offsets, docid, scores, tag), repeat
 
 

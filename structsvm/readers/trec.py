@@ -11,7 +11,8 @@ Ids may hold any other character: escape them where they are shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.common.files import read_blocks, shorten
+from structsvm.common.files import read_blocks, replacing, shorten
 from structsvm.protocols import Int
 
 Duplicates = Literal["error", "best"]
@@ -55,22 +56,36 @@ class Block(NamedTuple):
     docid: list[str]
     numbers: list[float] | list[int]
 
-    @property
-    def n_rows(self) -> int:
-        return len(self.docid)
 
+def read_rows(
+    path: Path, columns: Columns, max_expansion: float | None, look: Callable[[Block], object]
+) -> tuple[list[str], Int, list[str], NDArray[Any]]:
+    """Return the topics of a file, and of each row the place of its topic, the document and the number.
 
-def read_columns(path: Path, columns: Columns, max_expansion: float | None) -> Iterator[Block]:
-    """Yield the lines of a file in blocks; blocks of blank lines only are left out."""
-    n_lines = 0
+    ``look`` is shown each block of lines; blocks of blank lines only are left out.
+    """
+    index, codes, documents, numbers, n_lines = Numbering(), [], [], [], 0
     for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
         text = array.tobytes()
-        block = _split(text, columns)
-        if block is None:
-            block = _split_lines(text, columns, path, n_lines)
-        if block is not None:
-            yield block
+        block = _split(text, columns) or _split_lines(text, columns, path, n_lines)
         n_lines += text.count(b"\n")
+        if block is not None:
+            look(block)
+            codes.append(np.fromiter(map(index.__getitem__, block.words[0]), np.int64, len(block.docid)))
+            documents += block.docid
+            numbers.append(np.array(block.numbers, dtype=np.int64 if columns.whole else np.float64))
+    if not codes:
+        raise ValueError(f"{path}: expected lines '{columns.grammar}', got an empty file")
+    return [word.decode() for word in index], np.concatenate(codes), documents, np.concatenate(numbers)
+
+
+def write_rows(rows: Any, path: str | PathLike[str], text_of: Callable[[str, slice], str]) -> None:
+    """Write a run or judgments, by the text of each topic."""
+    topics = check_words(rows.topics.tolist(), "topic")
+    check_words(rows.docid.tolist(), "docid")
+    with replacing(Path(path)) as file:
+        for topic, first, last in zip(topics, rows.offsets[:-1], rows.offsets[1:], strict=True):
+            file.write(text_of(topic, slice(first, last)).encode())
 
 
 def _split(text: bytes, columns: Columns) -> Block | None:
@@ -212,24 +227,33 @@ def refuse_repeat(path: Path, key: list[int], best: str, max_expansion: float | 
     raise ValueError(f"{path}: expected each document once per topic; the file changed while it was read")
 
 
-def first_of_each(
-    topics: list[str], offsets: Int, keys: list[Any], duplicates: Duplicates
-) -> tuple[NDArray[np.bool_] | None, tuple[str, str] | None]:
-    """Return which rows are kept if a key repeats in a topic (None: all), and the first repeat if it is an error."""
-    keep = None
+def once_each(
+    topics: list[str], code: Int, keys: list[Any], duplicates: Duplicates, *columns: Any
+) -> tuple[Int, list[Any], tuple[str, str] | None]:
+    """Return offsets and columns of rows in the order of topics, and the first key that repeats in one.
+
+    Repeats are left out, unless they are an error.
+    """
+    numbers = np.arange(len(topics) + 1)
+    offsets = np.searchsorted(code, numbers).astype(np.int64)
+    keep = np.ones(len(keys), dtype=np.bool_)
     for t, (first, last) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
         if len(set(keys[first:last])) == last - first:
             continue
         seen: set[Any] = set()
-        if keep is None:
-            keep = np.ones(len(keys), dtype=np.bool_)
         for i in range(first, last):
-            if keys[i] in seen:
-                if duplicates == "error":
-                    return None, (topics[t], keys[i] if isinstance(keys[i], str) else keys[i][0])
-                keep[i] = False
+            if keys[i] in seen and duplicates == "error":
+                return (
+                    offsets,
+                    list(columns),
+                    (topics[t], keys[i] if isinstance(keys[i], str) else keys[i][0]),
+                )
+            keep[i] = keys[i] not in seen
             seen.add(keys[i])
-    return keep, None
+    if keep.all():
+        return offsets, list(columns), None
+    kept = [None if column is None else column[keep] for column in columns]
+    return np.searchsorted(code[keep], numbers).astype(np.int64), kept, None
 
 
 def check_duplicates(duplicates: str) -> None:

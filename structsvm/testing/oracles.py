@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.protocols import Float, Int, Oracle, Separator, missing_parts
+from structsvm.checks import missing_parts
+from structsvm.protocols import Float, Int, Oracle, Separator
 from structsvm.testing.require import require
 
 
@@ -50,7 +51,7 @@ def check_oracle(
     rng = np.random.default_rng(random_state)
     y, offsets = _labels(rng)
     separator = oracle.bind(y, offsets)
-    missing = missing_parts(separator)
+    missing = missing_parts(Separator, separator)
     require(not missing, name, f"bind() returns a separator without {missing}")
     informative = np.asarray(separator.informative)
     n_queries = offsets.shape[0] - 1

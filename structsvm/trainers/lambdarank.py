@@ -81,6 +81,16 @@ class LambdaRankFit:
         return [first, self.weights[1] - combine(self.shift, first), *self.weights[2:]]
 
 
+class Schedule(NamedTuple):
+    """How Adam steps, with ``lam / 2`` times the squared norm, and after how many passes it stops."""
+
+    learning_rate: float
+    lam: float
+    batch_size: int  #: in queries
+    max_epochs: int
+    patience: int = 10  #: passes without a better one
+
+
 def network_scores(fit: LambdaRankFit, X: Any) -> Float:
     """Return the scores of all rows, a few thousand at a time."""
     out = np.empty(X.shape[0])
@@ -98,20 +108,17 @@ def ascend(
     utility: Utility,
     start: LambdaRankFit,
     rng: np.random.RandomState,
+    schedule: Schedule,
     *,
     query_weights: Float,
-    learning_rate: float,
-    lam: float,
-    batch_size: int,
-    max_epochs: int,
     validation: tuple[Any, Float, Int] | None = None,
-    patience: int = 10,
     callback: Callable[[Epoch], object] | None = None,
 ) -> LambdaRankFit:
     """Train by Adam on mini-batches of queries, from ``start``; return the best epoch on ``validation``, else the last.
 
     ``y`` and ``offsets`` are grouped; grouped row ``i`` is row ``order[i]`` of ``X``, which is never copied as a whole.
     """
+    learning_rate, lam, batch_size, max_epochs, patience = schedule
     bound = BoundUtility(utility, y, offsets)
     queries = np.flatnonzero(bound.informative & (query_weights > 0))
     weights = [w.copy() for w in start.weights]

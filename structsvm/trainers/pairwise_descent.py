@@ -41,6 +41,15 @@ class Views(NamedTuple):
         )
 
 
+class Agreement(NamedTuple):
+    """Unlabelled pairs on which views have to agree: ``l`` of them in each step, by a penalty of factor ``mu``."""
+
+    mu: float
+    l: int  # noqa: E741 (the paper's name)
+    pairs: PairIndex
+    X: Any = None  #: the rows of these pairs; None: those with labels
+
+
 @dataclass(frozen=True, eq=False)
 class Descent:
     """Where a descent stands; going on from here equals never having stopped, bit for bit.
@@ -124,14 +133,11 @@ def descend(
     lam: float,
     loss: Loss = "hinge",
     k: int = 1,
-    mu: float = 0.0,
-    l: int = 0,  # noqa: E741 (the paper's name)
-    X_unlabeled: Any = None,
-    unlabeled: PairIndex | None = None,
+    agreement: Agreement | None = None,
 ) -> Descent:
-    """Do ``n_steps`` steps of LCRA-k-l on pairs of ``index``; with ``mu=0`` views are independent, a single one is SPD.
+    """Do ``n_steps`` steps of LCRA-k-l on ``k`` pairs of ``index`` each, with a first step size per view.
 
-    ``k`` labelled and ``l`` unlabelled pairs make a step; ``eta_0`` has a first step size per view.
+    Without ``agreement`` views are independent; a single one is SPD.
     """
     # A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))     sum_v [
     # sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2 with all views'
@@ -139,30 +145,29 @@ def descend(
     # (1 + eta_0[v] lam t), shortened where the batch is curved more than 1 / step: by 4 mu M sum_{P^} max_u ||p^u||^2
     # for the agreement and sum_P ||p^v||^2 for the squared loss. So no scale of the features makes it diverge.
     m = views.starts.shape[0] - 1
-    if mu == 0 or l == 0 or m == 1 or unlabeled is None:
-        mu, l, unlabeled = 0.0, 0, index  # noqa: E741
-    if X_unlabeled is None or l == 0:
-        X_unlabeled = X
+    if agreement is None or agreement.mu == 0 or agreement.l == 0 or m == 1:
+        agreement = Agreement(0.0, 0, index)
+    U = X if agreement.X is None else agreement.X
     direction, correction = state.direction.copy(), state.correction.copy()
     scale, total = state.scale.copy(), state.total.copy()
     common = (
-        y, tuple(index), tuple(unlabeled), stream_key(state.seed, 0), stream_key(state.seed, 1), views.starts,
-        np.ascontiguousarray(eta_0, dtype=np.float64), float(lam), loss == "squared", int(k), float(mu), int(l),
+        y, tuple(index), tuple(agreement.pairs), stream_key(state.seed, 0), stream_key(state.seed, 1), views.starts,
+        np.ascontiguousarray(eta_0, dtype=np.float64), float(lam), loss == "squared", int(k), float(agreement.mu),
+        int(agreement.l),
         state.t, int(n_steps), direction, correction, scale, total,
     )  # fmt: skip
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
         feature, position, view_of = _positions_of_features(views, X.shape[1])
-        widest = max(_longest_row(X), _longest_row(X_unlabeled))
+        widest = max(_longest_row(X), _longest_row(U))
         capacity = 2 * widest * (int(np.diff(feature).max()) if feature.shape[0] > 1 else 1)
         _descend_csr(
-            X.data, X.indices, X.indptr, X_unlabeled.data, X_unlabeled.indices, X_unlabeled.indptr,
-            feature, position, view_of, capacity, *common,
+            X.data, X.indices, X.indptr, U.data, U.indices, U.indptr, feature, position, view_of, capacity, *common,
         )  # fmt: skip
     else:
         whole = views.columns.shape[0] == X.shape[1] and bool(
             (views.columns == np.arange(X.shape[1], dtype=np.int64)).all()
         )
-        _descend_dense(np.asarray(X), np.asarray(X_unlabeled), views.columns, whole, *common)
+        _descend_dense(np.asarray(X), np.asarray(U), views.columns, whole, *common)
     return Descent(direction, correction, scale, total, state.t + int(n_steps), state.seed)
 
 

@@ -9,14 +9,14 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.sums import dot
-from structsvm.protocols import Cut, Float, Int, Problem, Separator, SmoothSeparator, Tangent
+from structsvm.protocols import Cut, Float, Int, Problem, Separator, Tangent
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
@@ -39,6 +39,16 @@ _LEAST_TASKS = 4
 
 _CHUNKS_PER_TASK = 8
 """Chunks per task of a thread. Fixed, as partial sums are added per task and must not depend on ``n_jobs``."""
+
+
+class SmoothSeparator(Separator, Protocol):
+    """A separator of a differentiable loss, for Newton's method; its tangents also have a curvature."""
+
+    def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Any:
+        """Do the same as :meth:`separate`, and return what :meth:`curve` needs to know about these scores."""
+
+    def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
+        """Fill ``coef`` with minus the second derivative times ``direction`` (one number per row)."""
 
 
 class RowCut(Cut):
@@ -143,7 +153,7 @@ class RankingProblem:
         return cut
 
     def tangent(self, w: Float) -> Tangent:
-        """See :class:`structsvm.protocols.SmoothProblem`; for a :class:`structsvm.protocols.SmoothSeparator`."""
+        """See :class:`structsvm.protocols.SmoothProblem`; for a :class:`SmoothSeparator`."""
         separator = cast(SmoothSeparator, self._separator)
         curvatures: dict[int, Any] = {}
 

@@ -97,7 +97,7 @@ def test_from_a_log_to_a_ranker(files, capsys):
     assert "drive the difference" in (files / "e.html").read_text()
     # no trust bias, said so: the estimate by list of known propensities
     (files / "trust.txt").write_text("".join(f"{1 / k} 0\n" for k in range(1, 7)))
-    code, out, err = run(capsys, *arguments, "--trust", files / "trust.txt", "--json")
+    code, out, err = run(capsys, *arguments[:-2], "--trust", files / "trust.txt", "--json")
     assert code == 0, err
     assert json.loads(out)["dcg"]["value"] == pytest.approx(told["dcg"]["value"], rel=0.1)
     (files / "known.txt").write_text("".join(f"{line[0]!r}\n" for line in lines))
@@ -339,6 +339,27 @@ def test_errors_are_one_line(files, capsys, tmp_path):
                 tmp_path / "theta",
             ),
             "theta:1: expected alpha and beta of position 1, two numbers, got '1'",
+        ),
+        (
+            (
+                "evaluate",
+                files / "log.csv",
+                files / "data.txt",
+                files / "data.txt",
+                "--trust",
+                "t",
+                "--theta",
+                "t",
+            ),
+            "--theta: expected none with --trust",
+        ),
+        (
+            ("describe", files / "log.csv", "--since", "2"),
+            "--time: expected a column and one end of a span or both; give --time with --since",
+        ),
+        (
+            ("describe", files / "log.csv", "--format", "sessions", "--time", "day", "--until", "2"),
+            "is read as sessions, which does not take it",
         ),
         (
             ("describe", tmp_path / "empty.csv"),

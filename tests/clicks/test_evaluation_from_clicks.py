@@ -128,17 +128,17 @@ def test_trust_bias_is_warned_about_and_corrected(simulated_log):
     query, document, scores = candidates(truth, rng, noise=1.0)
     with pytest.warns(UserWarning, match=r"the log shows trust bias \(p ="):
         naive = evaluate_from_clicks(cells, query, document, scores, propensities=THETA)
-    found = evaluate_from_clicks(cells, query, document, scores, trust=(alpha, beta))
+    found = evaluate_from_clicks(cells, query, document, scores, propensities=(alpha, beta))
     lists = np.bincount(
         cells.row_query[cells.sessions.row[cells.sessions.offsets[:-1]]], cells.sessions.count
     )
     expected = lists @ true_dcg(truth, scores)[cells.query_ids] / lists.sum()
     assert found.dcg.value == pytest.approx(expected, abs=0.03)
     assert abs(naive.dcg.value - expected) > 0.2
-    with pytest.raises(BadInput, match="trust: expected every alpha > 0"):
-        evaluate_from_clicks(cells, query, document, scores, trust=(0 * alpha, beta))
-    with pytest.raises(BadInput, match="trust: expected a finite beta for each of 6 positions"):
-        evaluate_from_clicks(cells, query, document, scores, trust=(alpha, beta[:2]))
+    with pytest.raises(BadInput, match="alpha: expected numbers > 0"):
+        evaluate_from_clicks(cells, query, document, scores, propensities=(0 * alpha, beta))
+    with pytest.raises(BadInput, match="beta: expected a finite number for each of 6 positions"):
+        evaluate_from_clicks(cells, query, document, scores, propensities=(alpha, beta[:2]))
 
 
 def held(intervals, truth):
@@ -328,7 +328,7 @@ def test_logged_probabilities_of_a_recommender():
         assert cells.sessions.n_sessions == 800
         for into, weighting in ((found, None), (by_looks, "policy")):
             estimate = evaluate_from_clicks(
-                cells, [0] * 4, np.arange(4), probabilities=policy, propensities=[1.0], weighting=weighting
+                cells, [0] * 4, np.arange(4), policy[:, None], propensities=[1.0], weighting=weighting
             )
             into.append(estimate.dcg)
         by_hand = (clicked * policy[item] / drawn[kind, item]).mean()
@@ -345,23 +345,22 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
     rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
     surely = np.eye(6)[rank.ravel()]
     by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=4)
-    found = evaluate_from_clicks(cells, *CANDIDATES[:2], probabilities=surely, propensities=THETA, k=4)
+    found = evaluate_from_clicks(
+        cells, *CANDIDATES[:2], surely, propensities=THETA, k=4, baseline=NEW.ravel()
+    )
     assert found.dcg == pytest.approx(by_scores.dcg)
-    half = evaluate_from_clicks(cells, *CANDIDATES[:2], probabilities=0.5 * surely, propensities=THETA, k=4)
+    assert found.over_baseline == pytest.approx((0, 0, 0), abs=1e-12)
+    half = evaluate_from_clicks(cells, *CANDIDATES[:2], 0.5 * surely, propensities=THETA, k=4)
     assert half.dcg.value == pytest.approx(by_scores.dcg.value / 2)
     for bad, message in (
         (2 * surely, "sum to at most 1"),
         (surely[:5], "one per candidate"),
         (-surely, ">= 0"),
     ):
-        with pytest.raises(BadInput, match=f"probabilities: .*{message}"):
-            evaluate_from_clicks(cells, *CANDIDATES[:2], probabilities=bad, propensities=THETA)
-    with pytest.raises(BadInput, match="expected scores or probabilities, one of them"):
-        evaluate_from_clicks(cells, *CANDIDATES[:2], propensities=THETA)
+        with pytest.raises(BadInput, match=f"scores: .*{message}"):
+            evaluate_from_clicks(cells, *CANDIDATES[:2], bad, propensities=THETA)
     with pytest.raises(BadInput, match="weighting='logged': expected the probability of each impression"):
         evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, weighting="logged")
-    with pytest.raises(BadInput, match="trust: expected a finite alpha"):
-        evaluate_from_clicks(cells, *CANDIDATES, trust=[1, 2, 3])
     with pytest.raises(BadInput, match="query: expected scores for every query of the log, got none for 12"):
         evaluate_from_clicks(cells, [], [], [])
 

@@ -103,24 +103,23 @@ def test_times_divide_a_table():
     frame = pd.DataFrame(
         {"query": [1] * 4, "document": [5, 6, 7, 8], "position": [1] * 4, "clicked": [1] * 4, "day": day}
     )
-    late = read_table(frame, time="day", since="2026-01-02T08:00")
+    late = read_table(frame, time="day", between=("2026-01-02T08:00", None))
     assert late.docid.tolist() == [6, 8]
     assert dict(late.dropped) == {"row before since": 1, "row without a time": 1}
     early = read_table(
         frame.assign(day=pd.to_datetime(frame.day, utc=True, format="ISO8601")),
         time="day",
-        until="2026-01-02T08:00",
+        between=(None, "2026-01-02T08:00"),
     )
     assert early.docid.tolist() == [5]
-    assert read_table(frame.assign(day=[1, 2, 3, 4]), time="day", since=2, until=4).docid.tolist() == [6, 7]
+    numbered = frame.assign(day=[1, 2, 3, 4])
+    assert read_table(numbered, time="day", between=(2, 4)).docid.tolist() == [6, 7]
     with pytest.raises(
         BadInput, match="time: expected numbers or times such as 2026-03-01T12:00, got 'noon'"
     ):
-        read_table(frame.assign(day="noon"), time="day", since=2)
-    with pytest.raises(
-        BadInput, match=r"time: expected a column and one end .*; give time= with since= or until="
-    ):
-        read_table(frame, since=2)
+        read_table(frame.assign(day="noon"), time="day", between=(2, None))
+    with pytest.raises(BadInput, match=r"time: expected a column and one end .*; give time= with between="):
+        read_table(frame, between=(2, None))
 
 
 def test_columns_are_guessed_by_one_usual_name_each():

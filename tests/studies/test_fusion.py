@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -121,16 +122,16 @@ def test_step_functions_add_up_to_the_score() -> None:
 def test_nested_cross_validation_is_the_plain_loop() -> None:
     runs, qrels = make()
     pool = candidates(runs, qrels)
-    result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3, inner_folds=2, random_state=5)
+    result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3, random_state=5)
     judge = PoolJudge(pool, qrels)
     rng = np.random.default_rng(5)
     fold = rng.permutation(12) % 3
     assert fold.tolist() == result.fold.tolist()
     for k in range(3):
         training, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        inside = rng.permutation(training.size) % 2
+        inside = rng.permutation(training.size) % 3
         values = np.zeros((pool.n_topics, 3))
-        for j in (0, 1):
+        for j in range(3):
             fitted, held = training[inside != j], training[inside == j]
             for c, model in enumerate(fusion_path(pool.select(fitted), CS)):
                 values[held, c] = judge(model.predict(pool))[held]
@@ -147,14 +148,14 @@ def test_nested_cross_validation_is_the_plain_loop() -> None:
 def test_judgments_of_a_topic_do_not_reach_its_ranking() -> None:
     runs, qrels = make()
     pool = candidates(runs, qrels)
-    before = cross_validate_fusion(pool, qrels, Cs=CS, folds=4, inner_folds=2)
+    before = cross_validate_fusion(pool, qrels, Cs=CS, folds=4)
     changed = 0
     for t in (0, 5):
         rows = slice(pool.offsets[t], pool.offsets[t + 1])
         y = pool.y.copy()
         y[rows] = 1 - (y[rows] > 0)  # what was relevant is not, and the reverse
         other = Qrels.from_arrays(pool.qid, pool.docid, y)
-        after = cross_validate_fusion(replace(pool, y=y), other, Cs=CS, folds=4, inner_folds=2)
+        after = cross_validate_fusion(replace(pool, y=y), other, Cs=CS, folds=4)
         same_fold = before.fold == before.fold[t]
         for s in np.flatnonzero(same_fold):
             mine = slice(pool.offsets[s], pool.offsets[s + 1])
@@ -163,10 +164,13 @@ def test_judgments_of_a_topic_do_not_reach_its_ranking() -> None:
     assert changed == 2  # the others did learn from it
 
 
-def test_result_does_not_depend_on_threads_nor_on_the_order_of_runs() -> None:
+def test_result_does_not_depend_on_threads_nor_on_the_order_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "structsvm.studies.fusion.cross_validation.fusion_path", partial(fusion_path, tol=1e-8)
+    )
     runs, qrels = make()
     results = [
-        cross_validate_fusion(candidates(order, qrels), qrels, Cs=CS, n_jobs=jobs, tol=1e-8)
+        cross_validate_fusion(candidates(order, qrels), qrels, Cs=CS, n_jobs=jobs)
         for order, jobs in ((runs, 1), (runs, 2), (runs[::-1], 2))
     ]
     np.testing.assert_array_equal(results[0].scores, results[1].scores)

@@ -260,9 +260,7 @@ class Sharing(SVMMap):
     ids=lambda v: type(v).__name__ if isinstance(v, SVMMap) else "",
 )
 def test_a_faulty_ranker_is_caught(estimator, message, monkeypatch):
-    monkeypatch.delattr(
-        "structsvm.estimators.fitted.FittedRanker.save"
-    )  # these classes are not of the package
+    monkeypatch.delattr("structsvm.estimators.fitted.Saved.save")  # these classes are not of the package
     with pytest.raises(AssertionError, match=message):
         check_ranker(estimator)
 

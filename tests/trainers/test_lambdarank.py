@@ -8,7 +8,7 @@ from scipy import sparse
 
 from structsvm.trainers import forces as forces_module
 from structsvm.trainers.forces import Utility, forces
-from structsvm.trainers.lambdarank import LambdaRankFit, ascend, network_scores
+from structsvm.trainers.lambdarank import LambdaRankFit, Schedule, ascend, network_scores
 from structsvm.trainers.network import backpropagate, column_figures, forward, initial_weights
 
 UTILITIES = ["ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "map", "mrr"]
@@ -151,9 +151,8 @@ def test_utility_rises(name, hidden):
     utility = Utility.of(name)
     start = LambdaRankFit(initial_weights(5, hidden, rng), np.zeros(5), np.ones(5), [], 0)
     fit = ascend(
-        X, y, None, offsets, utility, start, rng, query_weights=np.ones(30), learning_rate=0.03, lam=1e-4,
-        batch_size=8, max_epochs=20,
-    )  # fmt: skip
+        X, y, None, offsets, utility, start, rng, Schedule(0.03, 1e-4, 8, 20), query_weights=np.ones(30)
+    )
     before = forces(network_scores(start, X), y, offsets, utility)[1].mean()
     after = forces(network_scores(fit, X), y, offsets, utility)[1].mean()
     assert after > before + 0.5 * (1 - before)
@@ -167,8 +166,8 @@ def test_keeps_the_best_pass_and_stops():
     start = LambdaRankFit(initial_weights(5, (), rng), np.zeros(5), np.ones(5), [], 0)
     # the validation queries want the opposite of the training ones: training can only make it worse
     fit = ascend(
-        X, y, None, offsets, utility, start, rng, query_weights=np.ones(30), learning_rate=0.05, lam=0.0,
-        batch_size=30, max_epochs=50, validation=(X, 3 - y, offsets), patience=4,
+        X, y, None, offsets, utility, start, rng, Schedule(0.05, 0.0, 30, 50, patience=4), query_weights=np.ones(30),
+        validation=(X, 3 - y, offsets),
     )  # fmt: skip
     values = [e.validation for e in fit.history]
     assert len(values) == fit.best_epoch + 4
@@ -181,8 +180,8 @@ def test_callback_stops():
     X, y, offsets = problem(rng)
     start = LambdaRankFit(initial_weights(5, (), rng), np.zeros(5), np.ones(5), [], 0)
     fit = ascend(
-        X, y, None, offsets, Utility.of("map"), start, rng, query_weights=np.ones(30), learning_rate=0.05, lam=0.0,
-        batch_size=30, max_epochs=50, callback=lambda epoch: epoch.number == 3,
+        X, y, None, offsets, Utility.of("map"), start, rng, Schedule(0.05, 0.0, 30, 50), query_weights=np.ones(30),
+        callback=lambda epoch: epoch.number == 3,
     )  # fmt: skip
     assert len(fit.history) == 3
 

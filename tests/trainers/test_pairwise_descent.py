@@ -10,6 +10,7 @@ from structsvm.queries import group_queries
 from structsvm.trainers import pairwise_descent
 from structsvm.trainers.pair_index import draw_pairs, index_pairs
 from structsvm.trainers.pairwise_descent import (
+    Agreement,
     Descent,
     Views,
     descend,
@@ -50,11 +51,12 @@ def objective(w, views, labeled, target, unlabeled, *, loss, lam, mu):
     return total
 
 
-def slow(X, y, index, views, n_steps, seed, *, eta_0, lam, loss, k=1, mu=0.0, l=0, U=None, unlabeled=None):  # noqa: E741
+def slow(X, y, index, views, n_steps, seed, *, eta_0, lam, loss, k=1, agreement):
     """The same descent written as the formulas are, without lazy scaling; returns last weights and averages."""
     w = [np.zeros(len(c)) for c in views]
     summed = [np.zeros(len(c)) for c in views]
     m = len(views)
+    mu, l, unlabeled, U = agreement  # noqa: E741
     U = X if U is None else U
     for t in range(1, n_steps + 1):
         a, b = draw_pairs(index, seed, (t - 1) * k, k)
@@ -161,9 +163,10 @@ def test_equals_the_slow_twin(kind, loss, n_views, k, l, mu, tmp_path):  # noqa:
     elif kind == "memory map":
         np.save(tmp_path / "X.npy", X)
         given = np.load(tmp_path / "X.npy", mmap_mode="r")
-    options = {"eta_0": eta_0, "lam": 0.05, "loss": loss, "k": k, "mu": mu, "l": l, "unlabeled": unlabeled}
-    state = descend(given, y, index, views, start(views, 4), 300, X_unlabeled=given_u, **options)
-    last, average = slow(X, y, index, columns, 300, 4, U=U, **options)
+    options = {"eta_0": eta_0, "lam": 0.05, "loss": loss, "k": k}
+    others = Agreement(mu, l, unlabeled, given_u)
+    state = descend(given, y, index, views, start(views, 4), 300, agreement=others, **options)
+    last, average = slow(X, y, index, columns, 300, 4, agreement=others._replace(X=U), **options)
     for v in range(n_views):
         np.testing.assert_allclose(
             view_weights(state, views, average=False)[v], last[v], rtol=1e-9, atol=1e-12
@@ -178,7 +181,7 @@ def test_overlapping_views_in_dense_and_sparse():
     index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
     columns = [np.array([0, 1, 2, 3]), np.array([2, 3, 5])]
     views = Views.of(columns)
-    options = {"eta_0": np.array([0.4, 0.2]), "lam": 1e-3, "mu": 0.1, "l": 2, "unlabeled": unlabeled}
+    options = {"eta_0": np.array([0.4, 0.2]), "lam": 1e-3, "agreement": Agreement(0.1, 2, unlabeled)}
     dense = descend(X, y, index, views, start(views, 1), 200, **options)
     rows = descend(sparse.csr_matrix(X), y, index, views, start(views, 1), 200, **options)
     last, _ = slow(X, y, index, columns, 200, 1, loss="hinge", **options)
@@ -209,8 +212,8 @@ def test_step_is_minus_the_gradient(loss, n_views):
 
     gradient = np.array([(value(w + h) - value(w - h)) / 2e-6 for h in 1e-6 * np.eye(9)])
     after = descend(
-        X, y, index, views, at, 1, eta_0=np.full(n_views, eta_0), lam=lam, loss=loss, k=k, mu=mu, l=l,
-        unlabeled=unlabeled,
+        X, y, index, views, at, 1, eta_0=np.full(n_views, eta_0), lam=lam, loss=loss, k=k,
+        agreement=Agreement(mu, l, unlabeled),
     )  # fmt: skip
     eta = eta_0 / (1 + eta_0 * lam * (t + 1))
     step = (np.concatenate(view_weights(after, views, average=False)) - w) / eta
@@ -224,7 +227,7 @@ def test_without_agreement_each_view_is_spd(make_rows, loss):
     index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
     columns = split(40, 3)
     views, eta_0 = Views.of(columns), np.array([0.2, 0.4, 0.1])
-    options = {"lam": 1e-2, "loss": loss, "l": 5, "mu": 0.0, "unlabeled": unlabeled}
+    options = {"lam": 1e-2, "loss": loss, "agreement": Agreement(0.0, 5, unlabeled)}
     together = descend(make_rows(X), y, index, views, start(views, 6), 500, eta_0=eta_0, **options)
     for v, c in enumerate(columns):
         one = Views.of([np.arange(len(c))])
@@ -243,7 +246,7 @@ def test_goes_on_bit_for_bit():
     X, y, grouping = make()
     index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
     views = Views.of(split(6, 2))
-    options = {"eta_0": np.ones(2), "lam": 0.1, "mu": 0.1, "l": 3, "unlabeled": unlabeled}
+    options = {"eta_0": np.ones(2), "lam": 0.1, "agreement": Agreement(0.1, 3, unlabeled)}
     whole = descend(X, y, index, views, start(views, 2), 1000, **options)
     part = start(views, 2)
     for n in (1, 7, 500, 492):
@@ -264,7 +267,7 @@ def test_stays_finite_on_any_scale(make_rows, loss):
         for eta_0 in (1.0, 1 / mean_squared_norms(X * unit, index, views, 0)):
             state = descend(
                 make_rows(X * unit), y, index, views, start(views, 0), 3000, eta_0=np.ones(2) * eta_0, lam=lam,
-                loss=loss, mu=mu, l=5, unlabeled=unlabeled,
+                loss=loss, agreement=Agreement(mu, 5, unlabeled),
             )  # fmt: skip
             for average in (False, True):
                 for v, w in enumerate(view_weights(state, views, average=average)):
@@ -326,9 +329,7 @@ def test_agreement_pulls_views_together():
             20_000,
             eta_0=np.full(2, 0.1),
             lam=1e-2,
-            mu=mu,
-            l=5,
-            unlabeled=unlabeled,
+            agreement=Agreement(mu, 5, unlabeled),
         )
         w = view_weights(state, views, average=True)
         gaps.append(np.mean((p[:, columns[0]] @ w[0] - p[:, columns[1]] @ w[1]) ** 2))

@@ -39,7 +39,7 @@ class ExperimentRow(NamedTuple):
     settled: bool
 
 
-class Progress(NamedTuple):
+class ClosingProgress(NamedTuple):
     """How far the closer is with an experiment."""
 
     horizon: int
@@ -320,11 +320,11 @@ class Store:
 
     # ---- the closer --------------------------------------------------------------------------------------------
 
-    def progress(self, experiment: int) -> Progress:
+    def progress(self, experiment: int) -> ClosingProgress:
         """Return how far the closer is."""
         query = select(_s.horizon, _s.watermark, _s.version, _s.state).where(_s.experiment == experiment)
         with self.reading.connect() as connection:
-            return Progress(*connection.execute(query).one())
+            return ClosingProgress(*connection.execute(query).one())
 
     def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
         """Move the horizon over impressions shown up to ``due``, and return it; from now on clicks on them are late.
@@ -368,7 +368,7 @@ class Store:
     def fold(
         self,
         experiment: int,
-        before: Progress,
+        before: ClosingProgress,
         watermark: int,
         state: str,
         snapshots: Sequence[tuple[int, str]],

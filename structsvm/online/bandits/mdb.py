@@ -8,13 +8,12 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import check_arms, copeland_leader, record_set
+from structsvm.online.bandits.policy import CountsWins, check_arms, record_set
 from structsvm.online.bandits.rucb import upper_bounds
-from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel
 
 
-class MDB(SavedState):
+class MDB(CountsWins):
     """Multi-dueling bandit of Brost et al. (CIKM 2016, Algorithm 1).
 
     It assumes a Condorcet winner and needs no horizon.
@@ -77,7 +76,3 @@ class MDB(SavedState):
         """Count every pair of the set; a set of one arm changes nothing."""
         record_set(self.wins, duel, outcome)
         self.t += 1
-
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
-        return copeland_leader(self.wins, rng)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
+from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel, Float
 
 
@@ -108,6 +109,16 @@ def pick(items: Any, rng: np.random.Generator | None) -> int:
 def tied(values: Float, rng: np.random.Generator | None, tol: float = 0.0) -> int:
     """Return an index at which ``values`` is largest (within ``tol``), ties broken at random."""
     return pick(np.flatnonzero(values >= values.max() - tol), rng)
+
+
+class CountsWins(SavedState):
+    """Mixin of bandits that answer with the arm that is ahead of the most others."""
+
+    wins: Float
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
+        return copeland_leader(self.wins, rng)
 
 
 def copeland_leader(wins: Float, rng: np.random.Generator | None) -> int:

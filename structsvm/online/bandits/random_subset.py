@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import check_arms, copeland_leader, record_set
-from structsvm.online.bandits.saved_state import SavedState
+from structsvm.online.bandits.policy import CountsWins, check_arms, record_set
 from structsvm.protocols import Duel
 
 
-class RandomSubset(SavedState):
+class RandomSubset(CountsWins):
     """Comparison of random non-empty subsets of the arms, all equally likely (the baseline of MDB, Fig. 3).
 
     Parameters
@@ -43,7 +42,3 @@ class RandomSubset(SavedState):
     def update(self, duel: Duel, outcome: Any) -> None:
         """Count every pair of the set; a set of one arm changes nothing."""
         record_set(self.wins, duel, outcome)
-
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
-        return copeland_leader(self.wins, rng)

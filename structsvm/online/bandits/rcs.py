@@ -8,13 +8,12 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import check_arms, copeland_leader, pair_indices, pick, record_pair, tied
+from structsvm.online.bandits.policy import CountsWins, check_arms, pair_indices, pick, record_pair, tied
 from structsvm.online.bandits.rucb import upper_bounds
-from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel
 
 
-class RCS(SavedState):
+class RCS(CountsWins):
     """Relative confidence sampling of Zoghi et al. (WSDM 2014).
 
     It assumes a Condorcet winner and needs no horizon.
@@ -66,7 +65,3 @@ class RCS(SavedState):
         record_pair(self.wins, duel, outcome)
         self.t += 1
         self.times_champion[duel.arms[0]] += 1
-
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
-        return copeland_leader(self.wins, rng)

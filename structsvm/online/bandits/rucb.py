@@ -8,8 +8,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import check_arms, copeland_leader, pick, record_pair
-from structsvm.online.bandits.saved_state import SavedState
+from structsvm.online.bandits.policy import CountsWins, check_arms, pick, record_pair
 from structsvm.protocols import Duel
 
 
@@ -25,7 +24,7 @@ def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.nda
     return bounds
 
 
-class RUCB(SavedState):
+class RUCB(CountsWins):
     """Relative upper confidence bound of Zoghi et al. (ICML 2014).
 
     It assumes a Condorcet winner and needs no horizon.
@@ -98,7 +97,3 @@ class RUCB(SavedState):
         record_pair(self.wins, duel, outcome)
         self.t += 1
         self.leader = duel.note
-
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
-        return copeland_leader(self.wins, rng)

@@ -106,7 +106,9 @@ class Shown:
         >>> Shown("team_draft", ("a", "b"), 2, ((0, 1),)).with_impression("request-81f3").to_dict()["impression"]
         'request-81f3'
         """
-        return replace(self, impression=check_impression(impression))
+        if isinstance(impression, bool) or not isinstance(impression, (str, int)):
+            raise ValueError(f"impression: expected a string or an integer, got {impression!r:.80}")
+        return replace(self, impression=impression)
 
     def clicked(self, documents: Iterable[Hashable]) -> NDArray[np.bool_]:
         """Return the clicks vector of a user who clicked on ``documents``; raise ValueError if one was not shown.
@@ -245,13 +247,6 @@ _EXPECTED = {
     "abstract_bold[]": "a count",
 }
 """What a value at a path of a record or of a line has to be, and a remedy."""
-
-
-def check_impression(impression: Any, prefix: str = "") -> str | int:
-    """Return the id of an impression; raise ValueError unless it is a string or an integer."""
-    if isinstance(impression, bool) or not isinstance(impression, (str, int)):
-        raise ValueError(f"{prefix}impression: expected a string or an integer, got {impression!r:.80}")
-    return impression
 
 
 def check_rankings(

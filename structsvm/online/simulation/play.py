@@ -30,7 +30,7 @@ from structsvm.online.simulation.runs import (
     run_streams,
     time_grid,
 )
-from structsvm.protocols import Float, Int, World
+from structsvm.protocols import Float, Int
 
 _LONGEST = 10**18
 """Most comparisons per run, so that regret and counts fit in 64 bits."""
@@ -141,7 +141,6 @@ def simulate(
     n_jobs: int | None = None,
     times: ArrayLike | None = None,
     options: dict[str, Any] | None = None,
-    compiled: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     callback: Callable[[RunProgress], object] | None = None,
     backend: str | None = None,
@@ -151,8 +150,9 @@ def simulate(
     Parameters
     ----------
     bandit : str, object or callable
-        A name (``structsvm.online.bandits.NAMES``); a bandit, copied for each run; or a callable
-        ``(n_arms, horizon) -> bandit``.
+        A name (``structsvm.online.bandits.NAMES``), played in its compiled form if it has one and the world has a
+        matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``) or is ``InterleavedRankers``; a bandit, copied
+        for each run; or a callable ``(n_arms, horizon) -> bandit``, such as ``partial(make, "rucb")``.
     world : array-like or World
         A square preference matrix with a Condorcet winner, or a world: an object of
         ``structsvm.online.simulation.worlds``, ``InterleavedRankers`` (a data set), or your own.
@@ -171,10 +171,6 @@ def simulate(
         Numbers of comparisons at which to record; by default 100 points on a log scale. The horizon is always added.
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
-    compiled : bool, optional
-        By default the compiled form is used when the bandit is given by a name and has one, and the world has
-        a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``) or is ``InterleavedRankers``. False asks for
-        the uncompiled form.
     checkpoint : path, optional
         Finished runs are saved in this file, and an uncompiled run under way in ``<checkpoint>.run<k>``, every half
         minute: at most that much work is lost. Calling again with the same arguments resumes and gives the same result.
@@ -216,7 +212,8 @@ def simulate(
         raise BadInput(
             "regret", f"'sum' is for pairs, but {who} compares sets", "use {regret='average'} or 'weak'"
         )
-    plays_compiled = _plays_compiled(bandit, first, world, compiled)
+    playable = getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays")
+    plays_compiled = isinstance(bandit, str) and hasattr(first, "compiled") and playable
     store = Checkpoint(
         checkpoint, fingerprint(bandit, options, first, world, grid, n_runs, seed, regret, plays_compiled)
     )
@@ -249,19 +246,3 @@ def simulate(
         report(run, steps)
     correct = np.isin(store.winners, world.winners)
     return Simulation(grid, store.regret, store.winners, correct, store.duels, plays_compiled)
-
-
-def _plays_compiled(bandit: Any, made: Any, world: World, asked: bool | None) -> bool:
-    """Return whether the compiled form plays; raise ValueError if it is asked for and there is none."""
-    has_form = isinstance(bandit, str) and hasattr(made, "compiled")
-    can = has_form and (getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays"))
-    if asked and not can:
-        from structsvm.online.bandits.by_name import compiled_names
-
-        raise BadInput(
-            "compiled",
-            f"expected a bandit name among {', '.join(compiled_names())} and a world with a matrix or of rankers, "
-            f"got {bandit!r} and a {type(world).__name__}",
-            value=True,
-        )
-    return can if asked is None else bool(asked)

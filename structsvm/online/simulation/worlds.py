@@ -61,16 +61,27 @@ def _vector(utilities: ArrayLike) -> Float:
     return values
 
 
-def _bernoulli(P: Float, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-    if len(arms) == 2:
-        # an arm against itself costs no random number, so long runs of an exploited arm can be skipped
-        return 0.5 if arms[0] == arms[1] else float(rng.random() < P[arms[0], arms[1]])
-    index = np.array(arms)
-    first, second = pair_indices(len(arms))
-    return (rng.random(len(first)) < P[index[first], index[second]]).astype(np.float64)
+def _matrix(probability: Float) -> Float:
+    """Return a preference matrix with the probabilities above the diagonal."""
+    upper = np.triu(probability, 1)
+    return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(len(upper))
 
 
-class PreferenceMatrix:
+class _CoinFlips:
+    preferences: Float
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """Flip a coin for each pair, independent of the others (``World.compare``); none for an arm against itself."""
+        P = self.preferences
+        if len(arms) == 2:
+            # an arm against itself costs no random number, so long runs of an exploited arm can be skipped
+            return 0.5 if arms[0] == arms[1] else float(rng.random() < P[arms[0], arms[1]])
+        index = np.array(arms)
+        first, second = pair_indices(len(arms))
+        return (rng.random(len(first)) < P[index[first], index[second]]).astype(np.float64)
+
+
+class PreferenceMatrix(_CoinFlips):
     """Independent coin flips with the probabilities of a matrix.
 
     Parameters
@@ -113,10 +124,6 @@ class PreferenceMatrix:
         self.gaps[winner] = 0.0
         self.winners = np.array([winner])
 
-    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Flip a coin for each pair, independent of the others (``World.compare``); none for an arm against itself."""
-        return _bernoulli(self.preferences, arms, rng)
-
 
 def _linear(difference: Float) -> Float:
     return (1 + difference) / 2
@@ -136,7 +143,7 @@ LINKS: dict[str, Callable[[Float], Float]] = {"linear": _linear, "logistic": _lo
 """Functions from a difference of utilities to the probability of winning (thesis 5.2)."""
 
 
-class Utilities:
+class Utilities(_CoinFlips):
     """Independent coin flips whose probability depends on the difference of two utilities.
 
     Parameters
@@ -165,19 +172,14 @@ class Utilities:
             )
         self.link = link
         self.n_arms = len(self.utilities)
-        upper = np.triu(LINKS[link](self.utilities[:, None] - self.utilities[None, :]), 1)
-        self.preferences = upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(self.n_arms)
+        self.preferences = _matrix(LINKS[link](self.utilities[:, None] - self.utilities[None, :]))
         self.scores: Float | None = None
         self.winners = np.flatnonzero(self.utilities == self.utilities.max())
         self.gaps = self.preferences[self.winners[0]] - 0.5
         self.gaps[self.winners] = 0.0
 
-    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Flip a coin for each pair, independent of the others (``World.compare``); none for an arm against itself."""
-        return _bernoulli(self.preferences, arms, rng)
 
-
-class NormalScores:
+class NormalScores(Utilities):
     """A world in which every arm compared draws a score from ``N(utility, 1)`` that decides its pairs (MDB, 4.1.2).
 
     Within a set the pairs are dependent; a pair by itself is the Gaussian link, drawn as one coin flip.
@@ -194,27 +196,21 @@ class NormalScores:
     """
 
     def __init__(self, utilities: ArrayLike) -> None:
-        pairs = Utilities(utilities, "gaussian")
-        self.utilities = self.scores = pairs.utilities
-        self.preferences = pairs.preferences
-        self.n_arms, self.gaps, self.winners = pairs.n_arms, pairs.gaps, pairs.winners
+        super().__init__(utilities, "gaussian")
+        self.scores = self.utilities
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
         """Draw one score per arm of a set, which decides all its pairs (``World.compare``); a pair is one coin flip."""
         if len(arms) <= 2:
-            return _bernoulli(self.preferences, arms, rng)
-        drawn = self.scores[np.array(arms)] + rng.standard_normal(len(arms))
+            return super().compare(arms, rng)
+        drawn = self.utilities[np.array(arms)] + rng.standard_normal(len(arms))
         first, second = pair_indices(len(arms))
         return (drawn[first] > drawn[second]).astype(np.float64)
 
 
-def _good_poor(good: int, poor: int) -> Float:
-    return np.array([0.8] + [0.7] * (good - 1) + [0.2] * poor)
-
-
 SYNTHETIC: dict[str, Float] = {
     **{
-        f"{good}good{poor}poor": _good_poor(good, poor)
+        f"{good}good{poor}poor": np.array([0.8] + [0.7] * (good - 1) + [0.2] * poor)
         for good, poor in [
             *((1, 5), (1, 50), (1, 200)),
             *((2, 4), (11, 40), (41, 160)),
@@ -236,13 +232,11 @@ def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Fl
 
 def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
     """Return the lower-bound instance of the thesis: i beats j > i with ``1/2 + epsilon`` (Theorem 5, Fig. 5.1)."""
-    upper = np.triu(np.full((n_arms, n_arms), 0.5 + epsilon), 1)
-    return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(n_arms)
+    return _matrix(np.full((n_arms, n_arms), 0.5 + epsilon))
 
 
 def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
     """Return a random Bradley-Terry world in which arm 0 beats all others by ``epsilon`` (thesis 5.5.1, Fig. 5.2)."""
     weights = rng.random(n_arms)
     weights[0] = weights[1:].max(initial=1e-300) * (1 + 2 * epsilon) / (1 - 2 * epsilon)
-    upper = np.triu(weights[:, None] / (weights[:, None] + weights[None, :]), 1)
-    return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(n_arms)
+    return _matrix(weights[:, None] / (weights[:, None] + weights[None, :]))

@@ -126,7 +126,7 @@ def confidence_sequence(
     at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
         raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
-    intervals = np.array([_interval(values[:t], alpha) for t in at])
+    intervals = np.array([_counted_interval(*_counted(values[:t]), alpha) for t in at])
     p = exp(-np.maximum([_log_capital(*_counted(values[:t]), 0.5) for t in at], 0.0))
     mean = values.cumsum()[at - 1] / at
     return ConfidenceSequence(at, mean, intervals[:, 0], intervals[:, 1], p, alpha)
@@ -196,13 +196,8 @@ def _counted(values: Float) -> tuple[Float, NDArray[np.int64]]:
     return unit, counts
 
 
-def _interval(values: Float, alpha: float) -> tuple[float, float]:
-    """Return the interval of the means against which the capital is below ``1 / alpha`` now."""
-    return _counted_interval(*_counted(values), alpha)
-
-
 def _counted_interval(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float]:
-    """Return the same of distinct values and their counts."""
+    """Return the interval of the means against which the capital is below ``1 / alpha``, of counted values."""
     mean = float(np.clip(dot(unit, counts) / counts.sum(), 0.0, 1.0))
     threshold = -log(alpha)
     # at the sample mean no bet has gained, so it is inside; towards 0 and 1 the capital grows

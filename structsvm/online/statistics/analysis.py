@@ -547,7 +547,7 @@ def _pairs(
             int((signs < 0).sum()),
             int((signs == 0).sum()),
             float(values.mean()),
-            _t_interval(values, alpha),
+            student_interval(float(values.mean()), standard_error(values), len(values), alpha),
             results,
             per * queries_needed(values, alpha=level, power=power),
             None if bound is None else _sequence(values, bound, alpha, level, per),
@@ -622,10 +622,6 @@ def _sequence(
         float(seen.p_values[-1]),
         per_unit * outcomes_needed(values / bound, alpha=level),
     )
-
-
-def _t_interval(values: Float, alpha: float) -> tuple[float, float]:
-    return student_interval(float(values.mean()), standard_error(values), len(values), alpha)
 
 
 def student_interval(mean: float, error: float, n: int, alpha: float) -> tuple[float, float]:

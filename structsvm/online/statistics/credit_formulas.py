@@ -112,9 +112,7 @@ class CreditRow(NamedTuple):
     """Whether the numbers of the evidence may be out of range."""
 
 
-def credit_impressions(
-    method: str, n_rankers: int, rows: Sequence[CreditRow], source: str = "impression "
-) -> Credits:
+def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -> Credits:
     """Credit impressions of one method that come one by one, for every two rankers in the order of ``combinations``."""
     columns = Rows(
         [row.number for row in rows],
@@ -124,7 +122,7 @@ def credit_impressions(
         ],
         [tuple(row.places) for row in rows],
     )
-    return credit_rows(method, n_rankers, list(combinations(range(n_rankers), 2)), columns, source)
+    return credit_rows(method, n_rankers, list(combinations(range(n_rankers), 2)), columns, "impression ")
 
 
 def beyond_bound(spread: Float, bound: Float | float) -> NDArray[np.bool_]:

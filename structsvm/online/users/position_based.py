@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structsvm.online.users.probability_tables import TableClicks, check_places, check_table
-from structsvm.protocols import ClickTables
+from structsvm.online.users.probability_tables import ClickTables, TableClicks, check_places, check_table
 
 
 @dataclass(frozen=True)

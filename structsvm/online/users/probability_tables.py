@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
-from structsvm.protocols import ClickTables
+
+
+class ClickTables(NamedTuple):
+    """A click model as compiled code sees it: probabilities by grade and position, shape (n_grades, length).
+
+    The user looks at the positions in order; she clicks, and then leaves, or leaves without a click.
+
+    Examples
+    --------
+    >>> from structsvm.online.users import CascadeUser
+    >>> tables = CascadeUser.named("navigational", 2).tables(length=2)
+    >>> tables.click.tolist(), tables.stop_after_click.tolist()
+    ([[0.05, 0.05], [0.95, 0.95]], [[0.2, 0.2], [0.9, 0.9]])
+    """
+
+    click: NDArray[np.float64]
+    stop_after_click: NDArray[np.float64]
+    stop_after_skip: NDArray[np.float64]
 
 
 class TableClicks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,8 @@ CS = tuple(float(C) for C in np.logspace(-1, 2, 7))
 """Values of C tried by default."""
 
 LEARNED = "learned fusion"
+
+_INNER_FOLDS = 3
 
 
 class PoolJudge:
@@ -129,11 +131,8 @@ def cross_validate_fusion(
     loss: str = "map",
     relevance: float = 1.0,
     folds: int = 5,
-    inner_folds: int = 3,
     selection: Selection = "max",
     depth: int | None = None,
-    within: Literal["data", "query"] = "query",
-    tol: float = 1e-3,
     random_state: int = 0,
     n_jobs: int | None = None,
     callback: Callable[[int, int], object] | None = None,
@@ -141,7 +140,7 @@ def cross_validate_fusion(
 ) -> FusionResult:
     """Re-rank every judged topic by a model trained, with its C chosen, without that topic.
 
-    For each of ``folds`` C is chosen on ``inner_folds`` of the other topics. The final model is trained on all judged
+    For each of ``folds`` C is chosen on three folds of the other topics. The final model is trained on all judged
     topics with the C chosen on the outer folds. ``depth`` is that to which the runs were pooled: rankings count up to
     it. ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are measured.
     """
@@ -149,21 +148,20 @@ def cross_validate_fusion(
 
     known = pool.select(pool.judged)
     check_whole("folds", folds, 2)
-    check_whole("inner_folds", inner_folds, 2)
     check_selection(selection)
     training_topics = known.n_topics - -(-known.n_topics // folds)
-    if known.n_topics < folds or training_topics < inner_folds:
+    if known.n_topics < folds or training_topics < _INNER_FOLDS:
         raise BadInput(
             "qrels",
-            f"expected judgments of at least {max(folds, inner_folds + 1)} topics of the runs for {folds} "
-            f"x {inner_folds} folds, got {known.n_topics}",
+            f"expected judgments of at least {max(folds, _INNER_FOLDS + 1)} topics of the runs for {folds} "
+            f"x {_INNER_FOLDS} folds, got {known.n_topics}",
             "judge more topics, or ask for fewer folds",
         )
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
-    options: dict[str, Any] = {"loss": loss, "relevance": relevance, "tol": tol}
+    options: dict[str, Any] = {"loss": loss, "relevance": relevance}
     # the scaling of a topic does not depend on others, so once is enough for all paths
-    scaled = known if within == "data" else replace(known, scores=minmax_within(known.scores, known.offsets))
+    scaled = replace(known, scores=minmax_within(known.scores, known.offsets))
 
     def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
         part = scaled.select(test)
@@ -174,7 +172,7 @@ def cross_validate_fusion(
         ]
         return np.stack([judge(s, measure) for s in scores], axis=1), scores
 
-    fold, splits = _deal(known.n_topics, folds, inner_folds, np.random.default_rng(random_state))
+    fold, splits = _deal(known.n_topics, folds, np.random.default_rng(random_state))
     parts = []
     run = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     for i, (values, scores) in enumerate(run(delayed(held_out)(*split) for split in splits)):
@@ -185,8 +183,8 @@ def cross_validate_fusion(
     rows = np.empty(known.n_rows)
     chosen = []
     for k, (_, test) in enumerate(splits[:folds]):
-        first = folds + k * inner_folds
-        inside = np.concatenate([values for values, _ in parts[first : first + inner_folds]])
+        first = folds + k * _INNER_FOLDS
+        inside = np.concatenate([values for values, _ in parts[first : first + _INNER_FOLDS]])
         best = grid.index(select_C(np.array(grid), inside, selection=selection))
         chosen.append(grid[best])
         scores = parts[k][1]
@@ -194,7 +192,7 @@ def cross_validate_fusion(
     outer = ((test, values) for (_, test), (values, _) in zip(splits[:folds], parts[:folds], strict=True))
     choice = choose_C(np.array(grid), np.ones(known.n_topics), outer, selection=selection)
     final = grid[: grid.index(choice.C) + 1]
-    *_, model = fusion_path(known, final, depth=depth, within=within, n_jobs=n_jobs, **options)
+    *_, model = fusion_path(known, final, depth=depth, n_jobs=n_jobs, **options)
     if callback is not None:
         callback(len(splits) + 1, len(splits) + 1)
 
@@ -215,9 +213,7 @@ def cross_validate_fusion(
     )  # fmt: skip
 
 
-def _deal(
-    n_topics: int, folds: int, inner_folds: int, rng: np.random.Generator
-) -> tuple[Int, list[tuple[Int, Int]]]:
+def _deal(n_topics: int, folds: int, rng: np.random.Generator) -> tuple[Int, list[tuple[Int, Int]]]:
     """Divide the topics into outer folds; return the fold of each, and all splits into training and test topics.
 
     The splits of the outer folds come first, then the inner splits of each.
@@ -226,8 +222,8 @@ def _deal(
     outer = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
     splits = list(outer)
     for training, _ in outer:
-        inside = rng.permutation(training.shape[0]) % inner_folds
-        splits += [(training[inside != j], training[inside == j]) for j in range(inner_folds)]
+        inside = rng.permutation(training.shape[0]) % _INNER_FOLDS
+        splits += [(training[inside != j], training[inside == j]) for j in range(_INNER_FOLDS)]
     return fold, splits
 
 

@@ -151,7 +151,6 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
         curve=figures.against_C(
             {"held-out topics, the C kept ringed": curve}, measure=report.measure_name(result.measure)
         ),
-        within=result.model.binning.within == "query",
         worth=figures.Bars(
             [step.name for step in steps], [_spread(step) for step in steps],
             "From the least to the most that each run can add",

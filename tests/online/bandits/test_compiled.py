@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from structsvm.online import simulate
+from structsvm.online.bandits import make
 from structsvm.online.bandits.by_name import compiled_names
 from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
@@ -17,6 +20,12 @@ OPTIONS = {
     "rmed1": {"margin": 0.5},
     "mdb": {"alpha": 0.8, "beta": 2.5},
 }
+
+
+def both(name, world, *, options=None, n_jobs=None, **settings):
+    """The same simulation by the literal policy and in its compiled form."""
+    literal = simulate(partial(make, name, **(options or {})), world, **settings)
+    return literal, simulate(name, world, options=options, n_jobs=n_jobs, **settings)
 
 
 def random_world(seed: int) -> PreferenceMatrix | Utilities | NormalScores:
@@ -46,8 +55,7 @@ def test_same_duels_under_shared_random_numbers(name: str) -> None:
             "options": options,
             "times": range(1, 701, 7),
         }
-        literal = simulate(name, world, compiled=False, **settings)
-        compiled = simulate(name, world, **settings)
+        literal, compiled = both(name, world, **settings)
         assert compiled.compiled
         assert not literal.compiled
         np.testing.assert_array_equal(compiled.duels, literal.duels)
@@ -84,8 +92,7 @@ def test_same_live_duels_under_shared_random_numbers(name: str) -> None:
             "options": options,
             "times": range(1, 601, 7),
         }
-        literal = simulate(name, world, compiled=False, **settings)
-        compiled = simulate(name, world, n_jobs=2, **settings)
+        literal, compiled = both(name, world, n_jobs=2, **settings)
         assert compiled.compiled
         assert not literal.compiled
         np.testing.assert_array_equal(compiled.duels, literal.duels)
@@ -138,8 +145,7 @@ def test_same_duels_where_sets_of_possible_arms_change_in_every_way(name: str) -
             "options": options,
             "times": range(1, horizon + 1),
         }
-        literal = simulate(name, world, compiled=False, **settings)
-        compiled = simulate(name, world, **settings)
+        literal, compiled = both(name, world, **settings)
         np.testing.assert_array_equal(compiled.duels, literal.duels)
         np.testing.assert_array_equal(compiled.winners, literal.winners)
         np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
@@ -152,7 +158,7 @@ def test_same_duels_while_no_arm_may_be_the_winner(name: str) -> None:
     """An impossible arm that wins may stay impossible, and become possible earlier than all others."""
     world = PreferenceMatrix(circle(8, 0.6), utilities=np.zeros(8))
     settings = {"horizon": 600, "n_runs": 12, "seed": 0, "options": {"alpha": 0.1}}
-    literal, compiled = (simulate(name, world, compiled=compiled, **settings) for compiled in (False, True))
+    literal, compiled = both(name, world, **settings)
     np.testing.assert_array_equal(compiled.duels, literal.duels)
     np.testing.assert_array_equal(compiled.winners, literal.winners)
 
@@ -163,7 +169,7 @@ def test_same_duels_across_long_jumps(name: str) -> None:
     """A clear winner makes long quiet stretches: the jumps must land where the policy wakes up."""
     world = Utilities([0.1, 0.95, 0.3, 0.2])
     for seed in range(2):
-        literal = simulate(name, world, horizon=9_000, seed=seed, compiled=False)
+        literal = simulate(partial(make, name), world, horizon=9_000, seed=seed)
         compiled = simulate(name, world, horizon=9_000, seed=seed)
         if name != "mergerucb":
             assert np.diag(compiled.duels).sum() > 6000
@@ -184,7 +190,7 @@ def test_same_duels_across_long_jumps(name: str) -> None:
 def test_rcs_agrees_in_distribution(world: PreferenceMatrix | Utilities, horizon: int) -> None:
     n = 220
     times = [10, 50, horizon]
-    literal = simulate("rcs", world, horizon=horizon, n_runs=n, seed=1, compiled=False, times=times)
+    literal = simulate(partial(make, "rcs"), world, horizon=horizon, n_runs=n, seed=1, times=times)
     compiled = simulate("rcs", world, horizon=horizon, n_runs=20 * n, seed=2, times=times)
     for moment in (1, 2):
         a, b = literal.regret**moment, compiled.regret**moment
@@ -203,7 +209,7 @@ def test_merge_rucb_in_a_given_order_plays_the_same_duels(n_arms: int) -> None:
     world = Utilities(rng.random(n_arms))
     for order in (range(n_arms), rng.permutation(n_arms)):
         settings = {"horizon": 900, "n_runs": 2, "seed": 3, "options": {"order": order}}
-        literal, compiled = (simulate("mergerucb", world, compiled=f, **settings) for f in (False, True))
+        literal, compiled = both("mergerucb", world, **settings)
         np.testing.assert_array_equal(compiled.duels, literal.duels)
         np.testing.assert_array_equal(compiled.winners, literal.winners)
 
@@ -232,7 +238,7 @@ def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) ->
         P = np.full((n, n), 0.5)
         P[0, 1:], P[1:, 0] = 1.0, 0.0
         settings = {"horizon": 2000, "seed": seed, "times": range(1, 2001)}
-        literal, compiled = (simulate(name, P, compiled=f, **settings) for f in (False, True))
+        literal, compiled = both(name, P, **settings)
         np.testing.assert_array_equal(compiled.duels, literal.duels)
         np.testing.assert_array_equal(compiled.winners, literal.winners)
         fallen += int(literal.winners[0, 0] != literal.winners[0, -1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def test_the_borda_winner_misleads_sparring_but_not_rucb() -> None:
 @pytest.mark.parametrize("n_arms", [1, 2])
 def test_one_and_two_arms(name: str, n_arms: int) -> None:
     P = [[0.5]] if n_arms == 1 else [[0.5, 0.1], [0.9, 0.5]]
-    run = simulate(name, P, horizon=1500, seed=2, compiled=False)
+    run = simulate(partial(make, name), P, horizon=1500, seed=2)
     assert run.winner[0] == n_arms - 1
     if n_arms == 1:
         assert (run.regret == 0).all()

@@ -1,12 +1,14 @@
 """Simulations on a backend of joblib give the results of this process."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 from structsvm.checks import BadInput
 from structsvm.online import simulate
+from structsvm.online.bandits import make
 
 P = [[0.5, 0.6, 0.7], [0.4, 0.5, 0.6], [0.3, 0.4, 0.5]]
 
@@ -17,11 +19,11 @@ def same(a, b):
     np.testing.assert_array_equal(a.duels, b.duels)
 
 
-@pytest.mark.parametrize("compiled", [None, False])
-def test_on_a_dask_client(compiled):
+@pytest.mark.parametrize("bandit", ["rucb", partial(make, "rucb")], ids=["compiled", "uncompiled"])
+def test_on_a_dask_client(bandit):
     distributed = pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
-    options = {"horizon": 500, "n_runs": 4, "seed": 3, "compiled": compiled}
-    expected = simulate("rucb", P, **options)
+    options = {"horizon": 500, "n_runs": 4, "seed": 3}
+    expected = simulate(bandit, P, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with (
@@ -30,9 +32,9 @@ def test_on_a_dask_client(compiled):
             ) as cluster,
             distributed.Client(cluster),
         ):
-            same(simulate("rucb", P, n_jobs=-1, backend="dask", **options), expected)
+            same(simulate(bandit, P, n_jobs=-1, backend="dask", **options), expected)
     with pytest.raises(BadInput, match="backend='dask': expected a backend of joblib that can be used"):
-        simulate("rucb", P, n_jobs=-1, backend="dask", **options)
+        simulate(bandit, P, n_jobs=-1, backend="dask", **options)
 
 
 def test_on_threads_and_under_an_unknown_name():

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from structsvm.online import bandits, simulate
-from structsvm.online.bandits import RUCB, Duel
+from structsvm.online.bandits import RUCB, Duel, make
 from structsvm.online.simulation import runs
 from structsvm.online.simulation.exploration import explore
 from structsvm.online.simulation.play import RunProgress
@@ -22,6 +23,8 @@ from structsvm.online.simulation.runs import log_grid
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
 WORLD = Utilities([0.2, 0.9, 0.4, 0.6])
+FORMS = ["rucb", partial(make, "rucb")]
+"""The same bandit, played compiled and not."""
 
 
 class Fixed:
@@ -75,25 +78,23 @@ def test_duels_are_counted() -> None:
     assert simulate("rucb", WORLD, horizon=500, n_runs=3).duels.sum() == 1500
 
 
-@pytest.mark.parametrize(("name", "compiled"), [("rucb", None), ("rcs", False), ("mdb", None)])
-def test_workers_and_other_runs_change_nothing(name: str, compiled: bool | None) -> None:
-    one = simulate(name, WORLD, horizon=200, n_runs=4, seed=7, compiled=compiled)
-    two = simulate(name, WORLD, horizon=200, n_runs=4, seed=7, compiled=compiled, n_jobs=2)
-    fewer = simulate(name, WORLD, horizon=200, n_runs=2, seed=7, compiled=compiled)
+@pytest.mark.parametrize("bandit", ["rucb", partial(make, "rcs"), "mdb"], ids=["rucb", "rcs", "mdb"])
+def test_workers_and_other_runs_change_nothing(bandit: Any) -> None:
+    one = simulate(bandit, WORLD, horizon=200, n_runs=4, seed=7)
+    two = simulate(bandit, WORLD, horizon=200, n_runs=4, seed=7, n_jobs=2)
+    fewer = simulate(bandit, WORLD, horizon=200, n_runs=2, seed=7)
     np.testing.assert_array_equal(one.regret, two.regret)
     np.testing.assert_array_equal(one.winners, two.winners)
     np.testing.assert_array_equal(one.duels, two.duels)
     np.testing.assert_array_equal(one.regret[:2], fewer.regret)
-    assert (
-        simulate(name, WORLD, horizon=200, n_runs=4, seed=8, compiled=compiled).regret != one.regret
-    ).any()
+    assert (simulate(bandit, WORLD, horizon=200, n_runs=4, seed=8).regret != one.regret).any()
     assert len({tuple(row) for row in one.regret}) == 4
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_recording_does_not_change_the_play(compiled: bool) -> None:
-    often = simulate("rucb", WORLD, horizon=300, seed=1, times=range(1, 301), compiled=compiled)
-    seldom = simulate("rucb", WORLD, horizon=300, seed=1, times=[300], compiled=compiled)
+@pytest.mark.parametrize("bandit", FORMS, ids=["compiled", "uncompiled"])
+def test_recording_does_not_change_the_play(bandit: Any) -> None:
+    often = simulate(bandit, WORLD, horizon=300, seed=1, times=range(1, 301))
+    seldom = simulate(bandit, WORLD, horizon=300, seed=1, times=[300])
     assert often.regret[0, -1] == pytest.approx(seldom.regret[0, -1])
     assert (np.diff(often.regret[0]) >= -1e-12).all()
 
@@ -135,10 +136,11 @@ class Interrupt(Exception):
     pass
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, compiled: bool) -> None:
-    settings = {"horizon": 400, "n_runs": 3, "seed": 4, "compiled": compiled}
-    whole = simulate("rucb", WORLD, **settings)
+@pytest.mark.parametrize("bandit", FORMS, ids=["compiled", "uncompiled"])
+def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, bandit: Any) -> None:
+    compiled = isinstance(bandit, str)
+    settings = {"horizon": 400, "n_runs": 3, "seed": 4}
+    whole = simulate(bandit, WORLD, **settings)
     path = tmp_path / "state.npz"
     told: list[RunProgress] = []
 
@@ -148,12 +150,12 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, compi
             raise Interrupt
 
     with pytest.raises(Interrupt):
-        simulate("rucb", WORLD, **settings, checkpoint=path, callback=stop)
+        simulate(bandit, WORLD, **settings, checkpoint=path, callback=stop)
     assert told[-1].n_done == (2 if compiled else 1)
     left = sorted(file.name for file in tmp_path.iterdir())
     assert left == (["state.npz"] if compiled else ["state.npz", "state.npz.run1"])
     again: list[RunProgress] = []
-    resumed = simulate("rucb", WORLD, **settings, checkpoint=path, callback=again.append)
+    resumed = simulate(bandit, WORLD, **settings, checkpoint=path, callback=again.append)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
     assert min(progress.step for progress in again if progress.run == 1 or compiled) >= 100
     assert all(progress.run > 0 for progress in again)
@@ -163,14 +165,14 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, compi
     # all done: nothing is played again
     again.clear()
     np.testing.assert_array_equal(
-        simulate("rucb", WORLD, **settings, checkpoint=path, callback=again.append).regret, whole.regret
+        simulate(bandit, WORLD, **settings, checkpoint=path, callback=again.append).regret, whole.regret
     )
     assert not again
     with pytest.raises(ValueError, match="seed differ"):
-        simulate("rucb", WORLD, **{**settings, "seed": 5}, checkpoint=path)
+        simulate(bandit, WORLD, **{**settings, "seed": 5}, checkpoint=path)
     path.write_bytes(b"something else")
     with pytest.raises(ValueError, match="expected a checkpoint"):
-        simulate("rucb", WORLD, **settings, checkpoint=path)
+        simulate(bandit, WORLD, **settings, checkpoint=path)
 
 
 class PulledPlug(PreferenceMatrix):
@@ -194,10 +196,9 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
         "horizon": 1000,
         "seed": 4,
         "checkpoint": tmp_path / "state.npz",
-        "compiled": False,
     }
     with pytest.raises(KeyboardInterrupt):
-        simulate("rucb", PulledPlug(700), **settings)
+        simulate(FORMS[1], PulledPlug(700), **settings)
     return settings
 
 
@@ -213,13 +214,12 @@ def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
         "times": [1],
         "checkpoint": tmp_path / "state.npz",
     }
-    settings["compiled"] = False
-    whole = simulate(name, PulledPlug(np.inf), **{**settings, "checkpoint": None})
+    whole = simulate(partial(make, name), PulledPlug(np.inf), **{**settings, "checkpoint": None})
     with pytest.raises(KeyboardInterrupt):
-        simulate(name, PulledPlug(700), **settings)
+        simulate(partial(make, name), PulledPlug(700), **settings)
     saved = json.loads((tmp_path / "state.npz.run0").read_text())
     assert 600 < saved["step"] <= 700
-    resumed = simulate(name, PulledPlug(1000 - saved["step"]), **settings)
+    resumed = simulate(partial(make, name), PulledPlug(1000 - saved["step"]), **settings)
     np.testing.assert_array_equal(resumed.regret, whole.regret)
     np.testing.assert_array_equal(resumed.duels, whole.duels)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
@@ -256,11 +256,14 @@ def test_a_run_under_way_is_not_resumed_with_other_settings(
 ) -> None:
     settings = interrupted(tmp_path, monkeypatch)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz.run0"]
-    for change in ({"seed": 5}, {"horizon": 2000}, {"regret": "weak"}, {"options": {"alpha": 0.6}}):
+    changes: list[tuple[Any, dict[str, Any]]] = [
+        (FORMS[1], change) for change in ({"seed": 5}, {"horizon": 2000}, {"regret": "weak"})
+    ]
+    for bandit, change in [*changes, (partial(make, "rucb", alpha=0.6), {})]:
         with pytest.raises(
             ValueError, match=r"state.npz.run0: expected a run of this simulation.*other settings"
         ):
-            simulate("rucb", PulledPlug(np.inf), **{**settings, **change})
+            simulate(bandit, PulledPlug(np.inf), **{**settings, **change})
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"\x00" * 9, b"[1, 2", b'{"bandit": 3}', b"[" * 100_000])
@@ -269,7 +272,7 @@ def test_broken_checkpoints_are_named(tmp_path: Path, name: str, content: bytes)
     path = tmp_path / "state.npz"
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=rf"{name}: expected a .*or delete the file"):
-        simulate("rucb", WORLD, horizon=100, compiled=False, checkpoint=path)
+        simulate(FORMS[1], WORLD, horizon=100, checkpoint=path)
     assert (tmp_path / name).read_bytes() == content
 
 
@@ -282,7 +285,7 @@ def test_a_state_that_does_not_fit_is_said_of_its_file(
     for key, value in (("bandit", "{}"), ("rng", 3), ("k", 10**6), ("duels", [[9, 9, 1]]), ("regret", None)):
         left.write_text(json.dumps({**saved, key: value}))
         with pytest.raises(ValueError, match=r"state\.npz\.run0: expected a run of this simulation"):
-            simulate("rucb", PulledPlug(np.inf), **settings)
+            simulate(FORMS[1], PulledPlug(np.inf), **settings)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +307,6 @@ def test_a_state_that_does_not_fit_is_said_of_its_file(
         ({"bandit": RUCB(2)}, "4 arms, got one for 2"),
         ({"bandit": RUCB(4), "options": {"alpha": 1}}, "options"),
         ({"options": {"gamma": 1}}, "got 'gamma'"),
-        ({"bandit": "sparring", "compiled": True}, "compiled=True"),
         ({"world": [[0.5, 0.5], [0.5, 0.5]]}, "Condorcet"),
     ],
 )

@@ -20,8 +20,8 @@ from structsvm.online.interleaving.compiled.multileaving import multileave
 from structsvm.online.interleaving.compiled.probabilistic import probabilistic
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.interleaving.compiled.team_draft import team_draft
-from structsvm.online.users.probability_tables import check_grades
-from structsvm.protocols import ClickModel, ClickTables
+from structsvm.online.users.probability_tables import ClickTables, check_grades
+from structsvm.protocols import ClickModel
 
 _PIECE = 1 << 17
 """Comparisons per compiled call, at most half a second, as Ctrl-C is noticed only between calls."""

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 import structsvm
 from structsvm import SVMMap, load
 from structsvm.clicks import ClickSVMCV
+from structsvm.common.parameters import _entries, _sections, parameters
 from structsvm.dask import DaskStructuralRanker, DaskStructuralRankerCV
-from structsvm.estimators.parameters import _entries, _sections, parameters
 
 RANKERS = [
     *(c for name in structsvm.__all__ if isinstance(c := getattr(structsvm, name), type) and hasattr(c, "score")),
