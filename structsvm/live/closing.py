@@ -127,15 +127,13 @@ class Folded:
             record = impression.record
             if len(record["evidence"]) == 1:
                 self.watches.add_first(record["evidence"][0][0], record.get("n", 2))
+            bound = record.get("bound", 1.0)
             rows.append(
                 (
                     impression,
-                    CreditRow(
-                        impression.seq, record["documents"], record["evidence"], places, record.get("bound", 1.0),
-                        False,
-                    ),
+                    CreditRow(impression.seq, record["documents"], record["evidence"], places, bound),
                 )
-            )  # fmt: skip
+            )
         if self.running is None:
             self._duel(rows)
         else:
@@ -191,7 +189,7 @@ class Folded:
                     self.ties[b] += 1
 
 
-_EMPTY = CreditRow(0, (), (), (), 1.0, False)
+_EMPTY = CreditRow(0, (), (), (), 1.0)
 """Stands for a list on which nothing was compared."""
 
 

