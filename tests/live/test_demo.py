@@ -43,7 +43,7 @@ def play(world, pair, n_visits, seed, clicks):
         query = int(rng.choice(world.queries))
         shown = draft.show([world.ranking(name, query, rng) for name in pair], length=10, rng=rng)
         places = [place - 1 for place in clicks(query, shown.documents, rng)]
-        rows.append(CreditRow(k, shown.documents, shown.evidence, places, 1.0, False))
+        rows.append(CreditRow(k, shown.documents, shown.evidence, places, 1.0))
     running = RunningStatistics("team_draft", pair, length=10)
     running.add(rows)
     return running
