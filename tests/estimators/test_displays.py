@@ -60,7 +60,7 @@ def test_texts_and_figures(ranker, kind):
         labels = [label.get_text() for label in structsvm.plots.weights(model, top=4).get_yticklabels()]
         named = NAMES if kind != "array" else [f"feature {j}" for j in range(1, 5)]
         if isinstance(model, TreeRanker):
-            named = model.leaves_.get_feature_names_out().tolist()
+            named = model.leaves_.get_feature_names_out(named).tolist()
         assert set(labels) <= set(named)
         assert "<figcaption>" in page
     else:

@@ -257,7 +257,7 @@ def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     """Prometheus and the log are told."""
     monkeypatch.setattr("structsvm.live.service._WATCH_S", math.inf)  # the test itself calls what it delays
     figure = 'structsvm_live_alarm{experiment="e",guardrail="first_place"} '
-    client.create(window_s=0.1, length=2, guardrails={"on_alarm": "kill", "alpha": 0.5})
+    client.create(length=2, guardrails={"on_alarm": "kill", "alpha": 0.5})
     # a draw that always puts production first
     row = client.service.registry.known("e").row
     record = json.dumps({"documents": ["a", "b"], "evidence": [[0, 1]]})
@@ -299,7 +299,7 @@ def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):
     from structsvm.live import closing
 
     monkeypatch.setattr(closing, "_KNOWN_MS", 0)
-    client.create(window_s=0.1)
+    client.create()
     _, shown = client.show("r1")
     client.click({"token": shown["token"], "place": 1})
     report = client.wait_closed()

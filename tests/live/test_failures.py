@@ -192,7 +192,7 @@ def test_a_clock_that_is_set_back():
 
 
 def test_impressions_after_the_clock_was_set_back_are_closed_in_order(client):
-    client.create(window_s=0.2)
+    client.create()
     client.show("r1")
     ahead = client.service.clock.now() + 700
     client.service.clock._last = ahead  # as if the clock had been ahead
@@ -206,7 +206,7 @@ def test_impressions_after_the_clock_was_set_back_are_closed_in_order(client):
 
 
 def test_a_backup_is_whole(client, tmp_path):
-    client.create(window_s=0.1)
+    client.create()
     for k in range(20):
         client.show(f"r{k}")
     client.wait_closed()
@@ -325,11 +325,11 @@ def test_a_backup_folder_that_cannot_be_written_stops_nothing(open_client, tmp_p
         ("UPDATE stats SET watermark = watermark - 1", "statistics"),
         ("UPDATE series SET snapshot = replace(snapshot, '\"p\":', '\"p\":1') WHERE n = 3", "series"),
         ("UPDATE impressions SET record = replace(record, '[[0', '[[1')", "statistics"),
-        ("UPDATE clicks SET at = at + 100000", "after the window"),
+        ("UPDATE clicks SET at = at + 100000000", "after the window"),
     ],
 )
 def test_the_check_finds_damage(client, tmp_path, capsys, damage, said):
-    client.create(window_s=0.3, length=2)
+    client.create(length=2)
     for k in range(12):
         _, shown = client.show(f"r{k}")
         assert client.click({"token": shown["token"], "place": 1})[1]["accepted"] == 1
@@ -358,7 +358,7 @@ def test_a_file_in_the_place_of_the_store(tmp_path, capsys):
 
 
 def test_a_damaged_store_is_one_line(client, tmp_path, capsys):
-    client.create(window_s=0.3, length=2)
+    client.create(length=2)
     for k in range(200):
         client.show(f"r{k}")
     copy = tmp_path / "damaged.db"
@@ -394,11 +394,12 @@ def is_running(pid):
 def test_one_experiment_that_cannot_be_closed_stops_no_other(client):
     """The service says that it is not ready, how long lists wait, and why; stopping the experiment ends it."""
     for key in ("a", "b"):
-        client.create(key, window_s=0.1)
+        client.create(key)
         client.show("r", key)
     with client.service.store.writing.begin() as connection:
         connection.exec_driver_sql("UPDATE impressions SET record = '{' WHERE experiment = 1")
-    client.run(asyncio.sleep(0.3))
+    for _ in range(2):  # the second time it is late
+        client.let_windows_pass()
     client.service.closer.run()
     assert (client.report("a")["pending"], client.report("b")["pending"]) == (1, 0)
     status, found = client.call("GET", "/readyz")
@@ -419,7 +420,7 @@ def test_one_experiment_that_cannot_be_closed_stops_no_other(client):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_threads_that_die_are_started_again(client, monkeypatch):
     """Whatever they die of; meanwhile the service is not ready, and says how far closing is behind."""
-    client.create(window_s=0.1)
+    client.create()
     client.show("r")
     service = client.service
     monkeypatch.setattr(type(service), "_revive", lambda self: None)

@@ -43,7 +43,7 @@ def test_the_answer_never_says_whose_a_document_is(client):
 
 
 def test_clicks_count_once_and_only_in_time(client):
-    client.create(window_s=0.3)
+    client.create()
     _, shown = client.show("r1")
     token = shown["token"]
     event = {"token": token, "place": 2, "action": "click"}
@@ -72,7 +72,7 @@ def test_a_document_is_found_after_a_restart(client):
 @pytest.mark.parametrize("n_rankers", [2, 3])
 def test_the_export_says_what_the_report_says(client, tmp_path, method, n_rankers):
     names = ["prod", "new", "third"][:n_rankers]
-    client.create(rankers=names, method=method, length=4, window_s=0.2)
+    client.create(rankers=names, method=method, length=4)
     rng = np.random.default_rng(0)
     for k in range(40):
         rankings = {name: [f"d{d}" for d in rng.permutation(6)] for name in names}
@@ -153,7 +153,7 @@ def test_what_is_not_compared(client):
 
 
 def test_equal_rankings_are_shown_and_told_apart(client):
-    client.create(window_s=0.1)
+    client.create()
     same = {"prod": ["a", "b", "c"], "new": ["a", "b", "c"]}
     _, shown = client.show("r1", rankings=same)
     assert shown["serve"] == "interleaved"
@@ -165,7 +165,7 @@ def test_equal_rankings_are_shown_and_told_apart(client):
 
 
 def test_share_and_control(client):
-    client.create(share=0.25, window_s=0.1)
+    client.create(share=0.25)
     served = {}
     path, n = "/v1/experiments/e", 400
     ids = [{"request_id": f"r{k}", "unit": f"u{k}"} for k in range(n)]
@@ -338,7 +338,7 @@ def test_units_cannot_be_joined(client):
 
 
 def test_a_winner_is_served_where_the_experiment_says_so(client):
-    client.create(window_s=0.1, length=2, stop={"on_winner": "serve_winner"})
+    client.create(length=2, stop={"on_winner": "serve_winner"})
     rankings = {"prod": ["a", "b"], "new": ["b", "a"]}
     for k in range(40):
         _, shown = client.show(f"r{k}", rankings=rankings)
@@ -358,7 +358,7 @@ def test_a_winner_is_served_where_the_experiment_says_so(client):
 
 
 def test_it_stops_after_so_many(client):
-    client.create(window_s=0.1, stop={"max_impressions": 5})
+    client.create(stop={"max_impressions": 5})
     for k in range(8):
         client.show(f"r{k}")
     client.wait_closed()
@@ -378,7 +378,7 @@ def test_no_query_unless_asked(client):
 
 def test_the_bandit_learns_in_order(client):
     names = ["prod", "b", "c"]
-    client.create(kind="bandit", rankers=names, policy="rucb", window_s=0.1)
+    client.create(kind="bandit", rankers=names, policy="rucb")
     assert client.show("r", rankings={"prod": ["x"], "b": ["y"]})[1]["error"]["code"] == "no_assignment"
     rng = np.random.default_rng(0)
     for batch in range(4):
@@ -416,7 +416,7 @@ def test_the_bandit_learns_in_order(client):
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
 def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, method):
     names = ["prod", "b", "c", "d"]
-    client.create(kind="bandit", rankers=names, policy="rucb", method=method, window_s=0.1, length=4)
+    client.create(kind="bandit", rankers=names, policy="rucb", method=method, length=4)
     rng = np.random.default_rng(3)
     for k in range(60):
         _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})
@@ -453,7 +453,7 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
 @pytest.mark.parametrize("unit", ["session", "user", "request"])
 def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, capsys):
     """As keyed hashes; those that are forgotten are left out, with their lists."""
-    client.create(window_s=0.1, unit=unit, log_query=True)
+    client.create(unit=unit, log_query=True)
     for k in range(12):
         _, shown = client.show(f"r{k}", unit=f"u{k % 4}", query="lamp")
         client.click({"token": shown["token"], "place": 1 + k % 3})

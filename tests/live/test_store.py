@@ -157,8 +157,8 @@ def test_the_service_on_postgres(kind, request, open_client, tmp_path, capsys):
     url = url_of(kind, request)
     rankings = {"prod": ["a", "b", "c"], "new": ["c", "b", "a"]}
     with open_client(url, secret_file=str(tmp_path / "s")) as client:
-        client.create(window_s=0.2, kind="bandit")
-        client.create("i", window_s=0.2)
+        client.create(kind="bandit")
+        client.create("i")
         for k in range(10):
             _, shown = client.show(f"r{k}", key="i", rankings=rankings, unit="é")
             client.click({"token": shown["token"], "document": "b"})
