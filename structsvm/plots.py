@@ -104,7 +104,10 @@ def step_functions(
     given: Any = steps
     if hasattr(given, "step_functions"):
         given = given.step_functions()
-    several: list[Any] = [given] if hasattr(given, "thresholds") else list(given)
+    several: list[Any] = [given] if hasattr(given, "thresholds") or hasattr(given, "predict") else list(given)
+    for one in several:
+        if not hasattr(one, "thresholds"):
+            raise BadInput("steps", f"expected step functions of BinnedFeatures, got {type(one).__name__}")
     return _draw(figures.step_functions(several), ax)
 
 
@@ -350,6 +353,7 @@ def regret(results: Simulation | Mapping[str, Simulation], *, ax: Axes | None = 
     ----------
     results : Simulation, or mapping of str to Simulation
         One, or several by bandit.
+
     Examples
     --------
     >>> from structsvm.online import simulate
@@ -358,7 +362,11 @@ def regret(results: Simulation | Mapping[str, Simulation], *, ax: Axes | None = 
     >>> bool(ax.lines[0].get_ydata()[-1] == run.mean()[-1])
     True
     """
-    return _draw(figures.regret(results if isinstance(results, Mapping) else {"": results}), ax)
+    several = results if isinstance(results, Mapping) else {"": results}
+    for one in several.values():
+        if not hasattr(one, "regret"):
+            raise BadInput("results", f"expected simulations of bandits, got {type(one).__name__}")
+    return _draw(figures.regret(several), ax)
 
 
 def _means(search: Any) -> Any:

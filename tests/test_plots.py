@@ -275,3 +275,11 @@ def test_long_names_leave_room_for_the_bars():
         "bm25", "x" * 18 + "…_first_field", "x" * 18 + "…_other_field"
     ]  # fmt: skip
     assert len(ax.get_xticks()) <= 6
+
+
+def test_models_are_no_simulations_and_no_step_functions():
+    model = SVMMap(C=10).fit([[1.0], [0.0]], [1, 0], qid=0)
+    with pytest.raises(BadInput, match="expected simulations of bandits, got SVMMap"):
+        plots.regret(model)
+    with pytest.raises(BadInput, match="expected step functions of BinnedFeatures, got SVMMap"):
+        plots.step_functions(model)

@@ -1,4 +1,7 @@
-"""Click models in which a click needs a look and attraction, independent of each other: PBM and UBM."""
+"""Click models in which a click needs a look and attraction, independent of each other: PBM and UBM.
+
+Their fits are in :mod:`structsvm.clicks.attraction_examination`.
+"""
 
 from __future__ import annotations
 

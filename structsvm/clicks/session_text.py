@@ -15,7 +15,8 @@ def read_sessions(path: str | PathLike[str]) -> ClickCells:
 
     A line holds sessions that end in ``;``, each the query, a tab, the shown documents with commas between, a colon,
     and the clicked documents in the order of clicks. Clicks on what was not shown are left out and counted; repeated
-    clicks on a document of a list count once.
+    clicks on a document of a list count once. Names with a tab, a colon, a comma or ``;`` cannot be told apart: a line
+    with more tabs or colons is refused.
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ def read_sessions(path: str | PathLike[str]) -> ClickCells:
             query, tab, rest = text.partition("\t")
             shown, colon, clicks = rest.partition(":")
             documents = [d.strip() for d in shown.split(",")]
-            if not (tab and colon and query and all(documents)):
+            # more tabs or colons: text of another format, or documents with colons, which would be cut there
+            if not (tab and colon and query and all(documents)) or "\t" in rest or ":" in clicks:
                 raise ValueError(
                     f"{path}:{number}: expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"
                 )

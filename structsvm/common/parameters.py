@@ -75,7 +75,8 @@ def _hint(name: str, known: Collection[str]) -> str:
     if name in _OF_FIT:
         return f"; {_OF_FIT[name]}"
     near = get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(each for each in known if each != "self")
+    return f"; did you mean {near[0]!r}?" if near else f"; expected one of {listed}"
 
 
 def _completed(cls: type) -> str:

@@ -355,7 +355,12 @@ class TreeRanker(FittedRanker, BaseEstimator):
 
     def _validation(self, validation: Any) -> tuple[NDArray[Any], Float, Any]:
         if self.batch is None:
-            raise BadInput("validation", "expected none without {batch}", others={"batch": None})
+            raise BadInput(
+                "validation",
+                "expected none with {batch}, as only trees that grow in batches are watched",
+                "pass TreeRanker({batch=50}), or choose n_trees and C by TreeRankerCV",
+                others={"batch": None},
+            )
         if not isinstance(validation, (tuple, list)) or len(validation) != 3:
             raise BadInput("validation", "expected rows, labels and query ids as a tuple (X, y, qid)")
         with naming("validation"):

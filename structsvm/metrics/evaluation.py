@@ -227,7 +227,22 @@ def evaluate(
     result, undefined = evaluate_part(name, y_true, y_score, qid=qid, docid=docid, **options)
     if undefined:
         warn_of_nothing_relevant(name, result.per_query.shape[0])
+    _warn_of_swapped(y_true, y_score)
     return result
+
+
+def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
+    """Warn where labels look like scores (fractions, some below zero) and scores like grades."""
+    labels, scores = (np.asarray(values, dtype=np.float64) for values in (y_true, y_score))
+    if labels.min() >= 0 or not np.isfinite(scores).all() or scores.min() < 0:
+        return
+    if (labels % 1 != 0).any() and not (scores % 1 != 0).any():
+        warnings.warn(
+            "evaluate: y_true has fractions and numbers below 0, and y_score only whole numbers; labels come first, "
+            "then scores",
+            UserWarning,
+            stacklevel=stacklevel_of_user(),
+        )
 
 
 def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, Any]) -> RunTable:

@@ -227,7 +227,9 @@ def test_sessions(shared_data):
     np.testing.assert_allclose(theta, expected, atol=0.03)
 
 
-@pytest.mark.parametrize("line", ["q1 a,b : b;", "q1\ta,,b : b;", "q1\ta,b;", "\ta : ;"])
+@pytest.mark.parametrize(
+    "line", ["q1 a,b : b;", "q1\ta,,b : b;", "q1\ta,b;", "\ta : ;", "0\t12:00:01\tQ\t7", "q\thttp://a,b : b;"]
+)
 def test_bad_sessions_are_named(tmp_path, line):
     (tmp_path / "s.txt").write_text("q\ta :;\n" + line + "\n")
     with pytest.raises(ValueError, match=r"s.txt:2: expected '<query><TAB>"):

@@ -87,6 +87,7 @@ def test_slips_in_arguments_of_fit(tmp_path):
         (TreeRanker, "n_estimators", "TreeRanker: no parameter 'n_estimators'; it is called 'n_trees' here"),
         (TreeRanker, "num_leaves", "it is called 'n_leaves' here"),
         (SVMMap, "num_leaves", "SVMMap: no parameter 'num_leaves'; trees are grown by TreeRanker$"),
+        (SVMMap, "lr", "SVMMap: no parameter 'lr'; expected one of C, tol, solver, .*, callback$"),
         (SVMMap, "max_pases", "did you mean 'max_passes'"),
         (TreeRanker, "max_depth", "trees are limited by n_leaves"),
         (StructuralRankerCV, "eval_set", r"fit takes validation=\(X, y, qid\)"),

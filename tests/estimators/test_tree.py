@@ -415,7 +415,7 @@ def test_bad_input(data):
         TreeRanker(**SMALL).fit(X, 0 * y, qid=qid)
     with pytest.raises(ValueError, match=r"X\[2, 1\], query 0: expected a finite number, got infinity"):
         TreeRanker(**SMALL).fit(np.where(np.arange(X.size).reshape(X.shape) == 13, np.inf, X), y, qid=qid)
-    with pytest.raises(ValueError, match="expected none without batch="):
+    with pytest.raises(ValueError, match=r"expected none with batch=None, as only trees .* pass TreeRanker"):
         TreeRanker(**SMALL).fit(X, y, qid=qid, validation=(X, y, qid))
     with pytest.raises(ValueError, match="expected at least one number"):
         TreeRankerCV(n_trees=[]).fit(X, y, qid=qid)

@@ -322,3 +322,16 @@ def test_importing_the_measures_is_light():
     code = f"import sys, structsvm.metrics; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_swapped_labels_and_scores_are_noticed():
+    scores, labels = [-1.5, 0.25, 2.0], [0, 0, 3]
+    assert evaluate("ndcg@10", labels, scores, qid=0).mean == 1
+    with pytest.warns(UserWarning, match="labels come first"):
+        evaluate("ndcg@10", scores, labels, qid=0)
+    for other in (
+        [-1.5, 0.25, 2.5],
+        [-1, 0, 2],
+        [0, -math.inf, 3],
+    ):  # scores, or ranks from behind, or not retrieved
+        evaluate("ndcg@10", scores, other, qid=0)

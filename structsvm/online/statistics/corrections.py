@@ -1,4 +1,7 @@
-"""Corrections of p-values for several comparisons, such as many pairs of rankers or many experiments."""
+"""Corrections of p-values for several comparisons, such as many pairs of rankers or many experiments.
+
+Holm's formula itself is in :mod:`structsvm.metrics.significance`.
+"""
 
 from __future__ import annotations
 
