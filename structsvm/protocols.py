@@ -119,7 +119,7 @@ class Cut(NamedTuple):
 
 
 class Problem(Protocol):
-    """``R(w) = sum_q weights[q] * max_y (loss_q(y) - joint_q(y) . w)`` of the objective ``1/2 ||w||^2 + C * R(w)``."""
+    """``R(w) = sum_q weights[q] * max_y (loss_q(y) - w @ joint_q(y))`` of the objective ``1/2 ||w||^2 + C * R(w)``."""
 
     n_queries: int
     n_features: int
@@ -172,7 +172,7 @@ class QPResult(NamedTuple):
 
 
 class QPSolver(Protocol):
-    """Maximises ``loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``."""
+    """Maximises ``loss @ alpha - 1/2 alpha @ gram @ alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``."""
 
     def __call__(
         self, gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
