@@ -42,6 +42,14 @@ def test_names_exist_are_exported_and_described(names):
         assert member.__doc__ or not (inspect.isclass(member) or inspect.isroutine(member)), name
 
 
+def test_no_first_sentence_ends_within_a_formula(names):
+    """The reference lists first sentences, and takes a point before a space for the end of one."""
+    for name in names:
+        room, attribute = name.rsplit(".", 1)
+        text = (inspect.getdoc(getattr(import_module(room), attribute)) or "").strip().split("\n\n")[0]
+        assert re.split(r"\.\s", text)[0].count("``") % 2 == 0, name
+
+
 def _without_example(name, member):
     """Say what a public name lacks: an example that runs, or a pointer to existing names whose pages have one."""
     if getattr(member, "_is_protocol", False):
