@@ -203,8 +203,7 @@ def compare(
 
     from structsvm.cli import paper
     from structsvm.report import measure_name
-    from structsvm.studies.folds.page import as_records, headline, page, tests_table
-    from structsvm.studies.folds.page import table as table_of
+    from structsvm.studies.folds.page import as_records, page, tests_table
     from structsvm.studies.folds.paired_tests import LEVEL, paired_tests, remarks
 
     measures = study.measures(metric or ("map", "ndcg@10"))
@@ -213,8 +212,6 @@ def compare(
     _warn_unconverged(results, study.tol)
     if csv is not None:
         _write_csv(csv, results)
-    if report is not None:
-        write_text(report, page(results, f"Learning to rank: {data.name}"))
     for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
         if path is not None:
             columns, rows, said = paper.means_table(results, paired_tests(results), LEVEL)
@@ -225,7 +222,16 @@ def compare(
         note(f"{remark}; widen --C")
     if as_json:
         typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
-        return
+    else:
+        _print_comparison(results, study)
+    if report is not None:  # last: the results are out, should the page fail
+        write_text(report, page(results, f"Learning to rank: {data.name}"))
+
+
+def _print_comparison(results: Any, study: Study) -> None:
+    from structsvm.studies.folds.page import headline, tests_table
+    from structsvm.studies.folds.page import table as table_of
+
     print_table(*table_of(results))
     if (tested := tests_table(results))[1]:
         typer.echo()

@@ -12,7 +12,15 @@ import structsvm
 from structsvm.checks import BadInput
 from structsvm.cli import main
 from structsvm.datasets import describe
-from structsvm.readers import convert_csv, convert_letor, convert_parquet, open_store, read_queries
+from structsvm.readers import (
+    convert_csv,
+    convert_letor,
+    convert_parquet,
+    make_ranking,
+    open_store,
+    read_queries,
+    write_letor,
+)
 
 BRANDS = ("acme", "b=c", "Zeta, Ltd")
 
@@ -410,3 +418,46 @@ def test_tables_with_missing_cells_are_described(tmp_path, capsys, kind):
     assert re.search(r"2 features have missing values: (a|1) \(2\), (b|2) \(1\)", err)
     assert "missing values" in describe(path).counts
     assert describe(path, fill=0.0).counts.get("missing values") is None
+
+
+@pytest.mark.parametrize("names", [(), ("--qid", "query", "--features", "price,stock", "--fill", "0")])
+def test_a_page_draws_no_weights_of_leaves_as_those_of_features(products, tmp_path, capsys, names):
+    pytest.importorskip("lightgbm")
+    source = products / "train.csv"
+    if not names:
+        source = tmp_path / "rows.txt"
+        write_letor(make_ranking(20, 6, 3, random_state=0), source)
+    command = (
+        "compare",
+        source,
+        *names,
+        "--method",
+        "tree-ndcg@10,map",
+        "--C",
+        "1",
+        "--folds",
+        3,
+        "--jobs",
+        1,
+    )
+    code, _, err = run(capsys, *command, "--report", tmp_path / "page.html")
+    assert (code, err) == (0, "")
+    page = (tmp_path / "page.html").read_text()
+    assert "Not drawn: tree-ndcg@10, whose models have no weights of features." in page
+    learned = page[page.index("<h2>What was learned") : page.index("<h2>How sure")]
+    assert "svm-map" in learned
+    assert "leaf" not in learned
+    assert "feature 4" not in learned
+    assert learned.count("<figure>") == 1
+
+
+def test_a_page_that_fails_leaves_the_results(products, tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise OSError("no page")
+
+    monkeypatch.setattr("structsvm.studies.folds.page.page", fail)
+    names = ("--qid", "query", "--features", "stock", "--method", "map,roc", "--C", "1", "--folds", 3)
+    written = ("--markdown", tmp_path / "t.md", "--report", tmp_path / "page.html")
+    code, out, err = run(capsys, "compare", products / "train.csv", *names, *written)
+    assert (code, err.count("no page"), "best mean map" in out) == (2, 1, True)
+    assert "svm-roc" in (tmp_path / "t.md").read_text()

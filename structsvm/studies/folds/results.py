@@ -29,7 +29,7 @@ from structsvm.queries import QueryData
 from structsvm.studies.folds.folds import Fill, Fold, checksum, load_fold, size_of
 from structsvm.studies.folds.methods import WITHOUT_C, Training, check_method, walk, warm_up
 
-_FORMAT = 5  # increase when the content of a cell, or its computation, changes
+_FORMAT = 6  # increase when the content of a cell, or its computation, changes
 _KEPT_PROGRESS = 60
 
 
@@ -362,7 +362,8 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         raise ValueError(f"{fold.name}, {name}: {error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
-    coef = getattr(chosen.model, "coef_", None)
+    # weights of leaves are none of features
+    coef = None if hasattr(chosen.model, "leaves_") else getattr(chosen.model, "coef_", None)
     history = [p for p in chosen.history if math.isfinite(p.gap)]
     history = history[:: max(1, len(history) // _KEPT_PROGRESS)]
     return {
