@@ -19,6 +19,7 @@ from structsvm.cli.files import (
     check_model_output,
     check_outputs,
     keep_names,
+    split_names,
     write_text,
 )
 from structsvm.cli.groups import Group
@@ -48,7 +49,7 @@ def _list_methods(method: list[str] | None) -> list[str] | None:
         return None
     from structsvm.studies.folds.methods import full_name
 
-    return [full_name(name.strip()) for names in method for name in names.split(",")]
+    return [full_name(name) for name in split_names(method)]
 
 
 Source = Annotated[

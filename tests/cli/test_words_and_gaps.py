@@ -461,3 +461,19 @@ def test_a_page_that_fails_leaves_the_results(products, tmp_path, capsys, monkey
     code, out, err = run(capsys, "compare", products / "train.csv", *names, *written)
     assert (code, err.count("no page"), "best mean map" in out) == (2, 1, True)
     assert "svm-roc" in (tmp_path / "t.md").read_text()
+
+
+def test_repeated_names_of_columns_add_up(tmp_path, capsys):
+    rows = [f"{k // 4},{k % 2},{'xy'[k % 2]},{'uv'[k // 2 % 2]},{k},{k % 3}" for k in range(24)]
+    (tmp_path / "t.csv").write_text("\n".join(["qid,label,first,second,a,b", *rows]) + "\n")
+    train = ("train", tmp_path / "t.csv", "-o", tmp_path / "m.npz")
+    for options, names in (
+        (("--features", "b", "--features", "a"), ["b", "a"]),
+        (("--features", "a,b"), ["a", "b"]),
+        (("--categorical", "first", "--categorical", "second"),
+         ["a", "b", "first=x", "first=y", "second=u", "second=v"]),
+    ):  # fmt: skip
+        assert run(capsys, *train, *options)[::2] == (0, "")
+        assert structsvm.load(tmp_path / "m.npz").feature_names_in_.tolist() == names
+    code, _, err = run(capsys, *train, "--features", "a", "--features", "a")
+    assert (code, "--features a,a: expected different names" in err) == (2, True)
