@@ -356,9 +356,9 @@ def _warn_unconverged(results: Any, tol: float) -> None:
 def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: Path) -> None:
     """Train the winner on all queries."""
     from structsvm.export.model_file import save
-    from structsvm.studies.folds.methods import walk
+    from structsvm.studies.folds.methods import takes_missing, walk
 
-    rows, kept = table.read_to_train(data)
+    rows, kept = table.read_to_train(data, keep=table.missing is None and takes_missing(best.name))
     chosen, _ = best.best()
     walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)
     model = next(walked).model

@@ -86,8 +86,8 @@ class Table(Columns):
         typer.Option(
             "--fill",
             metavar="NUMBER",
-            help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it. "
-            "In train, search and compare also median: that of each feature in training, which predict uses too.",
+            help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it, "
+            "but for trees. In train, search and compare also median: that of each feature in training, which predict uses too.",
         ),
     ] = None
 

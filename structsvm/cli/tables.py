@@ -27,8 +27,8 @@ class TrainingTable(Table):
     categorical: Annotated[
         list[str] | None,
         typer.Option(
-            help="Columns of words in a table: a,b, or repeated. Each of their values is a feature, called column=value; "
-            "in prediction a value that training did not have is none of them."
+            help="Columns of words in a table: a,b, or repeated. Each of their values is a feature, called "
+            "column=value; in prediction a value that training did not have is none of them."
         ),
     ] = None
 

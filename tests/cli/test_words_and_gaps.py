@@ -477,3 +477,36 @@ def test_repeated_names_of_columns_add_up(tmp_path, capsys):
         assert structsvm.load(tmp_path / "m.npz").feature_names_in_.tolist() == names
     code, _, err = run(capsys, *train, "--features", "a", "--features", "a")
     assert (code, "--features a,a: expected different names" in err) == (2, True)
+
+
+@pytest.mark.parametrize("form", ["csv", "text"])
+def test_methods_of_trees_alone_take_gaps_as_they_are(products, tmp_path, capsys, monkeypatch, form):
+    """A search finds the scores of ``train --trees``; with a linear method a gap stays an error."""
+    from structsvm.studies.folds import peers
+
+    pytest.importorskip("lightgbm")
+    monkeypatch.setattr(
+        peers.best_boosted, "__kwdefaults__", peers.best_boosted.__kwdefaults__ | {"most_trees": 10}
+    )
+    source, names = products / "train.csv", ("--qid", "query", "--features", "price,stock")
+    if form == "text":
+        known = read_queries(source, qid="query", features=("price", "stock"), fill=np.nan)
+        source, names = tmp_path / "t.txt", ()
+        lines = [
+            f"{y:g} qid:{q} 1:{a} 2:{b}" for y, q, (a, b) in zip(known.y, known.qid, known.X, strict=True)
+        ]
+        source.write_text("\n".join(lines) + "\n")
+    options = (*names, "--folds", 3, "--jobs", 1, "--C", "1", "--work", tmp_path / "work")
+    code, _, err = run(capsys, "compare", source, *options, "--method", "tree,lightgbm")
+    assert (code, err) == (0, "")
+    code, _, err = run(capsys, "compare", source, *options, "--method", "tree,map")
+    assert (code, "--fill" in err) == (2, True)
+    model, scores = tmp_path / "m.npz", tmp_path / "scores.txt"
+    assert run(capsys, "search", source, *options, "--method", "tree", "-o", model)[::2] == (0, "")
+    trained = tmp_path / "t.npz"
+    assert run(capsys, "train", source, *names, "--trees", "--C", "1", "-o", trained)[::2] == (0, "")
+    for path in (model, trained):
+        assert run(capsys, "predict", path, source, *names, "-o", scores.with_suffix(f".{path.stem}"))[
+            ::2
+        ] == (0, "")
+    assert scores.with_suffix(".m").read_bytes() == scores.with_suffix(".t").read_bytes()

@@ -23,7 +23,7 @@ from structsvm.readers.parquet_tables import is_parquet, is_table, parquet_files
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
 
-Fill = float | Literal["median"] | None
+Fill = float | Literal["median", "keep"] | None
 Stamp = tuple[tuple[str, int, int], ...]
 
 
@@ -184,7 +184,7 @@ def _cut(
 def load_fold(fold: Fold, fill: Fill = None, columns: Mapping[str, Any] | None = None) -> FoldData:
     """Read the parts of a fold; tables by their ``columns``, see :func:`find_folds`, words by those of training.
 
-    ``fill="median"`` puts the medians of the training part in place of missing features.
+    ``fill="median"`` puts the medians of the training part in place of missing features, ``fill="keep"`` leaves NaN.
     """
     named = tuple(
         (name, tuple(value) if name in ("features", "categorical") else value)
@@ -202,7 +202,7 @@ def _loaded(
     if "categorical" in options:
         # of a file that is cut also the words of other queries: constant in training, where they get no weight
         options["features"] = category_features(fold.train.files, **options)
-    learned, fill = fill == "median", math.nan if fill == "median" else fill
+    learned, fill = fill == "median", math.nan if fill in ("median", "keep") else fill
     parts: list[QueryData] = []
     for part in fold.parts:
         parts.append(_load(part, fill, options))
