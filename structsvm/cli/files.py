@@ -87,7 +87,8 @@ class Table(Columns):
             "--fill",
             metavar="NUMBER",
             help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it, "
-            "but for trees. In train, search and compare also median: that of each feature in training, which predict uses too.",
+            "but for trees. In train, search and compare also median: that of each feature in training, which predict "
+            "uses too.",
         ),
     ] = None
 
