@@ -447,7 +447,8 @@ def _candidates(data: Path, table: Table) -> Any:
         from structsvm.clicks.tables import USUAL
         from structsvm.readers.categories import columns_of
 
-        names, found = columns_of(data), {}
+        names = columns_of(data)
+        found: dict[str, Any] = {}
         for role, option in (("query", "qid"), ("document", "docid")):
             usual = [name for name in names if name.strip().lower() in (role, *USUAL[role].split())]
             if getattr(table, option) == option and option not in names and len(usual) == 1:

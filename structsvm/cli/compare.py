@@ -19,6 +19,7 @@ from structsvm.cli.files import (
     check_model_output,
     check_outputs,
     keep_names,
+    split_names,
     write_text,
 )
 from structsvm.cli.groups import Group
@@ -48,7 +49,7 @@ def _list_methods(method: list[str] | None) -> list[str] | None:
         return None
     from structsvm.studies.folds.methods import full_name
 
-    return [full_name(name.strip()) for names in method for name in names.split(",")]
+    return [full_name(name) for name in split_names(method)]
 
 
 Source = Annotated[
@@ -203,8 +204,7 @@ def compare(
 
     from structsvm.cli import paper
     from structsvm.report import measure_name
-    from structsvm.studies.folds.page import as_records, headline, page, tests_table
-    from structsvm.studies.folds.page import table as table_of
+    from structsvm.studies.folds.page import as_records, page, tests_table
     from structsvm.studies.folds.paired_tests import LEVEL, paired_tests, remarks
 
     measures = study.measures(metric or ("map", "ndcg@10"))
@@ -213,8 +213,6 @@ def compare(
     _warn_unconverged(results, study.tol)
     if csv is not None:
         _write_csv(csv, results)
-    if report is not None:
-        write_text(report, page(results, f"Learning to rank: {data.name}"))
     for path, form in ((latex, paper.latex), (markdown, paper.markdown)):
         if path is not None:
             columns, rows, said = paper.means_table(results, paired_tests(results), LEVEL)
@@ -225,7 +223,16 @@ def compare(
         note(f"{remark}; widen --C")
     if as_json:
         typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
-        return
+    else:
+        _print_comparison(results, study)
+    if report is not None:  # last: the results are out, should the page fail
+        write_text(report, page(results, f"Learning to rank: {data.name}"))
+
+
+def _print_comparison(results: Any, study: Study) -> None:
+    from structsvm.studies.folds.page import headline, tests_table
+    from structsvm.studies.folds.page import table as table_of
+
     print_table(*table_of(results))
     if (tested := tests_table(results))[1]:
         typer.echo()
@@ -349,9 +356,9 @@ def _warn_unconverged(results: Any, tol: float) -> None:
 def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: Path) -> None:
     """Train the winner on all queries."""
     from structsvm.export.model_file import save
-    from structsvm.studies.folds.methods import walk
+    from structsvm.studies.folds.methods import takes_missing, walk
 
-    rows, kept = table.read_to_train(data)
+    rows, kept = table.read_to_train(data, keep=table.missing is None and takes_missing(best.name))
     chosen, _ = best.best()
     walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)
     model = next(walked).model

@@ -79,6 +79,10 @@ def convert(
         return
     if store is None:
         raise BadInput("STORE", "expected the folder to write, got none", "convert SOURCE STORE")
+    if store.suffix in (".parquet", ".csv", ".tsv", ".txt"):
+        raise ValueError(
+            f"{store}: expected the name of a folder, got one of a file; convert makes a store, by custom <name>.store"
+        )
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype not in (None, "float64", "float32"):
         raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")

@@ -16,6 +16,7 @@ from structsvm.cli.files import (
     check_model_output,
     check_output,
     check_outputs,
+    split_names,
     stdin_as_path,
     write_lines,
 )
@@ -248,7 +249,7 @@ def compare(
     models = {path.stem: _load(check_input(path)) for path in model or ()}
     if k is None:
         k = next((one.k for one in models.values()), 5)
-    method = [name.strip() for names in method or () for name in names.split(",")]
+    method = list(split_names(method or ()))
     if len(models) < len(model or ()):
         raise ValueError("--model: expected files of different names, got one twice")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -120,6 +120,8 @@ def evaluate(
         raise ValueError("--groups: expected --dask with it")
     elif _are_judgments(check_input(data)):
         found = _of_runs(data, scores, names, complete=not common_topics, **rules)
+    elif _looks_like(data, _is_of_run) and any(map(_are_judgments, scores)):
+        raise ValueError(f"{data}: expected judgments, got a TREC run; judgments come first, the run second")
     elif common_topics:
         raise ValueError(f"--common-topics: expected TREC judgments and a run, got {data} of another kind")
     else:
@@ -145,12 +147,16 @@ def evaluate(
 
 
 def _print_means(found: Mapping[str, _Measured]) -> None:
-    """Print a line of means per file."""
+    """Print a line of means per file, with the number of topics where it differs."""
     from structsvm.metrics import RunTable
 
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
     runs, measures = (tuple(dict.fromkeys(names)) for names in zip(*results, strict=True))
-    typer.echo(repr(RunTable(runs, measures, results)))
+    lines = repr(RunTable(runs, measures, results)).splitlines()
+    counts = [str(len(one.results[0].query_ids)) for one in found.values()]
+    if len(set(counts)) > 1:
+        lines = [f"{line}  {cell:>7}" for line, cell in zip(lines, ["topics", *counts], strict=True)]
+    typer.echo("\n".join(lines))
 
 
 def _of_runs(
@@ -213,15 +219,23 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
 
 
 def _are_judgments(data: Path) -> bool:
-    """Whether a file begins like TREC judgments; a stream is taken for LETOR text, as it can be read once only."""
+    return _looks_like(data, lambda words: len(words) == 4 and ":" not in words[1] and _is_whole(words[3]))
+
+
+def _is_of_run(words: Sequence[str]) -> bool:
+    return len(words) == 6 and ":" not in words[1] and _is_whole(words[3])
+
+
+def _looks_like(data: Path, matches: Callable[[Sequence[str]], bool]) -> bool:
+    """Whether a file begins with such a line; a stream is taken for LETOR text, as it can be read once only."""
     from structsvm.common.files import is_stream, read_lines
 
     if data.is_dir() or is_table(data) or is_stream(data):
         return False
     for _, line in read_lines(data):
-        words = line.split(None, 5)
+        words = line.split(None, 6)
         if words and not line.startswith("#"):
-            return len(words) == 4 and ":" not in words[1] and _is_whole(words[3])
+            return matches(words)
     return False
 
 

@@ -31,6 +31,11 @@ def stdin_as_path(path: Path) -> Path:
     return Path("/dev/stdin") if str(path) == "-" else path
 
 
+def split_names(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of an option that takes several, with commas or repeated."""
+    return tuple(name.strip() for text in texts for name in text.split(","))
+
+
 Data = Annotated[
     Path,
     typer.Argument(
@@ -69,9 +74,11 @@ class Table(Columns):
     """The columns of a table, and what stands for missing features."""
 
     features: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--features", help="Columns of the features in a table: a,b,c.", show_default="all other columns"
+            "--features",
+            help="Columns of the features in a table: a,b,c, or repeated.",
+            show_default="all other columns",
         ),
     ] = None
     missing: Annotated[
@@ -79,8 +86,9 @@ class Table(Columns):
         typer.Option(
             "--fill",
             metavar="NUMBER",
-            help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it. "
-            "In train, search and compare also median: that of each feature in training, which predict uses too.",
+            help="Value for missing features ('nan' in text, empty cells in tables), which are an error without it, "
+            "but for trees. In train, search and compare also median: that of each feature in training, which predict "
+            "uses too.",
         ),
     ] = None
 
@@ -90,13 +98,13 @@ class Table(Columns):
         names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
             raise ValueError(
-                f"--features {self.features}: expected different names with commas between, such as bm25,age"
+                f"--features {','.join(names)}: expected different names with commas between, such as bm25,age"
             )
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """The columns of features; None for all others."""
-        return None if self.features is None else tuple(name.strip() for name in self.features.split(","))
+        return None if self.features is None else split_names(self.features)
 
     @property
     def fill(self) -> float | None:

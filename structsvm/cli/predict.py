@@ -32,6 +32,7 @@ from structsvm.cli.files import (
 from structsvm.cli.filling import fill_of, kept_medians
 from structsvm.cli.tables import read_as_trained
 from structsvm.cli.terminal import note
+from structsvm.common.files import is_model
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -76,6 +77,8 @@ def predict(
     """
     form = form or ("csv" if output.suffix == ".csv" else "scores")
     sources = [check_file(model), check_input(data)]
+    if is_model(data) and not is_model(model):
+        raise ValueError(f"{data}: expected DATA, got a model; MODEL comes first, DATA second")
     if not is_stdout(output):
         check_output(output, sources)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from structsvm.cli.files import Table, read_data
+from structsvm.cli.files import Table, read_data, split_names
 from structsvm.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ class TrainingTable(Table):
     """A table to train on: also which of its columns hold words, and whether medians stand for missing values."""
 
     categorical: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Columns of words in a table: a,b. Each of their values is a feature, called column=value; in "
-            "prediction a value that training did not have is none of them."
+            help="Columns of words in a table: a,b, or repeated. Each of their values is a feature, called "
+            "column=value; in prediction a value that training did not have is none of them."
         ),
     ] = None
 
@@ -39,7 +39,7 @@ class TrainingTable(Table):
 
     def options(self, *, labels: bool = True) -> dict[str, Any]:
         """Return the arguments of a reader that differ from its defaults, and the columns of words."""
-        words = None if self.categorical is None else tuple(map(str.strip, self.categorical.split(",")))
+        words = None if self.categorical is None else split_names(self.categorical)
         return super().options(labels=labels) | ({} if words is None else {"categorical": words})
 
     def read_to_train(

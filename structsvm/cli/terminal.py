@@ -84,8 +84,9 @@ def describe(error: Exception) -> str | None:
     """Return the line that describes an error in the user's input; None for an error of this program."""
     if hasattr(error, "format_message"):  # the usage errors of typer
         context = getattr(error, "ctx", None)
-        if getattr(error, "option_name", None) == "--objective":  # of other packages
-            error.possibilities = ["--loss"]  # type: ignore[attr-defined]
+        option = {"--objective": "--loss", "-C": "--C"}.get(getattr(error, "option_name", ""))
+        if option and any(option in parameter.opts for parameter in error.ctx.command.params):  # type: ignore[attr-defined]
+            error.possibilities = [option]  # type: ignore[attr-defined]
         help_ = f" (see: {context.command_path} --help)" if context else ""
         return f"{error.format_message() or 'expected a subcommand'}{help_}"
     if isinstance(error, OSError) and error.strerror:

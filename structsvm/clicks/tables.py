@@ -390,5 +390,5 @@ def check_columns(names: list[str], found: list[str], place: str, remedy: str = 
             shown = ", ".join(map(str, found[:10])) or "an empty file"
             raise BadInput(
                 place, f"expected a column {name!r}, got {shown}", remedy or
-                "name the columns with {query}, {document}, {position}, {clicked}, {session}, {cluster}, {probability}",
+                "name the columns with {query}, {document}, {position}, {clicked}, {session}",
             )  # fmt: skip

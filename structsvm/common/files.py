@@ -19,6 +19,7 @@ import mmap
 import os
 import secrets
 import stat
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -87,9 +88,22 @@ def compression(path: Path) -> str | None:
         return _kind(file.read(8), path)
 
 
+def is_model(path: Path) -> bool:
+    """Whether a file looks like a model that this package wrote, told by the names of its arrays."""
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as file:
+        return {"description.npy", "digest.npy"} <= set(file.namelist())
+
+
 def _kind(head: bytes, path: Path) -> str | None:
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
+            if is_model(path):
+                raise ValueError(
+                    f"{path}: expected text, got a model of structsvm; structsvm predict {path.name} DATA --output "
+                    "scores.txt writes scores"
+                )
             raise ValueError(
                 f"{path}: expected UTF-8 text, plain or gzip, bzip2, xz, got {name}; convert it first"
             )

@@ -325,7 +325,8 @@ def _value(place: str, name: str, word: str, fill: float | None) -> float:
             f"column {shorten(name)}: expected a number, got {shorten(word)}",
             "write numbers with a decimal point"
             if comma
-            else "name the columns to read by {features}, or in train those of words by --categorical",
+            else "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name "
+            "the columns to read by {features}, or in train those of words by --categorical",
         ) from None
     if not math.isfinite(value):
         raise BadInput(

@@ -363,7 +363,7 @@ def test_errors_are_one_line(files, capsys, tmp_path):
         ),
         (
             ("describe", tmp_path / "empty.csv"),
-            "got an empty file; name the columns with --query, --document",
+            "got an empty file; name the columns with --query, --document, --position, --clicked, --session\n",
         ),
         (("describe", tmp_path / "empty.jsonl"), "empty.jsonl: expected a click log, got an empty file"),
         (

@@ -187,8 +187,9 @@ def test_other_commands_read_tables(room, tmp_path, capsys):
         ("qid,label,a,a\n1,1,2,3\n", "expected each column once, got 'a' twice"),
         ("query,label,a\n1,1,2\n", "expected a column 'qid' for the qid, got 'query', 'label', 'a'; name it by --qid"),
         ("qid,label,a\n1,1,2\n1,0\n", "t.csv:3: expected 3 cells, as the first line has, got 2"),
-        ("qid,label,a\n1,1,x\n", "t.csv:2: column 'a': expected a number, got 'x'; name the columns "
-         "to read by --features"),
+        ("qid,label,a\n1,1,x\n", "t.csv:2: column 'a': expected a number, got 'x'; a missing value is an empty cell or "
+         "nan, see --fill, and numbers have no thousands separators; name the columns to read by --features"),
+        ('qid,label,a\n1,1,"1,646.41"\n', "got '1,646.41'; a missing value is an empty cell or nan, see --fill, and "),
         ('qid,label,a\n1,1,"0,5"\n', "column 'a': expected a number, got '0,5'; write numbers with a decimal point"),
         ("qid,label,a\n1,1,1_0\n", "t.csv:2: column 'a': expected a number, got '1_0'"),
         ("qid,label,a\n1,1,\n", "column 'a': expected a finite number, got an empty cell; state a value "
@@ -502,3 +503,48 @@ def test_columns_that_have_numbers_for_names_are_names(tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("grade,qid,0,1,2,3\n1,1,2,3,4,5\n")
     assert main(["train", str(tmp_path / "rows.csv"), "-o", str(tmp_path / "model.npz")]) == 2
     assert capsys.readouterr().err.strip().endswith("name it by --label")
+
+
+def test_files_in_the_wrong_order_or_of_another_kind_are_told(trec, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_letor(make_ranking(4, 5, 2, random_state=0), tmp_path / "rows.txt")
+    assert run("train", "rows.txt", "-o", "m.npz") == 0
+    np.savez(tmp_path / "other.npz", description=np.zeros(2))
+    model = "m.npz: expected text, got a model of structsvm; structsvm predict m.npz DATA --output scores.txt"
+    stored = "expected the name of a folder, got one of a file; convert makes a store"
+    for command, message in (
+        ("evaluate rows.txt m.npz", model),
+        ("train m.npz -o out.npz", model),
+        ("convert m.npz out.store", model),
+        (
+            "train other.npz -o out.npz",
+            "other.npz: expected UTF-8 text, plain or gzip, bzip2, xz, got zip; convert it",
+        ),
+        (
+            "predict rows.txt m.npz -o out.txt",
+            "m.npz: expected DATA, got a model; MODEL comes first, DATA second",
+        ),
+        (
+            f"evaluate {trec}/run {trec}/qrels",
+            "run: expected judgments, got a TREC run; judgments come first",
+        ),
+        *(
+            (f"convert rows.txt out{kind}", f"out{kind}: {stored}")
+            for kind in (".parquet", ".csv", ".tsv", ".txt")
+        ),
+    ):
+        capsys.readouterr()
+        assert run(*command.split()) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n"), message in err) == ("", 1, True), err
+    assert sorted(path.name for path in tmp_path.glob("out*")) == []
+
+
+def test_means_over_different_topics_have_their_number(trec, capsys):
+    (trec / "other").write_text("1 Q0 a 1 3.0 y\n2 Q0 c 1 2.0 y\n3 Q0 e 1 1 y\n")
+    files = (trec / "qrels", trec / "run", trec / "other")
+    assert run("evaluate", *files, "--metric", "map", "--common-topics") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[::2] for row in rows] == [["run", "topics"], ["x", "2"], ["y", "3"]]
+    assert run("evaluate", *files, "--metric", "map") == 0
+    assert "topics" not in capsys.readouterr().out

@@ -12,7 +12,15 @@ import structsvm
 from structsvm.checks import BadInput
 from structsvm.cli import main
 from structsvm.datasets import describe
-from structsvm.readers import convert_csv, convert_letor, convert_parquet, open_store, read_queries
+from structsvm.readers import (
+    convert_csv,
+    convert_letor,
+    convert_parquet,
+    make_ranking,
+    open_store,
+    read_queries,
+    write_letor,
+)
 
 BRANDS = ("acme", "b=c", "Zeta, Ltd")
 
@@ -410,3 +418,95 @@ def test_tables_with_missing_cells_are_described(tmp_path, capsys, kind):
     assert re.search(r"2 features have missing values: (a|1) \(2\), (b|2) \(1\)", err)
     assert "missing values" in describe(path).counts
     assert describe(path, fill=0.0).counts.get("missing values") is None
+
+
+@pytest.mark.parametrize("names", [(), ("--qid", "query", "--features", "price,stock", "--fill", "0")])
+def test_a_page_draws_no_weights_of_leaves_as_those_of_features(products, tmp_path, capsys, names):
+    pytest.importorskip("lightgbm")
+    source = products / "train.csv"
+    if not names:
+        source = tmp_path / "rows.txt"
+        write_letor(make_ranking(20, 6, 3, random_state=0), source)
+    command = (
+        "compare",
+        source,
+        *names,
+        "--method",
+        "tree-ndcg@10,map",
+        "--C",
+        "1",
+        "--folds",
+        3,
+        "--jobs",
+        1,
+    )
+    code, _, err = run(capsys, *command, "--report", tmp_path / "page.html")
+    assert (code, err) == (0, "")
+    page = (tmp_path / "page.html").read_text()
+    assert "Not drawn: tree-ndcg@10, whose models have no weights of features." in page
+    learned = page[page.index("<h2>What was learned") : page.index("<h2>How sure")]
+    assert "svm-map" in learned
+    assert "leaf" not in learned
+    assert "feature 4" not in learned
+    assert learned.count("<figure>") == 1
+
+
+def test_a_page_that_fails_leaves_the_results(products, tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise OSError("no page")
+
+    monkeypatch.setattr("structsvm.studies.folds.page.page", fail)
+    names = ("--qid", "query", "--features", "stock", "--method", "map,roc", "--C", "1", "--folds", 3)
+    written = ("--markdown", tmp_path / "t.md", "--report", tmp_path / "page.html")
+    code, out, err = run(capsys, "compare", products / "train.csv", *names, *written)
+    assert (code, err.count("no page"), "best mean map" in out) == (2, 1, True)
+    assert "svm-roc" in (tmp_path / "t.md").read_text()
+
+
+def test_repeated_names_of_columns_add_up(tmp_path, capsys):
+    rows = [f"{k // 4},{k % 2},{'xy'[k % 2]},{'uv'[k // 2 % 2]},{k},{k % 3}" for k in range(24)]
+    (tmp_path / "t.csv").write_text("\n".join(["qid,label,first,second,a,b", *rows]) + "\n")
+    train = ("train", tmp_path / "t.csv", "-o", tmp_path / "m.npz")
+    for options, names in (
+        (("--features", "b", "--features", "a"), ["b", "a"]),
+        (("--features", "a,b"), ["a", "b"]),
+        (("--categorical", "first", "--categorical", "second"),
+         ["a", "b", "first=x", "first=y", "second=u", "second=v"]),
+    ):  # fmt: skip
+        assert run(capsys, *train, *options)[::2] == (0, "")
+        assert structsvm.load(tmp_path / "m.npz").feature_names_in_.tolist() == names
+    code, _, err = run(capsys, *train, "--features", "a", "--features", "a")
+    assert (code, "--features a,a: expected different names" in err) == (2, True)
+
+
+@pytest.mark.parametrize("form", ["csv", "text"])
+def test_methods_of_trees_alone_take_gaps_as_they_are(products, tmp_path, capsys, monkeypatch, form):
+    """A search finds the scores of ``train --trees``; with a linear method a gap stays an error."""
+    from structsvm.studies.folds import peers
+
+    pytest.importorskip("lightgbm")
+    monkeypatch.setattr(
+        peers.best_boosted, "__kwdefaults__", peers.best_boosted.__kwdefaults__ | {"most_trees": 10}
+    )
+    source, names = products / "train.csv", ("--qid", "query", "--features", "price,stock")
+    if form == "text":
+        known = read_queries(source, qid="query", features=("price", "stock"), fill=np.nan)
+        source, names = tmp_path / "t.txt", ()
+        lines = [
+            f"{y:g} qid:{q} 1:{a} 2:{b}" for y, q, (a, b) in zip(known.y, known.qid, known.X, strict=True)
+        ]
+        source.write_text("\n".join(lines) + "\n")
+    options = (*names, "--folds", 3, "--jobs", 1, "--C", "1", "--work", tmp_path / "work")
+    code, _, err = run(capsys, "compare", source, *options, "--method", "tree,lightgbm")
+    assert (code, err) == (0, "")
+    code, _, err = run(capsys, "compare", source, *options, "--method", "tree,map")
+    assert (code, "--fill" in err) == (2, True)
+    model, scores = tmp_path / "m.npz", tmp_path / "scores.txt"
+    assert run(capsys, "search", source, *options, "--method", "tree", "-o", model)[::2] == (0, "")
+    trained = tmp_path / "t.npz"
+    assert run(capsys, "train", source, *names, "--trees", "--C", "1", "-o", trained)[::2] == (0, "")
+    for path in (model, trained):
+        assert run(capsys, "predict", path, source, *names, "-o", scores.with_suffix(f".{path.stem}"))[
+            ::2
+        ] == (0, "")
+    assert scores.with_suffix(".m").read_bytes() == scores.with_suffix(".t").read_bytes()

@@ -141,9 +141,14 @@ def _more(answer: Analysis) -> str:
             why = "no ranker is ahead"
         return f"no number of queries can be foreseen: {why}"
     return (
-        f"about {needed:,.0f} more queries for p <= {answer.alpha:g} with power {answer.power:g}, "
+        f"about {needed:,.0f} more queries for p <= {answer.alpha:g}{_by_t(answer)} with power {answer.power:g}, "
         "if what was seen so far is typical"
     )
+
+
+def _by_t(answer: Analysis) -> str:
+    """Say which test a number of queries is for where another one decides."""
+    return "" if answer.test in ("t", "z") else " by the t test"
 
 
 def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
@@ -165,7 +170,7 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     needs = []
     if not math.isinf(pair.queries_needed):
         needs.append(
-            f"{math.ceil(pair.queries_needed):,} queries in all to detect this difference with power "
+            f"{math.ceil(pair.queries_needed):,} queries in all to detect this difference{_by_t(answer)} with power "
             f"{answer.power:g} if their number is fixed beforehand"
         )
     any_time = pair.always_valid_queries_needed or math.inf

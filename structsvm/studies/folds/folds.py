@@ -23,7 +23,7 @@ from structsvm.readers.parquet_tables import is_parquet, is_table, parquet_files
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
 
-Fill = float | Literal["median"] | None
+Fill = float | Literal["median", "keep"] | None
 Stamp = tuple[tuple[str, int, int], ...]
 
 
@@ -184,7 +184,7 @@ def _cut(
 def load_fold(fold: Fold, fill: Fill = None, columns: Mapping[str, Any] | None = None) -> FoldData:
     """Read the parts of a fold; tables by their ``columns``, see :func:`find_folds`, words by those of training.
 
-    ``fill="median"`` puts the medians of the training part in place of missing features.
+    ``fill="median"`` puts the medians of the training part in place of missing features, ``fill="keep"`` leaves NaN.
     """
     named = tuple(
         (name, tuple(value) if name in ("features", "categorical") else value)
@@ -202,10 +202,10 @@ def _loaded(
     if "categorical" in options:
         # of a file that is cut also the words of other queries: constant in training, where they get no weight
         options["features"] = category_features(fold.train.files, **options)
-    learned, fill = fill == "median", math.nan if fill == "median" else fill
+    number = math.nan if isinstance(fill, str) else fill
     parts: list[QueryData] = []
     for part in fold.parts:
-        parts.append(_load(part, fill, options))
+        parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
     for i, a in enumerate(parts):
         for b in parts[i + 1 :]:
@@ -215,7 +215,7 @@ def _loaded(
                     f"{fold.name}: expected each query in one of its parts, query {str(shared[0])!r} is in two; a "
                     "model would be tested on what it was trained on"
                 )
-    if learned:
+    if fill == "median":
         values = medians(parts[0], fold.train.files[0])
         parts = [filled(part, values) for part in parts]
     width = max(part.n_features for part in parts)

@@ -109,7 +109,7 @@ def full_name(name: str) -> str:
 def check_method(name: str, *, relevance: float = 1.0) -> str:
     """Return ``name`` in full if it is a method; a loss by itself is short for ``svm-LOSS``."""
     name = full_name(name)
-    if name in PEERS or _is_tree(name):
+    if takes_missing(name):
         from structsvm.studies.folds.peers import check_installed
 
         check_installed("lightgbm" if _is_tree(name) else name)
@@ -126,6 +126,11 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
         remedy = did_you_mean(name, (*_DESCRIPTIONS, *LOSSES))
         raise BadInput("method", f"expected one of {', '.join(_DESCRIPTIONS)}", remedy, value=name)
     return name
+
+
+def takes_missing(name: str) -> bool:
+    """Whether a method learns from missing features as they are."""
+    return name in PEERS or _is_tree(name)
 
 
 def walk(

@@ -153,6 +153,7 @@ def page(results: Results, title: str) -> str:
         Cs=[[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C],
         precision=_precision(results),
         weights=_weights(results, best),
+        without_weights=[m.name for m in results.methods if m.cells[0]["coef"] is None],
         gaps=_gaps(results),
         differences=_differences(results, first),
     )

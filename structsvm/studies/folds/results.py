@@ -27,9 +27,9 @@ from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precisio
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 from structsvm.studies.folds.folds import Fill, Fold, checksum, load_fold, size_of
-from structsvm.studies.folds.methods import WITHOUT_C, Training, check_method, walk, warm_up
+from structsvm.studies.folds.methods import WITHOUT_C, Training, check_method, takes_missing, walk, warm_up
 
-_FORMAT = 5  # increase when the content of a cell, or its computation, changes
+_FORMAT = 6  # increase when the content of a cell, or its computation, changes
 _KEPT_PROGRESS = 60
 
 
@@ -196,7 +196,10 @@ def run(
     n_jobs: int = 1,
     callback: Callable[[str, str, bool], object] | None = None,
 ) -> Results:
-    """Train each method on each fold for each C, choose C on the validation part, measure on the test part."""
+    """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
+
+    Without ``fill`` missing features are an error, unless all methods take them as they are.
+    """
     measures, training = measures or Measures(), training or Training()
     names = list(dict.fromkeys(methods))
     grid = _checked(names, Cs, measures, training)
@@ -206,6 +209,8 @@ def run(
             raise BadInput("baseline", f"expected one of the methods {', '.join(names)}", value=name)
     if work is not None:
         Path(work).mkdir(parents=True, exist_ok=True)
+    if fill is None and all(map(takes_missing, names)):
+        fill = "keep"
     plan = _Plan(grid, measures, training, fill, columns or {}, None if work is None else Path(work))
     wanted = {(name, fold.name): (fold, _key(fold, name, plan)) for fold in folds for name in names}
     done: dict[tuple[str, str], dict[str, Any]] = {}
@@ -295,7 +300,7 @@ def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         "Cs": list(plan.grid),
         "measures": asdict(plan.measures) | {"report": list(plan.measures.report)},
         "training": asdict(plan.training) | {"monotone": [list(sign) for sign in plan.training.monotone]},
-        "fill": plan.fill,
+        "fill": None if plan.fill == "keep" else plan.fill,  # also of a study with other methods
         "columns": {
             name: list(value) if isinstance(value, tuple) else value for name, value in plan.columns.items()
         },
@@ -362,7 +367,8 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
         raise ValueError(f"{fold.name}, {name}: {error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
-    coef = getattr(chosen.model, "coef_", None)
+    # weights of leaves are none of features
+    coef = None if hasattr(chosen.model, "leaves_") else getattr(chosen.model, "coef_", None)
     history = [p for p in chosen.history if math.isfinite(p.gap)]
     history = history[:: max(1, len(history) // _KEPT_PROGRESS)]
     return {

@@ -117,6 +117,9 @@ def test_headlines_follow_the_intervals_and_name_ties():
         in needs
     )
     assert f"about {np.ceil(pair.always_valid_queries_needed):,.0f} queries if one looks at any time" in needs
+    for test, said in (("t", "difference with power"), ("sign", "difference by the t test with power")):
+        lines = summary(analyse(clear, test=test))
+        assert sum(said in line for line in lines) == 1
 
 
 def test_weighted_clicks_have_always_valid_figures_of_their_own():
