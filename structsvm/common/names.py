@@ -55,7 +55,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     --------
     >>> did_you_mean("ndgc@10", ["map", "ndcg@k"])
     "did you mean 'ndcg@10'?"
+    >>> did_you_mean("ndcg@k", ["map", "ndcg@k"])
+    "write a number in place of k, as in 'ndcg@10'"
     """
     base, at, depth = plain_name(name).partition("@")
+    if depth and not depth.isdecimal():
+        return f"write a number in place of {depth}, as in {base + '@10'!r}"
     near = get_close_matches(base, {one.partition("@")[0] for one in known}, 1)
     return f"did you mean {near[0] + at + depth!r}?" if near else ""

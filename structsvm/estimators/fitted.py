@@ -51,7 +51,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
             )
         for name in kwargs:
             if name in _ELSEWHERE and name not in known:
-                raise _called_otherwise(name, kwargs[name], known)
+                raise _called_otherwise(name, kwargs[name], known, hasattr(self, "batch"))
         before = dict(vars(self))
         try:
             if verbose:
@@ -77,7 +77,7 @@ _ELSEWHERE = (
 """Arguments of ``fit`` in scikit-learn, LightGBM, XGBoost and CatBoost."""
 
 
-def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput:
+def _called_otherwise(name: str, value: Any, known: Collection[str], in_batches: bool) -> BadInput:
     if name == "group":
         sizes = np.asarray(value)
         shown = f"{sizes.size} numbers" if sizes.ndim == 1 else repr(value)[:40]
@@ -91,8 +91,11 @@ def _called_otherwise(name: str, value: Any, known: Collection[str]) -> BadInput
         return BadInput(name, "expected the weight of each row under another name", "pass {sample_weight}")
     if not name.startswith(("early", "eval")):
         return BadInput(name, "expected the query of each row under the name qid", "pass {qid}")
-    if "validation" in known and name.startswith("eval"):
-        return BadInput(name, "expected validation queries as a tuple", "pass {validation=(X, y, qid)}")
+    if "validation" in known:
+        remedy = "pass {validation=(X, y, qid)}"
+        if in_batches:
+            remedy += " to a ranker with {batch=50}, whose trees grow until its measure rises no more"
+        return BadInput(name, "expected validation queries as a tuple in place of it", remedy)
     return BadInput(
         name,
         "expected none, as this ranker trains to its optimum and does not stop by a measure",

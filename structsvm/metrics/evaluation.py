@@ -232,14 +232,14 @@ def evaluate(
 
 
 def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
-    """Warn where labels look like scores (fractions, some below zero) and scores like grades."""
+    """Warn where labels look like scores (fractions, of more values) and scores like grades."""
     labels, scores = (np.asarray(values, dtype=np.float64) for values in (y_true, y_score))
-    if labels.min() >= 0 or not np.isfinite(scores).all() or scores.min() < 0:
+    if not (labels % 1 != 0).any() or not np.isfinite(scores).all() or scores.min() < 0:
         return
-    if (labels % 1 != 0).any() and not (scores % 1 != 0).any():
+    if not (scores % 1 != 0).any() and np.unique(scores).size < np.unique(labels).size:
         warnings.warn(
-            "evaluate: y_true has fractions and numbers below 0, and y_score only whole numbers; labels come first, "
-            "then scores",
+            "evaluate: y_true has fractions, and y_score only whole numbers, of fewer values; labels come first, then "
+            "scores",
             UserWarning,
             stacklevel=stacklevel_of_user(),
         )

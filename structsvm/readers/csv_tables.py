@@ -326,7 +326,7 @@ def _value(place: str, name: str, word: str, fill: float | None) -> float:
             "write numbers with a decimal point"
             if comma
             else "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name "
-            "the columns to read by {features}, or in train those of words by --categorical",
+            "the column of ids by {docid}, those to read by {features}, or in train those of words by --categorical",
         ) from None
     if not math.isfinite(value):
         raise BadInput(

@@ -61,7 +61,17 @@ def test_group_sizes(model):
             {"eval_set": (X, y)},
             "eval_set: expected none, as this ranker trains to its optimum",
         ),
-        (LambdaRank(), {"early_stopping_rounds": 5}, "early_stopping_rounds: expected none"),
+        (
+            LambdaRank(),
+            {"early_stopping_rounds": 5},
+            r"early_stopping_rounds: .*; pass validation=\(X, y, qid\)$",
+        ),
+        (
+            TreeRanker(),
+            {"early_stopping_rounds": 5},
+            r"pass validation=\(X, y, qid\) to a ranker with batch=50",
+        ),
+        (SVMMap(), {"early_stopping_rounds": 5}, "early_stopping_rounds: expected none"),
         (SVMMap(), {"weight": y}, "weight: .* under another name; pass sample_weight="),
         (SVMMap(), {"qids": QID}, "qids: expected the query of each row under the name qid"),
     ],

@@ -325,13 +325,11 @@ def test_importing_the_measures_is_light():
 
 
 def test_swapped_labels_and_scores_are_noticed():
-    scores, labels = [-1.5, 0.25, 2.0], [0, 0, 3]
-    assert evaluate("ndcg@10", labels, scores, qid=0).mean == 1
-    with pytest.warns(UserWarning, match="labels come first"):
-        evaluate("ndcg@10", scores, labels, qid=0)
-    for other in (
-        [-1.5, 0.25, 2.5],
-        [-1, 0, 2],
-        [0, -math.inf, 3],
-    ):  # scores, or ranks from behind, or not retrieved
-        evaluate("ndcg@10", scores, other, qid=0)
+    labels = [0, 0, 3]
+    for scores in ([-1.5, 0.25, 2.0], [1.5, 0.25, 2.0]):
+        evaluate("ndcg@10", labels, scores, qid=0)
+        with pytest.warns(UserWarning, match="labels come first"):
+            evaluate("ndcg@10", scores, labels, qid=0)
+    # scores; ranks from behind; one not retrieved; as many values as there are grades
+    for other in ([-1.5, 0.25, 2.5], [-1, 0, 2], [0, -math.inf, 3], [1, 2, 3]):
+        evaluate("ndcg@10", [0.5, 0.25, 1.0], other, qid=0)
