@@ -188,7 +188,7 @@ def test_other_commands_read_tables(room, tmp_path, capsys):
         ("query,label,a\n1,1,2\n", "expected a column 'qid' for the qid, got 'query', 'label', 'a'; name it by --qid"),
         ("qid,label,a\n1,1,2\n1,0\n", "t.csv:3: expected 3 cells, as the first line has, got 2"),
         ("qid,label,a\n1,1,x\n", "t.csv:2: column 'a': expected a number, got 'x'; a missing value is an empty cell or "
-         "nan, see --fill, and numbers have no thousands separators; name the column of ids by --docid, those to read by "),
+         "nan, see --fill, and numbers have no thousands separators; name the column of ids by --docid, "),
         ('qid,label,a\n1,1,"1,646.41"\n', "got '1,646.41'; a missing value is an empty cell or nan, see --fill, and "),
         ('qid,label,a\n1,1,"0,5"\n', "column 'a': expected a number, got '0,5'; write numbers with a decimal point"),
         ("qid,label,a\n1,1,1_0\n", "t.csv:2: column 'a': expected a number, got '1_0'"),
