@@ -299,7 +299,7 @@ def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):
     from structsvm.live import closing
 
     monkeypatch.setattr(closing, "_KNOWN_MS", 0)
-    client.create()
+    client.create(window_s=0.1)
     _, shown = client.show("r1")
     client.click({"token": shown["token"], "place": 1})
     report = client.wait_closed()

@@ -192,7 +192,7 @@ def test_a_clock_that_is_set_back():
 
 
 def test_impressions_after_the_clock_was_set_back_are_closed_in_order(client):
-    client.create()
+    client.create(window_s=0.2)
     client.show("r1")
     ahead = client.service.clock.now() + 700
     client.service.clock._last = ahead  # as if the clock had been ahead
