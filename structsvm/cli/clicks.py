@@ -244,6 +244,7 @@ def train(
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, cells, qid=queries, docid=documents)
+    progress.check(model.fit_)
     keep_names(model, rows)
     model.save(output)
     figures = [

@@ -138,6 +138,7 @@ def train(
     with GapProgress(tol, output) as progress:
         model.callback = progress
         model.fit(found.sets, found.labels)
+    progress.check(model.fit_)
     model.save(output)
 
     fit = model.fit_

@@ -24,6 +24,7 @@ from structsvm.protocols import Progress
 
 if TYPE_CHECKING:
     from structsvm.report.html import Column
+    from structsvm.trainers.certificate import Fit
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 CLOSED = 141  # 128 + SIGPIPE
@@ -201,6 +202,11 @@ class GapProgress:
             self._bar.update(self._task, completed=min(1.0, math.log(gap) / math.log(self._tol)))
         self._bar.update(self._task, state=f"gap {gap:.1e} (to {self._tol:g}), pass {progress.n_passes}")
         return self.interrupted and math.isfinite(progress.primal)
+
+    def check(self, fit: Fit) -> None:
+        """Raise ``KeyboardInterrupt`` where Ctrl-C came before there were better weights than zero."""
+        if self.interrupted and not fit.converged and not fit.w.any():
+            raise KeyboardInterrupt("before there was a better model than none")
 
     def grown(self, n: int, n_trees: int) -> None:
         """Tell how many trees there are."""

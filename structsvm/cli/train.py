@@ -182,6 +182,7 @@ def train(
                 **objective.options | {"solver": _solver(objective.solver)}, scale=linear.scale,
                 positive=linear.positive, callback=progress, checkpoint=cluster.checkpoint,
             )  # fmt: skip
+        progress.check(there.fit_)
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9
         about = (
@@ -206,6 +207,7 @@ def train(
         if trees.trees:
             model.growth_callback = progress.grown
         model.fit(rows.X, rows.y, qid=rows.qid)
+    progress.check(model.fit_)
     keep_names(model, rows)
     if kept:
         model.table_ = kept

@@ -264,10 +264,11 @@ def test_candidates_with_usual_names_and_a_baseline(files, capsys, tmp_path):
 @pytest.mark.parametrize("C", [None, "1000"])
 def test_ctrl_c(files, capsys, tmp_path, monkeypatch, C):
     """While C is chosen nothing is worth keeping; with a given C the best weights so far are."""
-    report = GapProgress.__call__
+    report, seen = GapProgress.__call__, []
 
     def interrupt(progress, step):
-        if not progress.interrupted:
+        seen.append(step.primal)
+        if not progress.interrupted and (C is None or step.primal < seen[0]):
             signal.raise_signal(signal.SIGINT)
         return report(progress, step)
 

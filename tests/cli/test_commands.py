@@ -488,7 +488,7 @@ for command in {[[str(part) for part in command] for command in commands]!r}:
 
 
 def start_training(folder: Path) -> subprocess.Popen[bytes]:
-    """A training that would take minutes, after its first pass.
+    """A training that would take minutes, when its weights are better than zero.
 
     The progress is asked for by a wrapper around the callback: on a pipe the command itself draws no bar.
     """
@@ -498,9 +498,11 @@ def start_training(folder: Path) -> subprocess.Popen[bytes]:
 import sys
 from pathlib import Path
 from structsvm.cli import main, train
-call = train.GapProgress.__call__
+call, seen = train.GapProgress.__call__, []
 def told(self, progress):
-    Path({str(begun)!r}).touch()
+    seen.append(progress.primal)
+    if progress.primal < seen[0]:
+        Path({str(begun)!r}).touch()
     return call(self, progress)
 train.GapProgress.__call__ = told
 sys.exit(main(["train", {str(data)!r}, "-o", {str(folder / "model.npz")!r}, "--C", "1e6", "--tol", "1e-12",
@@ -532,6 +534,38 @@ def test_ctrl_c_saves_the_best_model_so_far(tmp_path):
     assert np.isfinite(model.coef_).all()
     assert np.abs(model.coef_).max() > 0
     assert model.fit_.gap > 1e-12
+
+
+def test_ctrl_c_before_there_is_a_better_model_than_none_leaves_the_old_one(tmp_path, capsys, monkeypatch):
+    from structsvm.cli import main, terminal
+
+    write_store(make_ranking(20, 10, 4, grades=3, noise=1.0, random_state=0), tmp_path / "data.store")
+    path = tmp_path / "m.npz"
+    path.write_text("old")
+    call = terminal.GapProgress.__call__
+
+    def interrupted(self, progress):
+        assert not self.interrupted
+        os.kill(os.getpid(), signal.SIGINT)
+        return call(self, progress)
+
+    monkeypatch.setattr(terminal.GapProgress, "__call__", interrupted)
+    arguments = [
+        "train",
+        str(tmp_path / "data.store"),
+        "--C",
+        "1e6",
+        "--solver",
+        "one_slack",
+        "-o",
+        str(path),
+    ]
+    assert main(arguments) == 130
+    assert (
+        "interrupted before there was a better model than none; nothing was written"
+        in capsys.readouterr().err
+    )
+    assert path.read_text() == "old"
 
 
 @pytest.mark.slow
