@@ -136,7 +136,7 @@ class BadInput(ValueError):
         return changed
 
     def _head(self) -> str:
-        return f"{self.argument}={self.value!r}" if self.has_value else self.argument
+        return _as_keyword(self.argument, self.value) if self.has_value else self.argument
 
     def _text(self, head: str, problem: str, remedy: str) -> str:
         return f"{head}{self.at}: {problem}{'; ' if remedy else ''}{remedy}"
@@ -164,17 +164,23 @@ class _Shown:
 
 
 def _as_keyword(name: str, value: Any) -> str:
-    return f"{name}={value!r}"
+    return f"{name}={_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    """Return what stands for a value, on one line and not much longer than a number or a name."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 200 else f"{text[:100]}..."
 
 
 def _portable(value: Any) -> Any:
     plain = value is None or type(value) in (bool, int, float, str)
-    return value if plain else _Shown(repr(value))
+    return value if plain else _Shown(_shown(value))
 
 
 def _shown_bare(value: Any) -> str:
     """Return a value as it stands behind an option: strings without quotes."""
-    return value if isinstance(value, str) else repr(value)
+    return value if isinstance(value, str) else _shown(value)
 
 
 def check_number(

@@ -18,7 +18,7 @@ import typer
 
 from structsvm._version import __version__
 from structsvm.cli.lists import fill_lists
-from structsvm.cli.terminal import Interruptible, describe, note, stoppable, warn
+from structsvm.cli.terminal import CLOSED, Interruptible, describe, note, stoppable, warn
 from structsvm.common.compiling import telling
 
 __all__ = ["main"]
@@ -108,6 +108,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(
                 command.main(arguments or ["--help"], prog_name="structsvm", standalone_mode=False) or 0
             )
+        except SystemExit as end:
+            if not isinstance(end.__context__, BrokenPipeError):
+                raise
+            return CLOSED  # by rich, where the reader of the help is gone
         except Exception as error:
             message = describe(error)
             if message is None or "--debug" in arguments or os.environ.get("STRUCTSVM_DEBUG"):

@@ -22,6 +22,7 @@ from structsvm.cli.files import (
     stdin_as_path,
 )
 from structsvm.cli.options import AsJson, Convention, Relevance
+from structsvm.cli.terminal import note
 from structsvm.common.escaping import printable
 
 
@@ -147,15 +148,19 @@ def evaluate(
 
 
 def _print_means(found: Mapping[str, _Measured]) -> None:
-    """Print a line of means per file, with the number of topics where it differs."""
+    """Print a line of means per file, with the number of topics where they differ."""
     from structsvm.metrics import RunTable
 
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
     runs, measures = (tuple(dict.fromkeys(names)) for names in zip(*results, strict=True))
     lines = repr(RunTable(runs, measures, results)).splitlines()
-    counts = [str(len(one.results[0].query_ids)) for one in found.values()]
-    if len(set(counts)) > 1:
+    topics = [frozenset(one.results[0].query_ids.tolist()) for one in found.values()]
+    if len(set(topics)) > 1:
+        counts = [str(len(each)) for each in topics]
         lines = [f"{line}  {cell:>7}" for line, cell in zip(lines, ["topics", *counts], strict=True)]
+        note(
+            f"the means are over different topics, of which {len(frozenset.intersection(*topics))} are in all"
+        )
     typer.echo("\n".join(lines))
 
 

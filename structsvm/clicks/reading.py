@@ -91,4 +91,8 @@ def _told(path: Path) -> str:
         return "sessions"
     if not first:
         raise BadInput(path, "expected a click log, got an empty file")
-    raise BadInput(path, f"expected a click log, got {shorten(first)}", "state {format}")
+    raise BadInput(
+        path,
+        f"expected a click log, got {shorten(first)}",
+        "name the log before other files, or state {format}",
+    )

@@ -21,7 +21,7 @@ _ELSEWHERE = {
     "categorical_feature": "categorical_features", "cat_features": "categorical_features",
     "objective": "loss", "loss_function": "loss", "seed": "random_state", "num_threads": "n_jobs", "nthread": "n_jobs",
     "thread_count": "n_jobs", "max_iter": "max_passes", "metric": "scoring", "eval_metric": "scoring",
-    "early_stopping_rounds": "n_iter_no_change",
+    "early_stopping_rounds": "n_iter_no_change", "callbacks": "callback",
 }  # fmt: skip
 """Parameters of LightGBM, XGBoost, CatBoost and scikit-learn, and what they are called here."""
 
@@ -63,8 +63,13 @@ def _hinting(init: Any) -> Any:
     return __init__
 
 
+def name_here(name: str) -> str:
+    """Return what we call a parameter of other packages."""
+    return _ELSEWHERE.get(name, name)
+
+
 def _hint(name: str, known: Collection[str]) -> str:
-    here = _ELSEWHERE.get(name)
+    here = name_here(name)
     if here in known:
         return f"; it is called {here!r} here"
     if here in ("n_trees", "n_leaves"):

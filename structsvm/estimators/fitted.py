@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from structsvm.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
+from structsvm.common.parameters import name_here
 from structsvm.estimators.input_rows import validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
@@ -49,9 +50,10 @@ def all_or_nothing(fit: _Fit) -> _Fit:
             raise TypeError(
                 f"{whose}: expected {most} positional arguments, got {len(args)}; name others, as in qid="
             )
-        for name in kwargs:
-            if name in _ELSEWHERE and name not in known:
+        for name in (name for name in kwargs if name not in known):
+            if name in _ELSEWHERE:
                 raise _called_otherwise(name, kwargs[name], known, hasattr(self, "batch"))
+            raise _no_argument(self, name, known)
         before = dict(vars(self))
         try:
             if verbose:
@@ -72,7 +74,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
 
 _ELSEWHERE = (
     "group", "groups", "group_id", "query_id", "query_ids", "qids", "eval_set", "eval_group", "eval_qid",
-    "early_stopping_rounds", "weight", "weights",
+    "eval_at", "early_stopping_rounds", "weight", "weights",
 )  # fmt: skip
 """Arguments of ``fit`` in scikit-learn, LightGBM, XGBoost and CatBoost."""
 
@@ -101,6 +103,14 @@ def _called_otherwise(name: str, value: Any, known: Collection[str], in_batches:
         "expected none, as this ranker trains to its optimum and does not stop by a measure",
         "choose C and the like by StructuralRankerCV, TreeRankerCV or GridSearchCV",
     )
+
+
+def _no_argument(model: Any, name: str, known: Collection[str]) -> TypeError:
+    kind, here = type(model).__name__, name_here(name)
+    if here in model.get_params(deep=False):
+        return TypeError(f"{kind}.fit: no argument {name!r}; {here!r} is a parameter of {kind}")
+    taken = ", ".join([*list(known)[1:], "verbose"])
+    return TypeError(f"{kind}.fit: no argument {name!r}; expected one of {taken}")
 
 
 def _printing(model: Any) -> Callable[[Any], object]:

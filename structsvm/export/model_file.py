@@ -191,7 +191,8 @@ def _digest(array: np.ndarray) -> str:
 
 def _not_ours(path: Path) -> ValueError:
     return ValueError(
-        f"{path}: expected a structsvm model (written by save), got another or a damaged file; train and save again"
+        f"{path}: expected a structsvm model (written by save), got another or a damaged file; check the order of the "
+        "files, or train and save again"
     )
 
 

@@ -333,7 +333,10 @@ def _parse(name: str) -> tuple[Measure, int | None]:
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):
         expected = f"expected one of {', '.join(available_metrics())} (k a number)"
-        raise BadInput("metric", expected, did_you_mean(str(name), MEASURES), value=name)
+        remedy = "the measure comes first, then labels and scores"
+        if isinstance(name, str):
+            remedy = did_you_mean(name, MEASURES)
+        raise BadInput("metric", expected, remedy, value=name)
     if not at:
         if measure.cutoff == "required":
             raise BadInput("metric", f"{base!r} needs a cutoff, for example '{base}@10'", value=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ def category_features(
 ) -> tuple[str, ...]:
     """Return the names of the features of some tables: columns of numbers, then the values of the others."""
     values: dict[str, set[str]] = {name: set() for name in categorical}
+    n_rows = dict.fromkeys(categorical, 0)
     for path in files:
         if not is_table(path):
             raise BadInput("categorical", f"expected a table with it, got {path}")
@@ -89,12 +91,19 @@ def category_features(
         features = features or tuple(known)
         for name, cells in texts_of(path, categorical).items():
             values[name].update({*cells} - {""})
+            n_rows[name] += len(cells)
     for name, found in values.items():
         if not 0 < len(found) <= _MOST:
             raise BadInput(
                 "categorical",
                 f"expected 1 to {_MOST:,} different values in {files[0]}, got {len(found):,}",
                 value=name,
+            )
+        if len(found) > max(20, n_rows[name] // 2):
+            warnings.warn(
+                f"{files[0]}: column {name!r} has {len(found):,} different values in {n_rows[name]:,} rows, of which "
+                "little can be learned; does it hold ids?",
+                stacklevel=2,
             )
     numbers = [name for name in features or () if name not in values]
     return (*numbers, *(f"{name}={value}" for name in categorical for value in sorted(values[name])))

@@ -220,6 +220,8 @@ def choose_columns(
                     "tabs: name the file .tsv" if marks[0] == "\t" else f"{marks[0]!r}: write it with commas"
                 )
                 remedy = f"its cells seem to be separated by {apart}"
+            elif role == "label" and {"score", "rank"} <= set(names):
+                remedy += "; it looks like scores of predict, which come after the data"
             remedy = _without_names(names) or remedy
             raise BadInput(file, f"expected a column {name!r} for the {role}, got {name_some(names)}", remedy)
     label = "label" if label is None and "label" in names else label

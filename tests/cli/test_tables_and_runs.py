@@ -422,19 +422,30 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     assert run("predict", tmp_path / "m.npz", tmp_path / "rows.txt", "-o", tmp_path / "scores") == 0
     reader, writer = os.pipe()
     os.close(reader)
-    command = [
-        sys.executable,
-        "-m",
-        "structsvm",
-        "predict",
-        tmp_path / "m.npz",
-        tmp_path / "rows.txt",
-        "-o",
-        "-",
-    ]
-    left = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=600)
+    predict = ["predict", tmp_path / "m.npz", tmp_path / "rows.txt", "-o", "-"]
+    for arguments in (predict, ["--help"], ["train", "--help"]):
+        command = [sys.executable, "-m", "structsvm", *arguments]
+        left = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=600)
+        assert (left.returncode, left.stderr) == (141, b"")
     os.close(writer)
-    assert (left.returncode, left.stderr) == (141, b"")
+
+
+def test_files_in_the_wrong_order_are_said(tmp_path, capsys):
+    rows, log = tmp_path / "rows.txt", tmp_path / "log.csv"
+    write_letor(make_ranking(20, 20, 3, random_state=0), rows)
+    log.write_text("query,doc,position,click,session\n1,a,1,1,1\n")
+    assert run("clicks", "train", rows, log, "-o", tmp_path / "m.npz") == 2
+    assert "expected a click log, got '0 qid:" in (err := capsys.readouterr().err)
+    assert err.endswith("name the log before other files, or state --format\n")
+    log.write_text("qid,document,score,rank\n1,a,.5,1\n")
+    assert run("evaluate", log, rows) == 2
+    assert (
+        "name it by --label; it looks like scores of predict, which come after the data"
+        in capsys.readouterr().err
+    )
+    assert run("predict", rows, log, "-o", tmp_path / "scores") == 2
+    assert "expected a structsvm model (written by save), got another" in (err := capsys.readouterr().err)
+    assert "check the order of the files" in err
 
 
 def test_short_help_and_paragraphs_that_wrap(capsys, monkeypatch):
@@ -542,9 +553,14 @@ def test_files_in_the_wrong_order_or_of_another_kind_are_told(trec, tmp_path, mo
 
 def test_means_over_different_topics_have_their_number(trec, capsys):
     (trec / "other").write_text("1 Q0 a 1 3.0 y\n2 Q0 c 1 2.0 y\n3 Q0 e 1 1 y\n")
+    (trec / "shifted").write_text("2 Q0 c 1 2.0 z\n3 Q0 e 1 1 z\n")
     files = (trec / "qrels", trec / "run", trec / "other")
     assert run("evaluate", *files, "--metric", "map", "--common-topics") == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [row[::2] for row in rows] == [["run", "topics"], ["x", "2"], ["y", "3"]]
+    out, err = capsys.readouterr()
+    assert [line.split()[::2] for line in out.splitlines()] == [["run", "topics"], ["x", "2"], ["y", "3"]]
+    assert err == "structsvm: the means are over different topics, of which 2 are in all\n"
+    # as many topics, but others
+    assert run("evaluate", *files[:2], trec / "shifted", "--metric", "map", "--common-topics") == 0
+    assert "of which 1 are in all" in capsys.readouterr().err
     assert run("evaluate", *files, "--metric", "map") == 0
     assert "topics" not in capsys.readouterr().out

@@ -330,6 +330,17 @@ def test_a_column_of_words_that_is_not_there(products, tmp_path, capsys):
     assert (code, "--categorical: expected a table with it, got" in err) == (2, True)
 
 
+@pytest.mark.filterwarnings("default:.*different values:UserWarning")
+def test_a_column_of_ids_among_the_words_is_said(tmp_path, capsys):
+    lines = [f"q{k // 2},p{k},{'xy'[k % 2]},{k % 2}" for k in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["qid,product,brand,label", *lines]))
+    train = ("train", tmp_path / "t.csv", "-o", tmp_path / "m.npz", "--categorical")
+    code, _, err = run(capsys, *train, "brand,product")
+    assert code == 0
+    assert "t.csv: column 'product' has 30 different values in 30 rows, of which little can be learned" in err
+    assert run(capsys, *train, "brand", "--docid", "product")[2] == ""
+
+
 def test_medians_are_for_training(products, tmp_path, capsys):
     source = products / "train.csv"
     code, _, err = run(capsys, "convert", source, tmp_path / "s", "--qid", "query", "--fill", "median")

@@ -92,6 +92,28 @@ def test_slips_in_arguments_of_fit(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("model", "name", "message"),
+    [
+        (
+            TreeRanker(),
+            "categorical_feature",
+            "no argument .*; 'categorical_features' is a parameter of TreeRanker$",
+        ),
+        (TreeRanker(), "callbacks", "TreeRanker.fit: no argument 'callbacks'; 'callback' is a parameter"),
+        (SVMMap(), "C", "SVMMap.fit: no argument 'C'; 'C' is a parameter of SVMMap$"),
+        (
+            SVMMap(),
+            "init_score",
+            "no argument 'init_score'; expected one of X, y, qid, sample_weight, verbose$",
+        ),
+    ],
+)
+def test_what_is_no_argument_of_fit(model, name, message):
+    with pytest.raises(TypeError, match=message):
+        model.fit(X, y, qid=QID, **{name: 1})
+
+
+@pytest.mark.parametrize(
     ("make", "name", "message"),
     [
         (TreeRanker, "n_estimators", "TreeRanker: no parameter 'n_estimators'; it is called 'n_trees' here"),
