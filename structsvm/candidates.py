@@ -319,8 +319,9 @@ def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
     documents = list(value)
     if all(isinstance(d, str) for d in documents):
         return "text", documents
+    of_text = isinstance(documents[0], str)
     for i, document in enumerate(documents):
-        if isinstance(document, str) or not _is_tokens(document):
+        if not isinstance(document, str) if of_text else not _is_tokens(document):
             raise TypeError(
                 f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
             )

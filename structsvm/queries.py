@@ -398,6 +398,14 @@ def value_at(X: Any, row: int, column: int) -> str:
     return "NaN" if np.isnan(value) else f"{value:g}".replace("inf", "infinity")
 
 
+def not_finite(X: Any, row: int, column: int, at: str) -> BadInput:
+    """Return the error of a missing or infinite value."""
+    remedy = "replace infinite values first (for example with numpy.clip)"
+    if np.isnan(X[row, column]):
+        remedy = "fill missing values first (for example with sklearn.impute.SimpleImputer)"
+    return BadInput("X", f"expected a finite number, got {value_at(X, row, column)}", remedy, at=at)
+
+
 def check_features(X: Any) -> Any:
     """Return ``X`` as a C-ordered float32/float64 array or a canonical CSR matrix, without a copy if it is one."""
     refuse_masked("X", X)
@@ -503,12 +511,7 @@ class QueryData:
             )
         bad = first_beyond(X)
         if bad is not None:
-            raise BadInput(
-                "X",
-                f"expected a finite number, got {value_at(X, *bad)}",
-                "fill missing values first (for example with sklearn.impute.SimpleImputer)",
-                at=f"[{bad[0]}, {bad[1]}]",
-            )
+            raise not_finite(X, *bad, at=f"[{bad[0]}, {bad[1]}]")
         grouping = group_queries(qid, n_rows)
         documents = None
         if docid is not None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_choice
 from structsvm.cli.files import (
     Table,
     check_file,
@@ -79,6 +79,7 @@ def analyse(
     from structsvm.online import statistics
     from structsvm.online.statistics.page import page, summary
 
+    check_choice("cluster", cluster, ("user", "session", "auto", "none"))
     by = None if cluster == "none" else cluster
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
     if (drafted := _team_draft_elsewhere(log)) is not None:

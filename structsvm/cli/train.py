@@ -23,6 +23,10 @@ from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
+from structsvm.common.escaping import printable
+
+_NAMED = 6
+"""Features whose names are printed at most; more are hardly read."""
 
 
 def _one_number(text: str) -> float:
@@ -214,6 +218,9 @@ def train(
     model.save(output)
 
     about = f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"
+    if rows.feature_names is not None:
+        more = ", ..." if rows.n_features > _NAMED else ""
+        about += f": {', '.join(map(printable, rows.feature_names[:_NAMED]))}{more}"
     _say(model, about, output, progress, tol)
 
 

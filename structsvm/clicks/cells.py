@@ -368,6 +368,16 @@ class ClickCells:
         )
 
 
+def check_cells(cells: object) -> None:
+    """Raise unless ``cells`` are a counted click log."""
+    if not isinstance(cells, ClickCells):
+        kind = "a data frame" if hasattr(cells, "columns") else type(cells).__name__
+        raise BadInput(
+            "cells", f"expected a counted click log, got {kind}",
+            "read a file by structsvm.clicks.read_clicks, a data frame by read_table",
+        )  # fmt: skip
+
+
 def said(dropped: Mapping[str, int]) -> str:
     """Describe what was left out, the most frequent reason first; empty if nothing was."""
     counts = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))

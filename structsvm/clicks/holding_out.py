@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_number
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import ClickCells, check_cells
 
 _KEPT = 1024
 _MOST_OFTEN = 3
@@ -46,6 +46,7 @@ def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickC
     >>> training.query_ids, held_out.query_ids
     (array([1, 2, 4, 5]), array([3]))
     """
+    check_cells(cells)
     check_number("share", share, 0.0, 1.0)
     chance = np.array([_hash(str(query)) for query in cells.query_ids.tolist()], dtype=np.uint64) / 2.0**64
     held = chance < share

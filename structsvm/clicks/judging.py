@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from structsvm.checks import BadInput, check_choice, check_fraction
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import ClickCells, check_cells
 from structsvm.clicks.propensities import Propensities, given_or_harvested
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
@@ -140,6 +140,7 @@ def judgments(
     >>> judgments(cells).value
     array([1., 1.])
     """
+    check_cells(cells)
     check_choice("method", method, tuple(METHODS))
     check_fraction("level", level)
     shows, clicks = (cells.per_row(v) for v in (cells.shows, cells.clicks))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice, check_number, check_whole
 from structsvm.clicks.attraction_examination import ProductCells, fit_product
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import ClickCells, check_cells
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.kernel import kernel
@@ -46,6 +46,7 @@ class _ProductModel:
         -------
         self
         """
+        check_cells(cells)
         check_number("prior", self.prior, 0)
         check_choice("solver", self.solver, ("newton", "em"))
         check_whole("n_rounds", self.n_rounds, 0 if self.solver == "newton" else 1)
@@ -255,6 +256,7 @@ class UserBrowsingModel(_ProductModel):
 
 def sessions_of(cells: ClickCells) -> ClickSessions:
     """Return the sessions of a log; raise if it has none."""
+    check_cells(cells)
     if cells.sessions is None or cells.sessions.n_distinct == 0:
         raise BadInput(
             "cells", "expected sessions, got counts only", "name the session of each impression when the log is read"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from structsvm.checks import BadInput, check_fraction, check_whole
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import ClickCells, check_cells
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.arrays import combine, dot, inverse, matmul, products, solve
 from structsvm.common.portable.compiled import exp as kernel_exp
@@ -138,7 +138,7 @@ class Propensities:
             raise BadInput(
                 "propensities",
                 f"expected one for each position, got {self.theta.shape[0]} for a log with position {position.max()}",
-                "estimate more positions, or count the log with max_position",
+                "estimate as many, or count the log with {max_position}",
             )
         return self.theta[position - 1]
 
@@ -198,6 +198,7 @@ def harvest(
     >>> harvest(cells).theta.round(6)
     array([1. , 0.5])
     """
+    check_cells(cells)
     n = cells.n_positions if last is None else check_whole("last", last, 1, cells.n_positions)
     if tail and last is None:
         raise BadInput("tail", "expected last, from which the power law goes on", "give {last}", value=tail)
@@ -322,6 +323,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     >>> trust_bias(cells).p_value
     nan
     """
+    check_cells(cells)
     rng = np.random.default_rng(random_state)
     clicks = _half(rng, cells.clicks)
     shows = clicks + _half(rng, cells.shows - cells.clicks)

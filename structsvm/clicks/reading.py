@@ -20,6 +20,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     Parameters
     ----------
     path : path
+        Of a data frame, see :func:`read_table`.
     format : {"auto", "ubi", "table", "sessions", "log"}, default="auto"
         ``"auto"`` looks at the name (``.parquet``, ``.csv``, ``.tsv``) and the first line.
     **options
@@ -47,6 +48,8 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
 
     readers = labels("structsvm.clicks")
     check_choice("format", format, ("auto", *readers))
+    if hasattr(path, "columns"):
+        raise BadInput("path", "expected a path, got a data frame", "read it by structsvm.clicks.read_table")
     path = Path(path)
     kind = _told(path) if format == "auto" else format
     reader = getattr(structsvm.clicks, readers[kind])

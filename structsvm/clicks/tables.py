@@ -22,7 +22,7 @@ from structsvm.clicks.cells import (
     _is_known,
     first_position_of,
 )
-from structsvm.common.files import is_stream, read_rows
+from structsvm.common.files import is_stream, read_rows, shorten
 
 _BATCH = 1 << 20  # rows held at once
 
@@ -301,25 +301,31 @@ def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterat
     check_columns(names, header, str(path))
     at = [header.index(name) for name in names]
     held: list[list[str]] = []
-    line = 1
+    lines: list[int] = []
     first: dict[str, int] = {}  # line of each text of clicked
     for line, row in rows:
         if len(row) != len(header):
             raise BadInput(f"{path}:{line}", f"expected {len(header)} columns, got {len(row)}")
         held.append([row[i] for i in at])
+        lines.append(line)
         first.setdefault(held[-1][3].strip(), line)
         if len(held) == _BATCH:
-            yield _typed(held, path, line, probability, first)
-            held = []
+            yield _typed(held, names, path, lines, probability, first)
+            held, lines = [], []
     if held:
-        yield _typed(held, path, line, probability, first)
+        yield _typed(held, names, path, lines, probability, first)
 
 
 _FLAGS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "": 0.0}
 
 
 def _typed(
-    rows: list[list[str]], path: Path, line: int, probability: int | None, first: dict[str, int]
+    rows: list[list[str]],
+    names: list[str],
+    path: Path,
+    lines: list[int],
+    probability: int | None,
+    first: dict[str, int],
 ) -> list[Any]:
     """Return the columns: ids as text, positions and clicks as numbers, empty positions missing, empty clicks 0.
 
@@ -332,13 +338,29 @@ def _typed(
         columns[3] = np.array([flags[v.strip()] for v in columns[3]])
         if probability is not None:
             columns[probability] = np.array([float(v) for v in columns[probability]])
-    except ValueError as error:
-        raise BadInput(
-            f"{path}, up to line {line}", f"expected numbers for position, clicked and probability ({error})"
-        ) from None
+    except ValueError:
+        raise _no_number(rows, names, path, lines, probability) from None
     if "" in flags and any(text and not value for text, value in flags.items()):
         raise BadInput("clicked", f"expected 0 or 1, got an empty cell ({path}:{first['']})", UNKNOWN_CLICKS)
     return columns
+
+
+def _no_number(
+    rows: list[list[str]], names: list[str], path: Path, lines: list[int], probability: int | None
+) -> BadInput:
+    """Return the error of the first cell that should hold a number and does not."""
+    expected = {2: "a number", 3: "0 or 1"} | ({} if probability is None else {probability: "a number"})
+    for row, line in zip(rows, lines, strict=True):
+        for k, wanted in expected.items():
+            cell = row[k].strip()
+            number = _FLAGS.get(cell, cell) if k == 3 else cell or (np.nan if k == 2 else cell)
+            try:
+                float(number)
+            except ValueError:
+                remedy = "write 1 for a click and 0 for none" if k == 3 else ""
+                problem = f"column {names[k]!r}: expected {wanted}, got {shorten(cell)}"
+                return BadInput(f"{path}:{line}", problem, remedy)
+    raise AssertionError("every cell is a number")
 
 
 def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[Any]]:

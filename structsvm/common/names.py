@@ -20,6 +20,8 @@ _OTHERS = {
 _WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
 """trec_eval writes ``ndcg_cut_10`` in its output, and takes ``ndcg_cut.10``."""
 
+_CUT_OFF = re.compile(r"([a-z]+)_?(\d+)")
+
 
 def plain_name(name: str) -> str:
     """Return our name of a measure or loss: ``"ndcg@10"`` for ``"nDCG@10"`` and ``"ndcg_cut_10"``.
@@ -58,8 +60,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("ndcg@k", ["map", "ndcg@k"])
     "write a number in place of k, as in 'ndcg@10'"
     """
+    if "," in name:
+        return "name one at a time"
     base, at, depth = plain_name(name).partition("@")
+    bases = {one.partition("@")[0] for one in known}
+    if (cut := _CUT_OFF.fullmatch(base)) and cut[1] in bases:
+        return f"did you mean {cut[1] + '@' + cut[2]!r}?"
     if depth and not depth.isdecimal():
         return f"write a number in place of {depth}, as in {base + '@10'!r}"
-    near = get_close_matches(base, {one.partition("@")[0] for one in known}, 1)
+    near = get_close_matches(base, bases, 1)
     return f"did you mean {near[0] + at + depth!r}?" if near else ""

@@ -15,7 +15,15 @@ from sklearn.utils.validation import validate_data
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import memory_bytes
-from structsvm.queries import LARGEST, check_sparse, first_beyond, refuse_masked, stacklevel_of_user, value_at
+from structsvm.queries import (
+    LARGEST,
+    check_sparse,
+    first_beyond,
+    not_finite,
+    refuse_masked,
+    stacklevel_of_user,
+    value_at,
+)
 
 _VECTORS = 24
 """Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""
@@ -123,12 +131,7 @@ def validate_rows(
     if bad is not None:
         cell = _cell(model, *bad, X.shape[0], qid)
         if not np.isfinite(X[bad]):
-            raise BadInput(
-                "X",
-                f"expected a finite number, got {value_at(X, *bad)}",
-                "fill missing values first (for example with sklearn.impute.SimpleImputer)",
-                at=cell,
-            )
+            raise not_finite(X, *bad, at=cell)
         raise BadInput(
             "X",
             f"expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would overflow",

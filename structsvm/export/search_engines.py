@@ -180,7 +180,9 @@ def export_model(
     Values that were missing in training go along branches of their own to ``lightgbm``, ``onnx``, ``elasticsearch`` and
     ``opensearch``, where only recent versions of the plugin follow them; to Solr they cannot be written.
 
-    Solr and the plugin compute in float32, so their scores agree to about seven digits.
+    Solr and the plugin compute in float32, so their scores agree to about seven digits. Thresholds of trees are
+    rounded as the engine rounds values, so that a value goes the way it goes in ``predict``, unless a threshold stands
+    between it and another value that are the same in float32.
 
     Parameters
     ----------
@@ -282,8 +284,9 @@ def _names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[st
     if given is None:
         given = [f"feature_{j + 1}" for j in range(n_features)] if own is None else [str(n) for n in own]
     names = tuple(given)
-    if len(names) != n_features:
-        raise BadInput("feature_names", f"expected {n_features} names, one per feature, got {len(names)}")
+    if isinstance(given, str) or len(names) != n_features:
+        shown = f"the text {given!r:.60}" if isinstance(given, str) else len(names)
+        raise BadInput("feature_names", f"expected {n_features} names, one per feature, got {shown}")
     bad = [name for name in names if not (isinstance(name, str) and name.strip())]
     if bad:
         raise BadInput("feature_names", f"expected names that are not empty, got {bad[0]!r}")

@@ -157,7 +157,7 @@ def _tree_fields(valued: ValuedForest, t: int) -> dict[str, str]:
 
 
 def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[float], Any]) -> list[Any]:
-    """Each tree from its leaves up; thresholds are float32, as both engines compute in it."""
+    """Each tree from its leaves up; ``node`` is told the largest float32 that goes to the left."""
     forest = valued.forest
     if (forest.sets >= 0).any():
         used = sorted({valued.names[f] for f in forest.feature[forest.sets >= 0].tolist()})
@@ -165,8 +165,9 @@ def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[floa
             f"the format has no categories; expected a model without them, got {', '.join(map(repr, used))}; encode "
             "these by OneHotEncoder, or export to 'lightgbm' or 'onnx'"
         )
+    # both engines hold values in float32: where a threshold is a value of the data, as edges of bins are, it has to be
+    # rounded as they round it, or the value itself would go the other way
     below = np.clip(forest.threshold, -np.finfo(np.float32).max, np.finfo(np.float32).max).astype(np.float32)
-    below = np.where(below > forest.threshold, np.nextafter(below, np.float32(-np.inf)), below)
     trees = []
     for t in range(forest.n_trees):
         first, leaves = int(forest.nodes[t]), int(forest.leaves[t])
@@ -222,9 +223,26 @@ def _elasticsearch(valued: ValuedForest, name: str) -> bytes:
     return _json({"model": {"name": name, "model": content}})
 
 
+_SLACK = np.float32(1e-6)
+"""What Solr adds to each threshold, in float32."""
+
+
+def _without_slack(below: np.float32) -> np.float32:
+    """Return the threshold that is ``below`` with Solr's slack, or as little above it as a float32 can be."""
+    threshold = below - _SLACK
+    while threshold + _SLACK > below:
+        threshold = np.nextafter(threshold, np.float32(-np.inf))
+    while threshold + _SLACK < below:
+        threshold = np.nextafter(threshold, np.float32(np.inf))
+    if below < 0 <= threshold + _SLACK:  # LightGBM's -1e-35, say, between the negative values and 0
+        threshold = np.nextafter(threshold, np.float32(-np.inf))
+    return threshold
+
+
 def _solr(valued: ValuedForest, name: str) -> bytes:
     def node(feature: str, below: np.float32, _: bool, left: Any, right: Any) -> Any:
-        return {"feature": feature, "threshold": repr(float(below)), "left": left, "right": right}
+        threshold = repr(float(_without_slack(below)))
+        return {"feature": feature, "threshold": threshold, "left": left, "right": right}
 
     trees = [
         {"weight": "1", "root": root} for root in _nested(valued, node, lambda value: {"value": repr(value)})

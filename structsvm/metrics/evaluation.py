@@ -342,7 +342,10 @@ def _parse(name: str) -> tuple[Measure, int | None]:
             raise BadInput("metric", f"{base!r} needs a cutoff, for example '{base}@10'", value=name)
         return measure, None
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
-        raise BadInput("metric", f"expected a positive whole number after '@', as in '{base}@10'", value=name)
+        remedy = "name one at a time" if "," in depth else ""
+        raise BadInput(
+            "metric", f"expected a positive whole number after '@', as in '{base}@10'", remedy, value=name
+        )
     return measure, int(depth)
 
 

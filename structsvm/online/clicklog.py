@@ -272,6 +272,14 @@ class ClickLog:
         """A log of impressions in memory; those without feedback, and repeated ones, are left out and counted."""
         collected = _Collector("impression ", "skip")
         for number, impression in enumerate(impressions):
+            if not isinstance(impression, Impression):
+                raise BadInput(
+                    "impressions",
+                    f"expected an Impression each, got {type(impression).__name__}",
+                    "wrap a record, as in Impression(shown, clicks), and read a table by "
+                    "structsvm.clicks.read_team_draft_table",
+                    at=f"[{number}]",
+                )
             collected.add(number, impression)
         return collected.log("impressions", 0)
 

@@ -18,6 +18,7 @@ from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
 
 _EXPECTED = '{"query": ..., "documents": [{"id": ..., "text": ..., "title": ..., "subtopics": [...]}]}'
+_EACH_LINE = "expected JSON Lines, an object on each line"
 
 
 class LabelledSets(NamedTuple):
@@ -377,7 +378,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         ValueError,
         RecursionError,
     ) as error:  # ValueError also for an integer of more digits than Python reads
-        raise ValueError(f"expected JSON, got {line.strip()[:60]!r} ({error})") from None
+        raise ValueError(f"{_EACH_LINE}, got {line.strip()[:60]!r} ({error})") from None
+    if isinstance(record, list):
+        raise ValueError(f"{_EACH_LINE}, got an array; jq -c '.[]' writes its entries one per line")
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
     documents = record["documents"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,13 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
+from structsvm.queries import stacklevel_of_user
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
 from structsvm.readers.trec import objects
+
+_SEVERAL = 10
+"""Documents that a run ranks, from which it is no accident if none is judged."""
 
 
 class JudgedRows(NamedTuple):
@@ -77,6 +82,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     docid: list[str] = []
     topics: list[str] = []
     lengths: list[int] = []
+    n_ranked, found = 0, False
     for topic, judged in grades.items():
         first, last = ranked.get(topic, (0, 0))
         if first == last and not complete:
@@ -90,6 +96,15 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
         docid += documents + missing
         topics.append(topic)
         lengths.append(len(documents) + len(missing))
+        n_ranked += len(documents)
+        found = found or len(missing) < len(judged)
+    if n_ranked >= _SEVERAL and not found:
+        topic = next(topic for topic in grades if topic in ranked)
+        warnings.warn(
+            f"run {run.tag!r} ranks no judged document; check the ids: of topic {topic}, judged are "
+            f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[slice(*ranked[topic])])}",
+            stacklevel=stacklevel_of_user(),
+        )
     return JudgedRows(
         np.array(y, dtype=np.float64),
         np.array(s, dtype=np.float64),

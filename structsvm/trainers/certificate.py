@@ -359,8 +359,8 @@ def watched(
 def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> None:
     """Warn where a converged fit is within a few ``tol`` of the objective at ``w = 0``."""
     share = 1.0 - min(_FEW * tol, _MOST)
-    if not (fit.converged and fit.certified) or fit.primal <= 0.0:
-        return  # an approximate oracle may be far off at zero
+    if not (fit.converged and (fit.certified or not fit.w.any())) or fit.primal <= 0.0:
+        return  # an approximate oracle may be far off at other weights than zero
     if (
         region is None
     ):  # 1-strongly convex: the best weights are near fit.w, and zero costs their squared length

@@ -1,12 +1,24 @@
 """Counts of clicks: against a dictionary, by parts, with everything that a dirty log holds."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from structsvm.checks import BadInput
-from structsvm.clicks import ClickCells, judgments
+from structsvm.clicks import (
+    CascadeModel,
+    ClickCells,
+    PositionBasedModel,
+    divide_by_query,
+    evaluate_from_clicks,
+    harvest,
+    judgments,
+    read_clicks,
+    trust_bias,
+)
 
 
 def as_dict(cells):
@@ -257,3 +269,22 @@ def test_ids_that_would_be_one_are_refused():
     with pytest.raises(BadInput, match="document: expected text or whole numbers"):
         ClickCells.from_arrays([1], [b"\xe9"], [1], [0])
     assert ClickCells.from_arrays([1], [b"a"], [1], [0]).docid.tolist() == ["a"]
+
+
+def test_what_is_no_counted_log_is_refused():
+    frame = pd.DataFrame({"query": [1], "document": [1], "position": [1], "clicked": [1]})
+    for take in (
+        harvest,
+        trust_bias,
+        judgments,
+        partial(divide_by_query, share=0.5),
+        PositionBasedModel().fit,
+        CascadeModel().fit,
+        partial(evaluate_from_clicks, query=[1], document=[1], scores=[1.0]),
+    ):
+        with pytest.raises(
+            BadInput, match="cells: expected a counted click log, got a data frame; read a file by"
+        ):
+            take(frame)
+    with pytest.raises(BadInput, match=r"path: expected a path, got a data frame; read it by .*read_table"):
+        read_clicks(frame)

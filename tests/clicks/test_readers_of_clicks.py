@@ -368,7 +368,11 @@ def test_bad_tables(tmp_path):
         ("query,document,position,clicked\n1,2\n", "t.csv:2: expected 4 columns, got 2"),
         (
             "query,document,position,clicked\n1,2,x,0\n",
-            "expected numbers for position, clicked and probability",
+            "t.csv:2: column 'position': expected a number, got 'x'",
+        ),
+        (
+            "query,document,position,clicked\n1,2,,true\n\n1,3,2,yes\n",
+            "t.csv:4: column 'clicked': expected 0 or 1, got 'yes'; write 1 for a click and 0 for none",
         ),
         ("query,document\n", "expected a column 'position'"),
         ("query,document,position,clicked\n", "t.csv: expected impressions, got none"),
@@ -380,6 +384,9 @@ def test_bad_tables(tmp_path):
         path.write_text(text)
         with pytest.raises(BadInput, match=message):
             read_table(path)
+    path.write_text("query,document,position,clicked,p\n1,2,1,0,.5\n1,3,2,1,\n")
+    with pytest.raises(BadInput, match=r"t.csv:3: column 'p': expected a number, got ''"):
+        read_table(path, probability="p")
     (tmp_path / "t.parquet").write_text("no")
     with pytest.raises(BadInput, match="expected a Parquet file"):
         read_table(tmp_path / "t.parquet")

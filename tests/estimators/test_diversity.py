@@ -16,6 +16,7 @@ from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
 from structsvm.features.words import Level
 from structsvm.metrics.diversity import weighted_subtopic_loss
+from structsvm.trainers import NothingLearnedWarning
 
 
 def make(n_sets, seed=0, n=12, n_topics=5, features=False):
@@ -178,6 +179,14 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(model):
     assert all(vars(other)[name] is value for name, value in before.items())
 
 
+def test_texts_without_words_teach_nothing_and_say_so():
+    sets = [CandidateSet(["", ""])] * 3
+    with pytest.warns(NothingLearnedWarning, match="no better than none"):
+        model = SVMDiv(k=1).fit(sets, [np.eye(2)] * 3)
+    assert not model.coef_.any()
+
+
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_an_error_ends_the_exact_searches_of_other_threads():
     """As Ctrl-C does: a search that may take hours is told to stop."""
     rng = np.random.default_rng(0)

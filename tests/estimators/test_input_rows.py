@@ -35,7 +35,8 @@ def test_a_value_that_is_missing_is_named_by_row_column_and_query(value, shown, 
     X[17, 2] = value
     X[23, 0] = value
     bad = kind(X.astype(dtype))
-    message = rf"^X\[17, 2\], query q2: expected a finite number, got {shown}; fill missing values first"
+    remedy = "fill missing" if shown == "NaN" else "replace infinite"
+    message = rf"^X\[17, 2\], query q2: expected a finite number, got {shown}; {remedy} values first"
     for call in (
         lambda: StructuralRanker().fit(bad, y, qid=qid),
         lambda: StructuralRankerCV(cv=2).fit(bad, y, qid=qid),

@@ -195,6 +195,7 @@ def test_names_are_those_of_the_frame_or_counted_and_checked():
         (["a"], "expected 7 names, one per feature, got 1"),
         (["a"] * 7, "got 'a' twice"),
         ([*"abcdef", " "], "not empty"),
+        ("abcdefg", "expected 7 names, one per feature, got the text 'abcdefg'"),
     ):
         with pytest.raises(ValueError, match=message):
             export_model(model, "json", feature_names=names)

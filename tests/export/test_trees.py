@@ -131,7 +131,7 @@ def test_elasticsearch(plain):
     assert content["name"] == "mine"
     assert content["model"]["type"] == "model/xgboost+json"
     trees = json.loads(content["model"]["definition"])
-    X = on_edges(plain, rows()).astype(np.float32)[::13]
+    X = on_edges(plain, rows())[::13]
     names = [f"feature_{i + 1}" for i in range(6)]
     scores = [sum(xgboost_score(tree, dict(zip(names, x, strict=True))) for tree in trees) for x in X]
     np.testing.assert_allclose(scores, plain.predict(X), rtol=0, atol=1e-9)
@@ -157,26 +157,47 @@ def test_features_with_missing_values_are_named_where_engines_differ(to, tmp_pat
             assert ("must not match" in said[0]) == (to != "solr")
 
 
+def solr_score(tree, row):
+    """As Solr does: float32, with its slack at each threshold."""
+    while "value" not in tree:
+        threshold = np.float32(tree["threshold"]) + np.float32(1e-6)
+        tree = tree["left" if np.float32(row[tree["feature"]]) <= threshold else "right"]
+    return float(tree["value"])
+
+
 def test_solr(plain):
     content = json.loads(export_model(plain, "solr", feature_names=list("abcdef")))
     assert [feature["name"] for feature in content["features"]] == list("abcdef")
-
-    def score(tree, row):
-        while "value" not in tree:
-            tree = tree[
-                "left" if np.float32(row[tree["feature"]]) <= np.float32(tree["threshold"]) else "right"
-            ]
-        return float(tree["value"])
-
-    X = on_edges(plain, rows(missing=0)).astype(np.float32)[::13]
+    X = on_edges(plain, rows(missing=0))[::13]
     scores = [
         sum(
-            float(t["weight"]) * score(t["root"], dict(zip("abcdef", x, strict=True)))
+            float(t["weight"]) * solr_score(t["root"], dict(zip("abcdef", x, strict=True)))
             for t in content["params"]["trees"]
         )
         for x in X
     ]
     np.testing.assert_allclose(scores, plain.predict(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_bins", [0, 20])
+def test_decimals_that_are_thresholds_go_the_same_way_in_an_engine(n_bins):
+    """Values with one or two decimals are no float32: rounded, some lie above the thresholds that they are."""
+    rng = np.random.default_rng(0)
+    n = 1200
+    X = np.stack([
+        rng.integers(10, 51, n) / 10, rng.integers(20, 61, n) + 0.99, -rng.integers(0, 40, n) / 1e4,
+        rng.integers(0, 30, n) * 1e-7, rng.integers(-9, 9, n), rng.normal(size=n).round(3),
+    ], axis=1)  # fmt: skip
+    y = np.digitize(np.argsort(np.argsort(X, axis=0), axis=0).mean(axis=1) / n, [0.4, 0.5, 0.6])
+    model = TreeRanker(n_trees=15, n_bins=n_bins, random_state=0).fit(X, y, qid=np.arange(n) // 20)
+    expected = model.predict(X)
+    definition = json.loads(export_model(model, "opensearch"))["model"]["model"]["definition"]
+    ours = [{f"feature_{j + 1}": value for j, value in enumerate(row)} for row in X.tolist()]
+    scores = [sum(xgboost_score(tree, row) for tree in json.loads(definition)) for row in ours]
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
+    trees = json.loads(export_model(model, "solr"))["params"]["trees"]
+    scores = [sum(float(t["weight"]) * solr_score(t["root"], row) for t in trees) for row in ours]
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
 
 
 def test_without_bins_and_trees_of_one_leaf(tmp_path):

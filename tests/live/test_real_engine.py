@@ -458,7 +458,7 @@ def test_the_deployment_of_the_manual(engine, serve, nginx, tmp_path, capsys):
             answer = http.post("/v1/clicks", json=click, headers=public)
             assert answer.json()["accepted"] == 1, answer.json()
             assert [http.get(path, headers=public).status_code for path in ("/", "/metrics")] == [404, 404]
-        wait_until(lambda: json.loads(fetched("/v1/experiments/shop/report"))["n_clicked"])
+        wait_until(lambda: json.loads(fetched("/v1/experiments/shop/report")).get("n_clicked"))
 
     def fetched(path):
         key = {"authorization": f"Bearer {keys['read']}"}

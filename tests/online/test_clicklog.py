@@ -6,13 +6,16 @@ import gzip
 import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from structsvm.checks import BadInput
 from structsvm.online import clicklog as room
 from structsvm.online.clicklog import Click, ClickLog, Impression, Lines, read_log, write_log
 from structsvm.online.interleaving import Shown
+from structsvm.online.statistics import analyse
 
 RECORD = Shown("team_draft", ("b", "a", "c"), 2, ((1, 0, 1),)).to_dict()
 LINE = {"shown": RECORD, "clicks": [{"rank": 1}]}
@@ -258,3 +261,20 @@ def test_of_keys_that_are_twice_the_last_counts(tmp_path):
     text = json.dumps(RECORD)
     line = '{"shown":' + text + ',"clicks":[{"rank":1}],"\\u0073hown":' + text.replace('"b"', '"x"') + "}"
     assert read_log(write(tmp_path, line)).impressions[0].shown.documents == ("x", "a", "c")
+
+
+def test_what_is_no_log_of_impressions_is_refused():
+    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    for log, expected in (
+        (
+            [shown],
+            r"impressions\[0\]: expected an Impression each, got Shown; wrap a record, as in Impression\(",
+        ),
+        ([{"shown": 1}], r"impressions\[0\]: expected an Impression each, got dict"),
+        (
+            pd.DataFrame({"impression": [1]}),
+            "log: expected a log, got a data frame; read it by .*read_team_draft_table",
+        ),
+    ):
+        with pytest.raises(BadInput, match=expected):
+            analyse(log)

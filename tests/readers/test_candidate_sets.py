@@ -42,6 +42,8 @@ from structsvm.readers.runs import Run, read_run
         (lambda: CandidateSet(np.ones((2, 2)), titles=np.ones((2, 3))), ValueError, "columns of texts"),
         (lambda: CandidateSet(np.ones((2, 2)), vocabulary=["a"]), ValueError, "vocabulary"),
         (lambda: CandidateSet(["a"], vocabulary=["a"]), ValueError, "vocabulary"),
+        (lambda: CandidateSet(["a", None, "b"]), TypeError, r"texts\[1\]: .*, got None"),
+        (lambda: CandidateSet([["a"], "b"]), TypeError, r"texts\[1\]: .*, got 'b'"),
         (lambda: CandidateSet.from_similarity(np.ones((2, 3))), ValueError, "square matrix, got shape"),
         (lambda: CandidateSet.from_similarity([["a"]]), ValueError, "square matrix of numbers"),
         (lambda: CandidateSet.from_similarity([[1.0, np.nan], [0, 1]]), ValueError, "from -1 to 1"),
@@ -118,8 +120,10 @@ def test_json_lines_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "2: expected JSON"),
-        ("[1]", "2: expected {"),
+        ("{", "2: expected JSON Lines, an object on each line, got '{'"),
+        ("[", "2: expected JSON Lines, an object on each line, got '\\['"),
+        ("[1]", "2: expected JSON Lines, .*, got an array; jq"),
+        ("1", "2: expected {"),
         ('{"documents": []}', "2: texts: expected at least one document"),
         ('{"documents": [{"id": 1}]}', r"2: documents\[0\]: expected an object with a text"),
         ('{"documents": [{"id": 1, "text": "a"}, {"id": 1, "text": "b"}]}', "2: ids: .* twice"),

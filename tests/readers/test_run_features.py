@@ -165,3 +165,13 @@ def test_average_precision_of_a_submitted_run(shared_data):
     np.testing.assert_allclose(
         result.per_query, [truth[t]["map"] for t in result.query_ids], rtol=0, atol=1e-12
     )
+
+
+def test_a_run_of_other_ids_than_the_judged_is_said():
+    judged = [f"ft-{i}" for i in range(10)]
+    qrels = Qrels.from_arrays(["t"] * 10, judged, [1, 0] * 5)
+    other = [name.upper() for name in judged]
+    message = "ranks no judged document; .* of topic t, judged are 'ft-0', .*, ranked are 'FT-"
+    with pytest.warns(UserWarning, match=message):
+        judge_run(Run.from_arrays(["t"] * 10, other, range(10)), qrels)
+    judge_run(Run.from_arrays(["t"] * 10, [*other[1:], "ft-1"], range(10)), qrels)

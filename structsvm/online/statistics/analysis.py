@@ -298,9 +298,10 @@ def analyse(
     check_choice("test", test, TESTS)
     check_choice("correction", correction, CORRECTIONS)
     check_fraction("alpha", alpha)
-    if isinstance(log, (str, PathLike)):
+    if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
+        shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
         raise BadInput(
-            "log", f"expected a log, got the path {str(log)!r:.80}",
+            "log", f"expected a log, got {shown}",
             "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table",
         )  # fmt: skip
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
