@@ -20,7 +20,7 @@ from _common import Experiment
 
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
-from structsvm.readers import make_ranking, planted_weights
+from structsvm.readers.synthetic import make_ranking, planted_weights
 from structsvm.trainers import RankingProblem, train
 from structsvm.trainers.partitioned import Partition, SerialPartitions, train_partitioned
 

@@ -11,7 +11,6 @@ seam                      who uses it                                  check
 ``StructuredModel``       ``oracles.StructuredProblem``                ``check_structured_model``
 ``CompiledRows``          ``X`` of the rankers                         none: compare with dense X
 ``Problem``               ``trainers.train``, ``trainers.fit_path``    ``check_problem``
-``SmoothProblem``         ``trainers.newton_path``                     none
 ``QPSolver``              ``one_slack``, ``n_slack``                   ``check_qp_solver``
 ``Callback``              every trainer, told a ``Progress``           none: any function
 ``Bandit``, ``Duel``      ``online.simulate``                          ``check_bandit``
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bandit", "Callback", "ClickModel", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver", "Oracle",
-    "Problem", "Progress", "QPResult", "QPSolver", "Separator", "SmoothProblem", "StructuredModel", "World",
+    "Problem", "Progress", "QPResult", "QPSolver", "Separator", "StructuredModel", "World",
 ]  # fmt: skip
 
 Float = NDArray[np.float64]
@@ -135,27 +134,6 @@ class Problem(Protocol):
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """Fill ``loss`` (k,) and ``joint`` (k, m) with the unweighted cuts of the queries ``first:last`` at ``w``."""
-
-
-class Tangent(NamedTuple):
-    """The tangent of a smooth ``R`` at a point: ``R = loss - joint . w`` there, and the gradient is ``-joint``."""
-
-    loss: float
-    joint: Float
-    curvature: Any  #: for SmoothProblem.curve alone
-    rows: Float | None = None  #: joint = X' rows, where the problem keeps coefficients of its rows
-
-
-class SmoothProblem(Protocol):
-    """A convex, once differentiable ``R`` with a generalised second derivative, for Newton's method."""
-
-    n_features: int
-
-    def tangent(self, w: Float) -> Tangent:
-        """Return the tangent at ``w``, by one pass over the data."""
-
-    def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
 
 
 class QPResult(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from structsvm import clicks, report
-from structsvm.clicks.page import Search
+from structsvm.clicks.page import Search, clicks_page
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from structsvm.readers.qrels import Qrels
@@ -193,7 +193,7 @@ def clicks_text() -> str:
     queries = np.repeat(cells.query_ids, np.diff(cells.offsets))
     theta = clicks.harvest(cells)
     models = [clicks.PositionBasedModel(), clicks.SimplifiedDynamicBayesianModel()]
-    return clicks.clicks_page(
+    return clicks_page(
         EVIL, cells, propensities=theta,
         qualities=[(type(m).__name__, clicks.model_quality(m.fit(cells), cells)) for m in models],
         estimate=clicks.evaluate_from_clicks(

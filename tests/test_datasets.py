@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm.datasets import Description, describe, list_datasets, make, make_runs
+from structsvm.datasets import describe, list_datasets, make, make_runs
+from structsvm.datasets.describing import Description
 from structsvm.features.fusion import comb_sum
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
@@ -19,13 +20,13 @@ from structsvm.readers import (
     candidates,
     judge_run,
     open_store,
-    planted_weights,
     read_letor,
     read_qrels,
     read_run,
     write_letor,
     write_store,
 )
+from structsvm.readers.synthetic import planted_weights
 
 REPO = Path(__file__).resolve().parents[1]
 

@@ -73,7 +73,7 @@ def _without_example(name, member):
 def test_each_name_has_an_example_or_says_where_one_is(names):
     members = {name: getattr(import_module(name.rsplit(".", 1)[0]), name.rsplit(".", 1)[1]) for name in names}
     called = {name: m for name, m in members.items() if inspect.isclass(m) or inspect.isroutine(m)}
-    assert len(called) > 250
+    assert len(called) > 230
     assert [lack for name, m in called.items() if (lack := _without_example(name, m))] == []
 
 

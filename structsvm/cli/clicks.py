@@ -142,8 +142,7 @@ def describe(
     if models and cells.sessions is not None and cells.n_clicks:
         for model in labelled("structsvm.clicks", "abbreviation").values():
             qualities.append((model.__name__, clicks.held_out_quality(model(), cells)))
-    if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, qualities=qualities))
+    _write_page(report, log, cells, qualities=qualities)
     if as_json:
         shows, taps = cells.per_position()
         _print_json(
@@ -181,8 +180,7 @@ def propensities(
     low, high = found.interval()
     if output is not None:
         write_text(output, _theta_lines(found))
-    if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, propensities=found))
+    _write_page(report, log, cells, propensities=found)
     if as_json:
         _print_json(
             log=str(log), theta=found.theta.tolist(), lower=low.tolist(), upper=high.tolist(),
@@ -256,12 +254,8 @@ def train(
         ("objective", f"{model.fit_.primal:.6g}"),
         ("relative gap to the optimum", f"{model.fit_.gap:.1e}"),
     ]
-    if report is not None:
-        search = None if C is not None else Search(model.Cs_.tolist(), model.scores_.tolist(), model.C_)
-        page = clicks.clicks_page(
-            log.name, cells, propensities=model.propensities_, weights=figures, search=search
-        )
-        write_text(report, page)
+    search = None if C is not None else Search(model.Cs_.tolist(), model.scores_.tolist(), model.C_)
+    _write_page(report, log, cells, propensities=model.propensities_, weights=figures, search=search)
     _print_log(cells)
     for name, text in figures:
         typer.echo(f"{name:<30}{text}")
@@ -327,10 +321,11 @@ def evaluate(
     options = estimate.options()
     import structsvm
     from structsvm import clicks
+    from structsvm.clicks.holding_out import learned_share
 
     rankers = [structsvm.load(file) for file in files]
     cells = _part(reading.read(log), holdout, log, 1)
-    shares = [clicks.learned_share(getattr(ranker, "log_sketch_", None), cells) for ranker in rankers]
+    shares = [learned_share(getattr(ranker, "log_sketch_", None), cells) for ranker in rankers]
     for file, learned in zip(files, shares, strict=True):
         if learned > _MOST_LEARNED:
             note(
@@ -350,8 +345,7 @@ def evaluate(
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None
         )
-    if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, estimate=found))
+    _write_page(report, log, cells, estimate=found)
     if as_json:
         _print_json(
             log=str(log), model=str(model), dcg=found.dcg._asdict(), logged_dcg=found.logged_dcg._asdict(),
@@ -409,8 +403,7 @@ def judge(
     else:
         with _table_instead(output):
             found.write_qrels(output, limits)
-    if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, judged=found, levels=limits))
+    _write_page(report, log, cells, judged=found, levels=limits)
     _print_log(cells)
     typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
 
@@ -596,6 +589,14 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
             ids = ids.astype(str)
         out.append(ids)
     return out[0], out[1]
+
+
+def _write_page(path: Path | None, log: Path, cells: Any, **sections: Any) -> None:
+    """Write the page about a log where one is asked for."""
+    if path is not None:
+        from structsvm.clicks.page import clicks_page
+
+        write_text(path, clicks_page(log.name, cells, **sections))
 
 
 def _print_log(cells: Any) -> None:

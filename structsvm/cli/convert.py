@@ -156,7 +156,7 @@ def _check(source: Path, store: Path | None) -> None:
         raise ValueError(
             f"{store}: expected one store and nothing to write, as --check is given, got two paths"
         )
-    from structsvm.readers import check_store, open_store
+    from structsvm.readers.store import check_store, open_store
 
     with bar("reading", data=True) as shown:
         task = shown.add_task("reading", total=None)

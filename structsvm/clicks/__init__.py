@@ -20,18 +20,15 @@ if TYPE_CHECKING:
     from structsvm.clicks.evaluation import CounterfactualEstimate as CounterfactualEstimate
     from structsvm.clicks.evaluation import evaluate_from_clicks as evaluate_from_clicks
     from structsvm.clicks.holding_out import divide_by_query as divide_by_query
-    from structsvm.clicks.holding_out import learned_share as learned_share
     from structsvm.clicks.interleaving_log import cells_of_log as cells_of_log
     from structsvm.clicks.judging import ClickJudgments as ClickJudgments
     from structsvm.clicks.judging import judgments as judgments
-    from structsvm.clicks.page import clicks_page as clicks_page
     from structsvm.clicks.position_based import PositionBasedModel as PositionBasedModel
     from structsvm.clicks.position_based import UserBrowsingModel as UserBrowsingModel
     from structsvm.clicks.propensities import Propensities as Propensities
     from structsvm.clicks.propensities import TrustBias as TrustBias
     from structsvm.clicks.propensities import harvest as harvest
     from structsvm.clicks.propensities import trust_bias as trust_bias
-    from structsvm.clicks.quality import ModelQuality as ModelQuality
     from structsvm.clicks.quality import held_out_quality as held_out_quality
     from structsvm.clicks.quality import model_quality as model_quality
     from structsvm.clicks.reading import read_clicks as read_clicks
@@ -40,10 +37,8 @@ if TYPE_CHECKING:
     from structsvm.clicks.svm import ClickSVMCV as ClickSVMCV
     from structsvm.clicks.tables import read_table as read_table
     from structsvm.clicks.team_draft_tables import read_team_draft_table as read_team_draft_table
-    from structsvm.clicks.team_draft_ubi import TeamDraftLog as TeamDraftLog
     from structsvm.clicks.team_draft_ubi import read_team_draft_ubi as read_team_draft_ubi
     from structsvm.clicks.ubi import read_ubi as read_ubi
-    from structsvm.clicks.weights import WeightedRows as WeightedRows
     from structsvm.clicks.weights import click_weights as click_weights
 
 __getattr__, __dir__, __all__ = attach(
@@ -55,21 +50,20 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "structsvm.clicks.cells": "ClickCells",
         "structsvm.clicks.evaluation": "CounterfactualEstimate evaluate_from_clicks",
-        "structsvm.clicks.holding_out": "divide_by_query learned_share",
+        "structsvm.clicks.holding_out": "divide_by_query",
         "structsvm.clicks.judging": "ClickJudgments judgments",
         "structsvm.clicks.interleaving_log": "cells_of_log",
-        "structsvm.clicks.page": "clicks_page",
         "structsvm.clicks.position_based": "PositionBasedModel UserBrowsingModel",
         "structsvm.clicks.propensities": "Propensities TrustBias harvest trust_bias",
-        "structsvm.clicks.quality": "ModelQuality held_out_quality model_quality",
+        "structsvm.clicks.quality": "held_out_quality model_quality",
         "structsvm.clicks.reading": "read_clicks",
         "structsvm.clicks.session_text": "read_sessions",
         "structsvm.clicks.svm": "ClickSVM ClickSVMCV",
         "structsvm.clicks.tables": "read_table",
         "structsvm.clicks.team_draft_tables": "read_team_draft_table",
-        "structsvm.clicks.team_draft_ubi": "TeamDraftLog read_team_draft_ubi",
+        "structsvm.clicks.team_draft_ubi": "read_team_draft_ubi",
         "structsvm.clicks.ubi": "read_ubi",
-        "structsvm.clicks.weights": "WeightedRows click_weights",
+        "structsvm.clicks.weights": "click_weights",
     },
     label={"log": "cells_of_log", "sessions": "read_sessions", "table": "read_table", "ubi": "read_ubi"},
     abbreviation={

@@ -59,22 +59,7 @@ def divide_by_query(cells: ClickCells, share: float) -> tuple[ClickCells, ClickC
 def learned_share(sketch: UInt | None, cells: ClickCells) -> float:
     """Return the share of the queries of a log that were, with the same counts, in the one of :func:`sketch_of`.
 
-    Parameters
-    ----------
-    sketch : ndarray of uint64, or None
-        ``log_sketch_`` of a :class:`ClickSVM`.
-    cells : ClickCells
-
-    Returns
-    -------
-    float
-        An estimate from up to 1,024 queries; 0 without a sketch.
-
-    Examples
-    --------
-    >>> cells = ClickCells.from_arrays([1, 2, 3, 4, 5], [7] * 5, [1] * 5, [0, 1, 1, 0, 1])
-    >>> learned_share(sketch_of(divide_by_query(cells, 0.4)[0]), cells)
-    0.8
+    An estimate from up to 1,024 queries; 0 without a sketch.
     """
     if sketch is None or not sketch.size:
         return 0.0

@@ -40,32 +40,10 @@ def clicks_page(
     judged: ClickJudgments | None = None,
     levels: Sequence[float] | None = None,
 ) -> str:
-    """Return an HTML page about a click log, in one file.
+    """Return an HTML page about the log ``name``, in one file.
 
-    Parameters
-    ----------
-    name : str
-        Of the log.
-    cells : ClickCells
-    lead : str, optional
-        One sentence below the title; default: the size of the log.
-    propensities : Propensities, optional
-    qualities : sequence of (str, ModelQuality)
-        Of click models, by name.
-    estimate : CounterfactualEstimate, optional
-    weights : sequence of (str, str)
-        Figures of a training.
-    search : Search, optional
-        How its C was chosen.
-    judged : ClickJudgments, optional
-    levels : sequence of float, optional
-        Of their grades.
-
-    Examples
-    --------
-    >>> cells = ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0])
-    >>> "Left out" in clicks_page("log", cells)
-    True
+    ``lead`` is a sentence below the title, by default the size of the log; ``weights`` are figures of a training,
+    ``search`` how its C was chosen, and ``levels`` those of the grades ``judged``.
     """
     sections = []
     if estimate is not None:

@@ -16,25 +16,7 @@ from structsvm.protocols import Float, Int
 
 
 class ModelQuality(NamedTuple):
-    """Quality of a click model on a log.
-
-    Attributes
-    ----------
-    log_likelihood : float
-        Of the clicks of a list, per shown document (natural logarithm), each given the clicks above; 0 is perfect.
-    perplexity : float
-        Mean over positions; 1 is perfect, 2 a coin.
-    perplexity_by_position : ndarray of float64, shape (longest,)
-        ``2`` to the mean surprise (bits) at the click or its absence at each position, no other click known.
-
-    Examples
-    --------
-    >>> from structsvm.clicks import ClickCells, PositionBasedModel, model_quality
-    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 0], session=[1, 1, 2, 2])
-    >>> quality = model_quality(PositionBasedModel().fit(cells), cells)
-    >>> quality.perplexity_by_position.round(2), round(quality.perplexity, 2)
-    (array([2.1 , 1.26]), 1.68)
-    """
+    """Quality of a click model on a log."""
 
     log_likelihood: float
     perplexity: float
@@ -54,13 +36,18 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     Returns
     -------
     ModelQuality
+        ``log_likelihood`` of the clicks of a list, per shown document (natural logarithm), each given the clicks above,
+        0 is perfect; ``perplexity``, the mean over positions, 1 is perfect, 2 a coin; ``perplexity_by_position``,
+        ndarray of shape (longest,): ``2`` to the mean surprise (bits) at the click or its absence, no other click
+        known.
 
     Examples
     --------
     >>> from structsvm.clicks import PositionBasedModel
-    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 1], session=[1, 1, 2, 2])
-    >>> model_quality(PositionBasedModel().fit(cells), cells).perplexity_by_position.shape
-    (2,)
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 0], session=[1, 1, 2, 2])
+    >>> quality = model_quality(PositionBasedModel().fit(cells), cells)
+    >>> quality.perplexity_by_position.round(2), round(quality.perplexity, 2)
+    (array([2.1 , 1.26]), 1.68)
     """
     sessions = rows_of_model(model, cells)
     lengths = np.diff(sessions.offsets)
@@ -95,7 +82,8 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
     Returns
     -------
     ModelQuality
-        On the whole log, with the model fitted to all of it, if there are too few lists to divide.
+        As of :func:`model_quality`; on the whole log, with the model fitted to all of it, if there are too few lists to
+        divide.
 
     Examples
     --------

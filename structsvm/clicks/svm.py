@@ -66,9 +66,9 @@ class ClickSVM(StructuralRanker):
     propensities_ : Propensities or None
         As used; None after a fit to weights.
     log_sketch_ : ndarray of uint64, or None
-        What :func:`~structsvm.clicks.learned_share` recognises the log by; None after a fit to weights.
+        What ``structsvm clicks evaluate`` recognises the log by; None after a fit to weights.
     largest_weight_, effective_sample_size_ : float
-        Of the clicks (:class:`~structsvm.clicks.weights.WeightedRows`); of the rows after a fit to weights.
+        Of the clicks (:func:`~structsvm.clicks.click_weights`); of the rows after a fit to weights.
     n_queries_, n_uninformative_, n_features_in_, feature_names_in_
         As in :class:`~structsvm.estimators.structural.StructuralRanker`.
 

@@ -43,7 +43,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     Returns
     -------
     TeamDraftLog
-        ``log`` with the teams, sorted, as rankers; ``dropped`` counts by reason.
+        ``log``, a :class:`~structsvm.online.clicklog.ClickLog` with the teams, sorted, as rankers; ``dropped`` counts
+        by reason what was left out.
 
     Examples
     --------

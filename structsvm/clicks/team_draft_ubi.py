@@ -23,12 +23,7 @@ CONFIGURATION = ("search_config", "search_configuration_id", "_search_configurat
 
 
 class TeamDraftLog(NamedTuple):
-    """A log for :func:`structsvm.online.statistics.analyse`, and what was left out of it, by reason.
-
-    Examples
-    --------
-    See :func:`structsvm.clicks.read_team_draft_ubi`.
-    """
+    """A log for :func:`structsvm.online.statistics.analyse`, and what was left out of it, by reason."""
 
     log: ClickLog
     dropped: dict[str, int]
@@ -118,9 +113,10 @@ def read_team_draft_ubi(
     Returns
     -------
     TeamDraftLog
-        ``log`` with the names of the configurations, sorted, as rankers; the user is the ``client_id``, the session the
-        ``session_id``, the impression id the ``query_id``. ``dropped`` counts by reason; a list with a place for each
-        ranker in which one has none is no draft and is left out.
+        ``log``, a :class:`~structsvm.online.clicklog.ClickLog` with the names of the configurations, sorted, as
+        rankers; the user is the ``client_id``, the session the ``session_id``, the impression id the ``query_id``.
+        ``dropped`` counts by reason; a list with a place for each ranker in which one has none is no draft and is left
+        out.
 
     Raises
     ------

@@ -16,25 +16,7 @@ Weighting = Literal["ips", "policy"]
 
 
 class WeightedRows(NamedTuple):
-    """Weight of each row of a log.
-
-    Attributes
-    ----------
-    values : ndarray of float64, shape (n_rows,)
-        Estimated number of clicks of a user who looks at every position.
-    largest : float
-        Largest weight of a single click.
-    effective : float
-        Number of clicks of equal weight that would tell as much: ``(sum w)^2 / sum w^2``.
-
-    Examples
-    --------
-    >>> from structsvm.clicks import ClickCells, Propensities, click_weights
-    >>> cells = ClickCells.from_arrays([1, 1, 2], [5, 6, 5], [1, 2, 2], [1, 1, 0])
-    >>> weights = click_weights(cells, Propensities.given([1.0, 0.5]))
-    >>> weights.values, weights.largest, round(weights.effective, 2)
-    (array([1., 2., 0.]), 2.0, 1.8)
-    """
+    """Weight of each row of a log."""
 
     values: Float
     largest: float
@@ -62,6 +44,9 @@ def click_weights(
     Returns
     -------
     WeightedRows
+        ``values``, ndarray of shape (n_rows,): estimated number of clicks of a user who looks at every position;
+        ``largest`` weight of a single click; ``effective``: number of clicks of equal weight that would tell as much,
+        ``(sum w)^2 / sum w^2``.
 
     Notes
     -----
@@ -70,8 +55,9 @@ def click_weights(
     Examples
     --------
     >>> cells = ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 1])
-    >>> click_weights(cells, Propensities.given([1.0, 0.5])).values
-    array([1., 2.])
+    >>> weights = click_weights(cells, Propensities.given([1.0, 0.5]))
+    >>> weights.values, weights.largest, round(weights.effective, 2)
+    (array([1., 2.]), 2.0, 1.8)
     """
     check_choice("weighting", weighting, ("ips", "policy"))
     check_number("clip", clip, 0.0, 1.0)

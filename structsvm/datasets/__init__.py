@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.datasets.describing import Description as Description
     from structsvm.datasets.describing import describe as describe
-    from structsvm.datasets.making import Dataset as Dataset
     from structsvm.datasets.making import list_datasets as list_datasets
     from structsvm.datasets.making import make as make
     from structsvm.datasets.making import make_runs as make_runs
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.datasets.describing": "Description describe",
-        "structsvm.datasets.making": "Dataset list_datasets make make_runs",
+        "structsvm.datasets.describing": "describe",
+        "structsvm.datasets.making": "list_datasets make make_runs",
     },
 )

@@ -24,23 +24,7 @@ _ROWS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True)
 class Description:
-    """Description of the content of a file.
-
-    Attributes
-    ----------
-    path : str
-    kind : {"letor", "store", "run", "qrels", "json-lines"}
-    counts : dict of str to int
-        Numbers of queries, rows, and whatever else the kind has.
-    labels : dict of str to int
-        Number of rows by label; empty if there are none.
-    warnings : tuple of str
-        Oddities that may affect training or evaluation.
-
-    Examples
-    --------
-    See :func:`structsvm.datasets.describe`.
-    """
+    """Description of the content of a file."""
 
     path: str
     kind: str
@@ -68,6 +52,10 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
     Returns
     -------
     Description
+        ``path``; ``kind``, one of "letor", "store", "table", "run", "qrels" and "json-lines"; ``counts`` of queries,
+        rows and whatever else the kind has; ``labels``, the number of rows by label (empty if there are none); and
+        ``warnings``, oddities that may affect training or evaluation. ``to_dict()`` returns the same for
+        ``json.dumps``.
 
     Raises
     ------

@@ -23,26 +23,7 @@ __all__ = ["Dataset", "list_datasets", "make", "make_runs"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set that :func:`make` can write.
-
-    Attributes
-    ----------
-    name : str
-    writes : str
-        "file" or "folder".
-    summary : str
-        Description, with the answer that is known.
-    options : dict
-        Options with their defaults.
-
-    Examples
-    --------
-    >>> from structsvm.datasets import list_datasets
-    >>> for dataset in list_datasets()[:2]:
-    ...     print(dataset.name, dataset.writes, sorted(dataset.options)[:3])
-    ranking file ['grades', 'n_docs', 'n_features']
-    ranking-store folder ['grades', 'n_docs', 'n_features']
-    """
+    """A data set that :func:`make` can write."""
 
     name: str
     writes: str
@@ -56,11 +37,16 @@ def list_datasets() -> tuple[Dataset, ...]:
     Returns
     -------
     tuple of Dataset
+        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, with the answer that is known; and ``options``,
+        a dict of the options with their defaults.
 
     Examples
     --------
     >>> [dataset.name for dataset in list_datasets()]
     ['ranking', 'ranking-store', 'forest', 'product', 'step', 'trec']
+    >>> first = list_datasets()[0]
+    >>> first.writes, sorted(first.options)[:3]
+    ('file', ['grades', 'n_docs', 'n_features'])
     """
     return tuple(
         Dataset(name, maker.writes, maker.summary, dict(maker.options)) for name, maker in _MAKERS.items()
@@ -74,7 +60,7 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
     ----------
     name : {"ranking", "ranking-store", "forest", "product", "step", "trec"}
         ``"ranking"``: a LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
-        weights are those of :func:`structsvm.readers.planted_weights`). ``"ranking-store"``: the same model as a
+        weights are those of ``structsvm.readers.synthetic.planted_weights``). ``"ranking-store"``: the same model as a
         memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"forest"``,
         ``"product"``, ``"step"``: a LETOR text, graded by a teacher that is not linear
         (:func:`structsvm.readers.make_taught`). ``"trec"``: a folder with ``qrels.txt``, ``runs/*.run`` and

@@ -11,7 +11,6 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.estimators.choosing_C import select_C as select_C
-    from structsvm.estimators.cross_validation import HeldOutLosses as HeldOutLosses
     from structsvm.estimators.cross_validation import cross_validate_C as cross_validate_C
     from structsvm.estimators.fusion import FusionModel as FusionModel
     from structsvm.estimators.fusion import fusion_path as fusion_path
@@ -22,7 +21,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.estimators.choosing_C": "select_C",
-        "structsvm.estimators.cross_validation": "HeldOutLosses cross_validate_C",
+        "structsvm.estimators.cross_validation": "cross_validate_C",
         "structsvm.estimators.fusion": "FusionModel fusion_path",
         "structsvm.estimators.structural": "model_path",
         "structsvm.estimators.view": "as_regressor",

@@ -253,26 +253,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
 
 
 class HeldOutLosses(NamedTuple):
-    """Losses of candidate sets by models that were trained without them.
-
-    Attributes
-    ----------
-    Cs : ndarray, shape (n_Cs,)
-        Ascending.
-    losses : ndarray, shape (n_sets, n_Cs)
-        :func:`~structsvm.metrics.weighted_subtopic_loss`; NaN for a set without subtopics.
-    selection : {"max", "one_se"}
-        How ``C`` is chosen; ``"max"`` is the least mean loss.
-
-    Examples
-    --------
-    >>> from structsvm import CandidateSet, SVMDiv
-    >>> from structsvm.estimators import cross_validate_C
-    >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
-    >>> found = cross_validate_C(SVMDiv(k=2), sets, [[[1, 0], [1, 0], [0, 1]]] * 8, [10.0, 0.1], folds=2)
-    >>> found.Cs, found.losses.mean(axis=0), found.C
-    (array([ 0.1, 10. ]), array([0., 0.]), 0.1)
-    """
+    """Losses of candidate sets by models that were trained without them."""
 
     Cs: Float
     losses: Float
@@ -322,7 +303,8 @@ def cross_validate_C(
     Returns
     -------
     HeldOutLosses
-        Its ``C`` is the one to train with on all sets.
+        ``C``, the one to train with on all sets; ``Cs``, ascending; ``losses``, ndarray of shape (n_sets, n_Cs), of
+        :func:`~structsvm.metrics.weighted_subtopic_loss`, NaN for a set without subtopics; and ``means``, of each C.
 
     Examples
     --------

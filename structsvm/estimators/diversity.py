@@ -275,7 +275,7 @@ class SVMDiv(Saved, BaseEstimator):
         Returns
         -------
         list of Optimum
-            :class:`structsvm.oracles.exact_selection.Optimum`.
+            As of :func:`structsvm.oracles.best_subset`.
 
         Examples
         --------

@@ -87,14 +87,17 @@ class LambdaRank(FittedRanker, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Seed of the first weights, the order of the queries, and the held-out queries.
     callback : callable, default=None
-        Called with an ``Epoch(number, training, validation)`` after each pass; a truthy return value stops training.
+        Called after each pass with its ``number`` from 1, and the mean utility of the ``training`` queries, as they
+        were met, and of the ``validation`` queries (NaN without any); a truthy return value stops training.
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_features,)
         Linear scorer only: weights of the raw features (of the scaled ones for ``query-`` scalings).
     fit_ : LambdaRankFit
-        Weights of the net, ``history`` (one ``Epoch`` per pass) and ``best_epoch``.
+        ``weights``, ``W_1, b_1, ..., W_out`` of the net over ``(x - shift) * factor`` (``W_out`` alone for a linear
+        scorer); ``raw_weights``, the same net for raw features; ``history``, what ``callback`` was told; and
+        ``best_epoch``, the pass whose weights these are.
     n_queries_ : int
     n_uninformative_ : int
         Number of queries whose utility is the same for all rankings.

@@ -111,7 +111,7 @@ class PairwiseSGD(LinearRanker):
     eta_0_ : ndarray, shape (1,)
         First step size used.
     fit_ : Descent
-        State of the descent; ``fit_.t`` is the number of steps done.
+        State of the descent: ``t`` steps are done, and the last weights are ``scale[0] * direction``.
     history_ : list of (int, float)
         With early stopping: steps done and the measure.
     n_queries_ : int

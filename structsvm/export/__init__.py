@@ -8,10 +8,8 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.export.model_file import load as load
-    from structsvm.export.model_file import save as save
     from structsvm.export.pyterrier import PyTerrierRanker as PyTerrierRanker
     from structsvm.export.search_engines import FORMATS as FORMATS
-    from structsvm.export.search_engines import LinearForm as LinearForm
     from structsvm.export.search_engines import export_model as export_model
     from structsvm.export.search_engines import linear_form as linear_form
     from structsvm.export.search_engines import write_export as write_export
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.export.model_file": "load save",
+        "structsvm.export.model_file": "load",
         "structsvm.export.pyterrier": "PyTerrierRanker",
-        "structsvm.export.search_engines": "FORMATS LinearForm export_model linear_form write_export",
+        "structsvm.export.search_engines": "FORMATS export_model linear_form write_export",
     },
 )

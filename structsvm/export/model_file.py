@@ -23,7 +23,6 @@ from structsvm.common.arrays import Archive, Damaged, read_json
 from structsvm.common.files import replacing
 from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
-from structsvm.protocols import Progress
 
 _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 2  # the first had no digests
@@ -37,6 +36,15 @@ _ROOMS = (
 )
 """A model file may name classes that live in these rooms: those that they, or the package itself, export."""
 
+_RECORDS = {
+    "Descent": "structsvm.trainers.pairwise_descent",
+    "Epoch": "structsvm.trainers.lambdarank",
+    "Forest": "structsvm.features.forest",
+    "LambdaRankFit": "structsvm.trainers.lambdarank",
+    "Progress": "structsvm.protocols",
+}
+"""Classes of attributes of models that it may name besides."""
+
 _MOST_DESCRIPTION_BYTES = 1 << 26
 
 _LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
@@ -44,38 +52,10 @@ _LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model of this package to ``path``.
+    """Write a fitted model or transformer of this package to ``path``, completely or not at all.
 
-    The file appears complete or not at all. Functions, which are a progress callback, ``constraints`` and ``penalty``,
-    and requests for metadata routing (``set_fit_request``) are not saved; ``constraints_`` and ``penalty_`` still tell
-    what the functions said.
-
-    Parameters
-    ----------
-    model : estimator of this package
-        Fitted.
-    path : str or Path
-        Any name but one of a compressed file (``.gz``, ``.bz2``, ``.xz``): models are compressed as they are.
-
-    Raises
-    ------
-    NotFittedError
-        If the model is not fitted.
-    TypeError
-        If the model holds something that has no plain description, such as an oracle of the user's own.
-    ValueError
-        For a suffix of a compressed file.
-    OSError
-        If the file cannot be written; what stood there before is kept.
-
-    Examples
-    --------
-    >>> import tempfile, structsvm
-    >>> model = structsvm.SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(model, folder + "/model.npz")
-    ...     load(folder + "/model.npz").coef_
-    array([0.25])
+    Functions, which are a progress callback, ``constraints`` and ``penalty``, and requests for metadata routing
+    (``set_fit_request``) are not saved; ``constraints_`` and ``penalty_`` still tell what the functions said.
     """
     path = Path(path)
     if path.suffix in (".gz", ".bz2", ".xz"):
@@ -101,7 +81,7 @@ def save(model: Any, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Any:
-    """Read a model that :func:`save` (or ``model.save``) wrote.
+    """Read a model that ``model.save`` wrote, or a transformer of ``structsvm.export.model_file.save``.
 
     Parameters
     ----------
@@ -202,7 +182,7 @@ def _homes() -> dict[str, str]:
     rooms = tuple(f"{room}." for room in _ROOMS)
     exported = [homes(room) for room in ("structsvm", *_ROOMS)]
     known = {name: home for table in exported for name, home in table.items() if home.startswith(rooms)}
-    return known | {"Progress": Progress.__module__}
+    return known | _RECORDS
 
 
 def _has_fields(cls: Any) -> bool:

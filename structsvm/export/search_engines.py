@@ -29,32 +29,7 @@ _ONNX_IR = 8
 
 @dataclass(frozen=True)
 class LinearForm:
-    """``score = sum of weights * (x - shift) / scale + intercept`` over raw features.
-
-    Attributes
-    ----------
-    names : tuple of str
-    weights, shift, scale : ndarray of float64, shape (n_features,)
-        A feature that was constant in training has weight 0, shift 0 and scale 1: it never counts.
-    intercept : float
-    method : {"none", "minmax", "zscore", "percentile"}
-        What shift and scale are: minimum and range, or mean and standard deviation.
-    within_query : bool
-        Then shift and scale are figures of each query, and the arrays here say nothing.
-    missing : ndarray of float64, shape (n_features,), or None
-        The number that a missing value counts as, by the imputer of a pipeline; NaN for features without.
-
-    Examples
-    --------
-    >>> from structsvm import SVMMap
-    >>> from structsvm.export import linear_form
-    >>> model = SVMMap(C=0.1, scale="minmax").fit([[10.0, 1.0], [20.0, 0.0], [30.0, 0.0]], [1, 0, 0], qid=0)
-    >>> form = linear_form(model, ["age", "in stock"])
-    >>> for name, weight, shift, scale in zip(form.names, form.weights, form.shift, form.scale):
-    ...     print(f"{weight:+.2f} * ({name} - {shift:g}) / {scale:g}")
-    -0.06 * (age - 10) / 20
-    +0.11 * (in stock - 0) / 1
-    """
+    """``score = sum of weights * (x - shift) / scale + intercept`` over raw features."""
 
     names: tuple[str, ...]
     weights: Float
@@ -89,13 +64,22 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     Returns
     -------
     LinearForm
+        ``score = sum of weights * (x - shift) / scale + intercept`` over raw features: ``names``; the arrays
+        ``weights``, ``shift`` and ``scale`` (0, 0 and 1 of a feature that was constant in training); ``intercept``;
+        ``method``, what shift and scale are ("none", "minmax", "zscore", "percentile"); ``within_query``, whether they
+        are figures of each query, and the arrays say nothing; and ``missing``, the numbers that missing values count
+        as, by the imputer of a pipeline, NaN for features without, or None. ``raw_weights`` and ``raw_intercept`` are
+        those without shift and scale.
 
     Examples
     --------
     >>> from structsvm import SVMMap
-    >>> form = linear_form(SVMMap(scale="minmax").fit([[10.0], [20.0], [30.0]], [1, 0, 0], qid=0))
-    >>> form.names, form.shift, form.scale, form.method
-    (('feature_1',), array([10.]), array([20.]), 'minmax')
+    >>> model = SVMMap(C=0.1, scale="minmax").fit([[10.0, 1.0], [20.0, 0.0], [30.0, 0.0]], [1, 0, 0], qid=0)
+    >>> form = linear_form(model, ["age", "in stock"])
+    >>> for name, weight, shift, scale in zip(form.names, form.weights, form.shift, form.scale):
+    ...     print(f"{weight:+.2f} * ({name} - {shift:g}) / {scale:g}")
+    -0.06 * (age - 10) / 20
+    +0.11 * (in stock - 0) / 1
     """
     if hasattr(model, "steps"):
         return _of_pipeline(model, feature_names)

@@ -24,7 +24,7 @@ class ValuedForest(NamedTuple):
 
     names: tuple[str, ...]
     forest: Any
-    """A :class:`structsvm.features.Forest`, or what has its attributes."""
+    """A ``structsvm.features.forest.Forest``, or what has its attributes."""
     values: Float
     categories: dict[str, list[Any]]
     """The categories of columns by name; trees have their places in the list."""
@@ -48,7 +48,7 @@ def valued_forest(model: Any, names: tuple[str, ...]) -> ValuedForest:
 
 
 class _Steps(NamedTuple):
-    """Fields of a tree that :meth:`structsvm.features.Forest.of` reads."""
+    """Fields of a tree that ``structsvm.features.forest.Forest.of`` reads."""
 
     feature: list[int]
     threshold: list[float]

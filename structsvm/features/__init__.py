@@ -13,7 +13,6 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.features.binning import BinnedFeatures as BinnedFeatures
-    from structsvm.features.forest import Forest as Forest
     from structsvm.features.fusion import comb_mnz as comb_mnz
     from structsvm.features.fusion import comb_sum as comb_sum
     from structsvm.features.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
@@ -27,7 +26,6 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.features.binning": "BinnedFeatures",
-        "structsvm.features.forest": "Forest",
         "structsvm.features.fusion": "comb_mnz comb_sum reciprocal_rank_fusion",
         "structsvm.features.leaves": "LeafFeatures",
         "structsvm.features.scaling": "QueryScaler",

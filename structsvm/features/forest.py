@@ -54,14 +54,6 @@ class Forest:
         The categories of set ``i`` are ``set_values[set_starts[i]:set_starts[i + 1]]``, ascending.
     feature_names : tuple of str or None
         The columns that the trees were grown on, where the model they were read from names them.
-
-    Examples
-    --------
-    >>> tree = Tree([0], [0.5], [False], [~0], [~1], n_leaves=2, categories={})
-    >>> Forest.of([tree], n_features=1).codes(np.array([[0.5], [0.6], [np.nan]]))
-    array([[0],
-           [1],
-           [1]], dtype=uint8)
     """
 
     n_features: int

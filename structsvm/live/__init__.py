@@ -14,7 +14,6 @@ from structsvm.common.lazy import attach
 if TYPE_CHECKING:
     from structsvm.live.app import create_app as create_app
     from structsvm.live.client import Client as Client
-    from structsvm.live.client import Page as Page
     from structsvm.live.service import Service as Service
     from structsvm.live.settings import Settings as Settings
 
@@ -32,7 +31,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.live.app": "create_app",
-        "structsvm.live.client": "Client Page",
+        "structsvm.live.client": "Client",
         "structsvm.live.service": "Service",
         "structsvm.live.settings": "Settings",
     },

@@ -20,27 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Page:
-    """What to show.
-
-    Attributes
-    ----------
-    documents : tuple of str
-        Ids in the order to show them.
-    token : str or None
-        To send with clicks; None where the list is not part of the experiment.
-    serve : str
-        ``"interleaved"``, ``"production"`` or ``"winner"``.
-    why : str or None
-        Why it is not interleaved; ``"unreachable"`` where the service did not answer.
-
-    Examples
-    --------
-    >>> from structsvm.live import Client
-    >>> client = Client("http://127.0.0.1:9", timeout_s=0.1)  # no service at this address
-    >>> page = client.show("shop", "request-2", {"prod": ["a", "b"], "new": ["b", "c"]}, production="prod", length=2)
-    >>> page.documents, page.why  # production's list, and no token: clicks on it are not counted
-    (('a', 'b'), 'unreachable')
-    """
+    """What to show; :meth:`Client.show` says what the fields are."""
 
     documents: tuple[str, ...]
     token: str | None = None
@@ -131,6 +111,13 @@ class Client:
             From :meth:`assign`; needed for bandits.
         context : mapping, optional
             ``{"sort": "price", "bot": true}``: such lists are production's.
+
+        Returns
+        -------
+        Page
+            ``documents``, ids in the order to show them; ``token``, to send with clicks, None where the list is not
+            part of the experiment; ``serve``, ``"interleaved"``, ``"production"`` or ``"winner"``; ``why`` it is not
+            interleaved, ``"unreachable"`` where the service did not answer.
         """
         body = {
             "request_id": request_id, "rankings": {name: list(ids) for name, ids in rankings.items()},

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from structsvm.metrics.evaluation import EvaluationResult as EvaluationResult
     from structsvm.metrics.evaluation import available_metrics as available_metrics
     from structsvm.metrics.evaluation import evaluate as evaluate
-    from structsvm.metrics.importance import Importances as Importances
     from structsvm.metrics.importance import permutation_importance as permutation_importance
     from structsvm.metrics.ndeval import ndeval as ndeval
     from structsvm.metrics.run_table import RunTable as RunTable
@@ -32,7 +31,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "structsvm.metrics.diversity": "alpha_ndcg subtopic_recall weighted_subtopic_loss",
         "structsvm.metrics.evaluation": "EvaluationResult available_metrics evaluate",
-        "structsvm.metrics.importance": "Importances permutation_importance",
+        "structsvm.metrics.importance": "permutation_importance",
         "structsvm.metrics.ndeval": "ndeval",
         "structsvm.metrics.run_table": "RunTable",
         "structsvm.metrics.scoring": "make_scorer",

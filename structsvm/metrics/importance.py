@@ -21,29 +21,7 @@ from structsvm.queries import group_queries
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Importances:
-    """What :func:`permutation_importance` returns.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Of the features.
-    losses : ndarray of float64, shape (n_features, n_repeats)
-        The measure with all features minus the measure with this one shuffled, for each shuffle.
-    baseline : float
-        The measure with all features.
-    measure : str
-
-    Examples
-    --------
-    >>> from structsvm import SVMMap
-    >>> from structsvm.metrics import permutation_importance
-    >>> from structsvm.readers import make_ranking
-    >>> data = make_ranking(40, 10, 3, grades=2, random_state=0)
-    >>> model = SVMMap(C=10).fit(data.X, data.y, qid=data.qid)
-    >>> found = permutation_importance(model, data.X, data.y, qid=data.qid, measure="map", random_state=0)
-    >>> [found.names[j] for j in found.order]  # the most important first
-    ['feature 3', 'feature 1', 'feature 2']
-    """
+    """What :func:`permutation_importance` returns, and says the fields of."""
 
     names: tuple[str, ...]
     losses: Float
@@ -118,6 +96,10 @@ def permutation_importance(
     Returns
     -------
     Importances
+        ``names`` of the features; ``losses``, ndarray of shape (n_features, n_repeats): ``baseline``, the measure with
+        all features, minus the measure with this one shuffled, for each shuffle; their ``mean`` and ``std``, shape
+        (n_features,); ``order``, the features, the most important first; ``measure``; and ``to_frame()``, a pandas
+        frame of mean and std in that order.
 
     Notes
     -----
@@ -131,8 +113,8 @@ def permutation_importance(
     >>> X = np.column_stack([data.X @ [0.3, 0.9], np.zeros(200)])
     >>> model = SVMMap().fit(X, data.y, qid=data.qid)
     >>> found = permutation_importance(model, X, data.y, qid=data.qid)
-    >>> bool(found.mean[0] > 0.1), float(found.mean[1])
-    (True, 0.0)
+    >>> bool(found.mean[0] > 0.1), float(found.mean[1]), found.order.tolist()
+    (True, 0.0, [0, 1])
     """
     repeats = check_whole("n_repeats", n_repeats, 1)
     columns, names, qid = _columns(X, qid)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from structsvm.oracles.average_precision import AveragePrecision as AveragePrecision
     from structsvm.oracles.by_name import LOSSES as LOSSES
     from structsvm.oracles.by_name import get_oracle as get_oracle
-    from structsvm.oracles.coverage import CoverageProblem as CoverageProblem
-    from structsvm.oracles.exact_selection import Optimum as Optimum
     from structsvm.oracles.exact_selection import best_subset as best_subset
     from structsvm.oracles.log_rank import NDCG as NDCG
     from structsvm.oracles.log_rank import PrecisionAt as PrecisionAt
@@ -32,8 +30,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.oracles.adapter": "StructuredProblem",
         "structsvm.oracles.average_precision": "AveragePrecision",
         "structsvm.oracles.by_name": "LOSSES get_oracle",
-        "structsvm.oracles.coverage": "CoverageProblem",
-        "structsvm.oracles.exact_selection": "Optimum best_subset",
+        "structsvm.oracles.exact_selection": "best_subset",
         "structsvm.oracles.log_rank": "NDCG PrecisionAt ReciprocalRank",
         "structsvm.oracles.ordinal": "OrdinalHinge",
         "structsvm.oracles.pairs": "Pairs",

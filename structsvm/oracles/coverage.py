@@ -38,34 +38,9 @@ class CoverageProblem:
     ``exact`` is False. Every output found is stored with its query, and used again if it is better than the new one.
     The estimated primal therefore never falls below the dual.
 
-    Parameters
-    ----------
-    coverages : sequence of Coverage
-    labels : sequence of ndarray of bool, shape (n_documents, n_subtopics)
-    bins : ndarray, shape (n_bins, n_word_features)
-        Benefits are ``bins @ w[:n_word_features]``; the other weights are those of the document features.
-    k : int
-        Number of documents to choose; all of a smaller set.
-    loss : {"weighted", "unweighted", "alpha_ndcg"} or callable, default="weighted"
-        A callable takes the boolean labels and the documents chosen, in order, and must not increase as documents are
-        added.
-    separation : {"greedy", "swap", "exact"}, default="greedy"
-        Search for the most violated output. "swap" and "exact" need a coverage loss.
-    weights : array-like, optional
-        Weights of the sets, scaled to sum to one. Equal by default.
-    n_jobs : int, default=1
-        Number of threads; it never changes a result.
-
-    Examples
-    --------
-    >>> from structsvm.candidates import CandidateSet
-    >>> from structsvm.features.words import Level, WordFeatures
-    >>> features = WordFeatures([Level.appears()], [0.0])
-    >>> coverage = features.coverage(CandidateSet(["red", "red", "blue sea"]))
-    >>> labels = np.array([[1, 0], [1, 0], [0, 1]], dtype=bool)
-    >>> problem = CoverageProblem([coverage], [labels], features.bins(), 2, separation="swap")
-    >>> problem.cut(np.zeros(1))
-    Cut(loss=0.333..., joint=array([2.]))
+    Benefits are ``bins @ w[:n_word_features]``; the other weights are those of the document features. A callable
+    ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added;
+    "swap" and "exact" need a coverage loss.
     """
 
     n_bytes = 0

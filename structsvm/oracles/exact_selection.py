@@ -32,14 +32,7 @@ _WORK = 2e7
 
 
 class Optimum(NamedTuple):
-    """The best documents found, and a value that no choice exceeds.
-
-    ``selection`` is optimal if ``gap`` is 0, up to rounding (1e-12 of the sum of all weights).
-
-    Examples
-    --------
-    See :func:`structsvm.oracles.best_subset`.
-    """
+    """The best documents found, and a value that no choice exceeds."""
 
     selection: Selection
     value: float
@@ -78,8 +71,9 @@ def best_subset(
     Returns
     -------
     Optimum
-        Documents in the order in which greedy would choose them; at least as good as those of
-        :func:`~structsvm.oracles.selection.swap`, where the search begins.
+        ``selection``, as of :func:`~structsvm.oracles.swap`, where the search begins, and at least as good: documents
+        in the order in which greedy would choose them; its ``value``; ``bound``, which no choice exceeds; and ``gap``,
+        the difference, 0 if the optimum is proven, up to rounding (1e-12 of the sum of all weights).
 
     Examples
     --------

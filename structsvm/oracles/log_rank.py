@@ -47,7 +47,7 @@ class NDCG:
     :class:`~structsvm.oracles.PositionNDCG` compares with the best of the others there (``docs/theory/log_rank.md``).
 
     It is no structural SVM, as there is no most violated ranking; its tangents are cuts all the same, so that every
-    trainer can minimise it. It has a second derivative, for :func:`structsvm.trainers.newton_path`. An evaluation is
+    trainer can minimise it. It has a second derivative, for ``solver="newton"``. An evaluation is
     O(documents x grades of the query).
 
     Examples
@@ -187,13 +187,13 @@ class LogRankSeparator:
         self.tangent(scores, first, last, loss, coef)
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Float:
-        """See :class:`structsvm.protocols.SmoothSeparator`."""
+        """See ``structsvm.trainers.passes.SmoothSeparator``."""
         curvature = np.empty(scores.shape[0])
         _tangent(scores, first, last, *self._labels, self._room(), curvature, loss, coef)
         return curvature
 
     def curve(self, curvature: Float, direction: Float, first: int, last: int, coef: Float) -> None:
-        """See :class:`structsvm.protocols.SmoothSeparator`."""
+        """See ``structsvm.trainers.passes.SmoothSeparator``."""
         _curvature(direction, first, last, *self._labels, self._room(), curvature, coef)
 
     def _room(self) -> tuple[Float, Int]:

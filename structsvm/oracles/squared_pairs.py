@@ -22,7 +22,7 @@ class SquaredPairs:
     For every pair with ``y_i > y_j`` the loss is ``max(0, 1 - (s_i - s_j))^2``; the loss of a query is the mean over
     its pairs. As a convex function is the maximum of its tangents, the "most violated output" is the tangent at the
     scores, and any trainer can minimise it. As it is differentiable, it also has a curvature, for
-    :func:`structsvm.trainers.newton_path`.
+    ``solver="newton"``.
 
     Parameters
     ----------
@@ -72,14 +72,14 @@ class SquaredPairSeparator:
         self.tangent(scores, first, last, loss, coef)
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Curvature:
-        """See :class:`structsvm.protocols.SmoothSeparator`."""
+        """See ``structsvm.trainers.passes.SmoothSeparator``."""
         n = scores.shape[0]
         curvature = Curvature(np.empty(n), np.empty(n), np.empty(n, np.int32))
         _tangent(scores, first, last, *self._labels, _COMPARED_PAIRS, *curvature, loss, coef)
         return curvature
 
     def curve(self, curvature: Curvature, direction: Float, first: int, last: int, coef: Float) -> None:
-        """See :class:`structsvm.protocols.SmoothSeparator`; a pair exactly at its margin is not violated."""
+        """See ``structsvm.trainers.passes.SmoothSeparator``; a pair exactly at its margin is not violated."""
         _curvature(direction, first, last, *self._labels, _COMPARED_PAIRS, *curvature, coef)
 
 

@@ -45,13 +45,13 @@ class WeightedLogRankSeparator:
         _tangent(scores, first, last, *self._labels, np.empty(scores.shape[0]), loss, coef)
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Float:
-        """See :class:`structsvm.protocols.SmoothSeparator`."""
+        """See ``structsvm.trainers.passes.SmoothSeparator``."""
         shares = np.empty(scores.shape[0])
         _tangent(scores, first, last, *self._labels, shares, loss, coef)
         return shares
 
     def curve(self, curvature: Float, direction: Float, first: int, last: int, coef: Float) -> None:
-        """See :class:`structsvm.protocols.SmoothSeparator`."""
+        """See ``structsvm.trainers.passes.SmoothSeparator``."""
         _curvature(direction, first, last, *self._labels, curvature, coef)
 
 

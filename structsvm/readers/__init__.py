@@ -34,20 +34,16 @@ if TYPE_CHECKING:
     from structsvm.readers.qrels import Qrels as Qrels
     from structsvm.readers.qrels import read_qrels as read_qrels
     from structsvm.readers.qrels import write_qrels as write_qrels
-    from structsvm.readers.run_features import Candidates as Candidates
-    from structsvm.readers.run_features import JudgedRows as JudgedRows
     from structsvm.readers.run_features import candidates as candidates
     from structsvm.readers.run_features import judge_run as judge_run
     from structsvm.readers.runs import Run as Run
     from structsvm.readers.runs import read_run as read_run
     from structsvm.readers.runs import write_run as write_run
     from structsvm.readers.store import StoreWriter as StoreWriter
-    from structsvm.readers.store import check_store as check_store
     from structsvm.readers.store import open_store as open_store
     from structsvm.readers.store import read_queries as read_queries
     from structsvm.readers.store import write_store as write_store
     from structsvm.readers.synthetic import make_ranking as make_ranking
-    from structsvm.readers.synthetic import planted_weights as planted_weights
     from structsvm.readers.synthetic import write_ranking_store as write_ranking_store
     from structsvm.readers.teachers import make_taught as make_taught
 
@@ -61,10 +57,10 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.readers.csv_tables": "convert_csv read_csv",
         "structsvm.readers.letor": "read_letor write_letor",
         "structsvm.readers.qrels": "Qrels read_qrels write_qrels",
-        "structsvm.readers.run_features": "Candidates JudgedRows candidates judge_run",
+        "structsvm.readers.run_features": "candidates judge_run",
         "structsvm.readers.runs": "Run read_run write_run",
-        "structsvm.readers.store": "StoreWriter check_store open_store read_queries write_store",
-        "structsvm.readers.synthetic": "make_ranking planted_weights write_ranking_store",
+        "structsvm.readers.store": "StoreWriter open_store read_queries write_store",
+        "structsvm.readers.synthetic": "make_ranking write_ranking_store",
         "structsvm.readers.parquet_tables": "convert_parquet read_parquet",
         "structsvm.readers.teachers": "make_taught",
     },

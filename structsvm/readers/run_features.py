@@ -24,12 +24,7 @@ _SEVERAL = 10
 
 
 class JudgedRows(NamedTuple):
-    """Arguments of :func:`structsvm.metrics.evaluate`, by their names.
-
-    Examples
-    --------
-    See :func:`structsvm.readers.judge_run`.
-    """
+    """Arguments of :func:`structsvm.metrics.evaluate`, by their names."""
 
     y_true: Float
     y_score: Float
@@ -54,8 +49,9 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
 
     Returns
     -------
-    JudgedRows
-        Topics in the order of ``qrels``.
+    named tuple
+        Arguments of :func:`structsvm.metrics.evaluate`, by their names ``y_true``, ``y_score``, ``qid`` and ``docid``;
+        topics in the order of ``qrels``.
 
     Raises
     ------
@@ -115,38 +111,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The documents of several runs, topic by topic, with the score of each run.
-
-    Attributes
-    ----------
-    topics : ndarray of str (object), shape (n_topics,)
-    offsets : ndarray of int64, shape (n_topics + 1,)
-        Rows ``offsets[t]:offsets[t + 1]`` are the documents of topic ``t``.
-    docid : ndarray of str (object), shape (n_rows,)
-        Ascending within a topic.
-    scores : ndarray of float64, shape (n_rows, n_runs)
-        NaN if the run does not have the document.
-    y : ndarray of float64, shape (n_rows,)
-        Grades; 0 for a document without a judgment.
-    judged : ndarray of bool, shape (n_topics,)
-        Whether the topic has judgments. Train on ``select(judged)``; any topic can be ranked.
-    names : tuple of str
-        Names of the runs: the columns of ``scores``.
-
-    Examples
-    --------
-    >>> from structsvm.readers import Qrels, Run, candidates
-    >>> a = Run.from_arrays([1, 1, 2], ["x", "y", "z"], [2.0, 1.0, 3.0], tag="a")
-    >>> b = Run.from_arrays([1], ["x"], [9.0], tag="b")
-    >>> pool = candidates([a, b], Qrels.from_arrays([1], ["y"], [1]))
-    >>> for document, scores, grade in zip(pool.docid, pool.scores, pool.y):
-    ...     print(document, scores, grade)
-    x [2. 9.] 0.0
-    y [ 1. nan] 1.0
-    z [ 3. nan] 0.0
-    >>> pool.select(pool.judged).topics.tolist()  # topics to train on
-    ['1']
-    """
+    """The documents of several runs, topic by topic; :func:`candidates` says what the fields are."""
 
     topics: NDArray[Any]
     offsets: Int
@@ -240,7 +205,13 @@ def candidates(
     Returns
     -------
     Candidates
-        The pool, which takes little more than ``8 * n_rows * n_runs`` bytes.
+        The pool, which takes little more than ``8 * n_rows * n_runs`` bytes, with the attributes ``topics``;
+        ``offsets`` (rows ``offsets[t]:offsets[t + 1]`` are the documents of topic ``t``); ``docid``, ascending within a
+        topic; ``qid``, the topic of every row; ``scores``, shape (n_rows, n_runs), NaN if the run does not have the
+        document; ``y``, the grades, 0 without a judgment; ``judged``, whether each topic has judgments; and ``names``
+        of the runs, the columns of ``scores``. ``select(topics)`` returns the pool of some topics (indices or boolean
+        mask), ``select_runs(names)`` that of some runs, and ``to_run(scores)`` the ranking of its rows by scores, NaN
+        to leave one out.
 
     Examples
     --------
@@ -252,6 +223,8 @@ def candidates(
            [nan,  9.]]), array([0., 0.]))
     >>> candidates([a, b]).docid.tolist()
     ['x', 'y', 'z']
+    >>> pool.select(pool.judged).to_run([1.0, 2.0]).docid.tolist()  # of the topics to train on
+    ['z', 'x']
     """
     check_whole("depth", depth)
     if isinstance(runs, Mapping):

@@ -3,7 +3,7 @@
 ``meta.json`` states format, version, and dtype, shape and CRC-32 of each array, and a CRC-32 of its own; the arrays
 are mapped read-only. What is in a store was validated when it was written. Files are damaged afterwards: opening holds
 the sizes against what is stated, compares the checksums of the arrays of up to 8 MB, and looks at the boundaries of
-queries and sparse rows, by which everything else goes; :func:`check_store` reads all of it.
+queries and sparse rows, by which everything else goes; ``check_store`` reads all of it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     Notes
     -----
     Of a large store only the sizes, the boundaries of the queries (and of the rows of a CSR ``X``) and the checksums
-    of the arrays of up to 8 MB are looked at; :func:`check_store` reads everything. The indices of a CSR ``X`` are
-    looked at by whatever works on them.
+    of the arrays of up to 8 MB are looked at; ``structsvm convert --check`` reads everything. The indices of a CSR
+    ``X`` are looked at by whatever works on them.
 
     Examples
     --------
@@ -149,33 +149,8 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
 def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
     """Read all of a store and hold it against its checksums and against what a writer would have refused.
 
-    Parameters
-    ----------
-    path : path
-    callback : callable (n_bytes, n_all), optional
-        Called after each block (about 64 MB) whose checksum was compared.
-
-    Returns
-    -------
-    bool
-        Whether there were checksums for all of it; stores of earlier versions have none, and a value that was changed
-        to another possible one is not found in them.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such folder.
-    ValueError
-        As :func:`open_store`, and for an array that is not what was written, values that are NaN or infinite, column
-        numbers out of range or order, query ids given twice, an order that is none.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.store")
-    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), path)
-    >>> check_store(path)
-    True
+    Return whether there were checksums for all of it; stores of earlier versions have none, and a value that was
+    changed to another possible one is not found in them. ``callback(n_bytes, n_all)`` is called after each block.
     """
     path = Path(path)
     meta, mapped, data = _opened(path)

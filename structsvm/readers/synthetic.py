@@ -23,26 +23,7 @@ _CHUNK_BYTES = 1 << 25
 
 
 def planted_weights(n_features: int, random_state: int = 0) -> Float:
-    """Return the unit vector that :func:`make_ranking` grades by.
-
-    Without noise it ranks every query perfectly.
-
-    Parameters
-    ----------
-    n_features : int
-    random_state : int
-
-    Returns
-    -------
-    ndarray of float64, shape (n_features,)
-
-    Examples
-    --------
-    >>> data = make_ranking(1, 5, 3, noise=0.0, random_state=1)
-    >>> scores = data.X @ planted_weights(3, random_state=1)
-    >>> bool((np.diff(data.y[np.argsort(scores)]) >= 0).all())
-    True
-    """
+    """Return the unit vector that :func:`make_ranking` grades by; without noise it ranks every query perfectly."""
     w = np.random.default_rng([random_state, 0]).standard_normal(n_features)
     return w / norm(w)
 
@@ -60,8 +41,8 @@ def make_ranking(
     """Generate queries of equal length whose grades follow a linear model.
 
     Features are standard normal. Within a query, documents are ordered by ``x . w + noise * e`` with ``w`` of
-    :func:`planted_weights` and ``e`` standard normal, and the best get the highest grades: 1 % grade 4,
-    2 % grade 3, 13 % grade 2, 32 % grade 1, half grade 0 (about the shares of MSLR-WEB30K, by cutting at
+    ``structsvm.readers.synthetic.planted_weights`` and ``e`` standard normal, and the best get the highest grades: 1 %
+    grade 4, 2 % grade 3, 13 % grade 2, 32 % grade 1, half grade 0 (about the shares of MSLR-WEB30K, by cutting at
     rounded ranks; each query of two or more documents has at least one above grade 0).
 
     Parameters

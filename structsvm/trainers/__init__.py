@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from structsvm.trainers.certificate import ConvergenceWarning as ConvergenceWarning
     from structsvm.trainers.certificate import Fit as Fit
     from structsvm.trainers.certificate import NothingLearnedWarning as NothingLearnedWarning
-    from structsvm.trainers.lambdarank import Epoch as Epoch
-    from structsvm.trainers.lambdarank import LambdaRankFit as LambdaRankFit
-    from structsvm.trainers.newton import newton_path as newton_path
-    from structsvm.trainers.pairwise_descent import Descent as Descent
     from structsvm.trainers.passes import RankingProblem as RankingProblem
     from structsvm.trainers.path import fit_path as fit_path
     from structsvm.trainers.path import train as train
@@ -27,9 +23,6 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.trainers.certificate": "CertificateError ConvergenceWarning Fit NothingLearnedWarning",
-        "structsvm.trainers.lambdarank": "Epoch LambdaRankFit",
-        "structsvm.trainers.newton": "newton_path",
-        "structsvm.trainers.pairwise_descent": "Descent",
         "structsvm.trainers.passes": "RankingProblem",
         "structsvm.trainers.path": "fit_path train",
     },

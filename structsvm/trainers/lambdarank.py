@@ -16,26 +16,7 @@ from structsvm.trainers.network import ROWS_AT_ONCE, adam_step, backpropagate, f
 
 
 class Epoch(NamedTuple):
-    """What a callback is told after each pass over the queries.
-
-    Attributes
-    ----------
-    number : int
-        From 1.
-    training : float
-        Mean utility of the training queries, each as it was met during the pass.
-    validation : float
-        Mean utility on the validation queries, NaN without any.
-
-    Examples
-    --------
-    >>> from structsvm import LambdaRank
-    >>> from structsvm.readers import make_ranking
-    >>> data = make_ranking(30, 10, 3, random_state=0)
-    >>> model = LambdaRank(max_epochs=3, random_state=0).fit(data.X, data.y, qid=data.qid)
-    >>> [(epoch.number, bool(epoch.training > 0)) for epoch in model.fit_.history]
-    [(1, True), (2, True), (3, True)]
-    """
+    """What a callback is told after each pass over the queries."""
 
     number: int
     training: float
@@ -44,33 +25,16 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LambdaRankFit:
-    """A trained scorer.
+    """A trained scorer: ``W_1, b_1, ..., W_out`` of the net over ``(x - shift) * factor``.
 
-    Attributes
-    ----------
-    weights : list of ndarray
-        ``W_1, b_1, ..., W_out`` of the net, of the features ``(x - shift) * factor``. A linear scorer is ``W_out``
-        alone; the last layer has no bias, since a constant changes no ranking.
-    shift, factor : ndarray, shape (n_features,)
-    history : list of Epoch
-    best_epoch : int
-        The pass whose weights these are.
-
-    Examples
-    --------
-    >>> from structsvm import LambdaRank
-    >>> from structsvm.readers import make_ranking
-    >>> data = make_ranking(30, 10, 3, random_state=0)
-    >>> fit = LambdaRank(hidden=(4,), max_epochs=5, random_state=0).fit(data.X, data.y, qid=data.qid).fit_
-    >>> [weights.shape for weights in fit.weights], len(fit.history)
-    ([(3, 4), (4,), (4,)], 5)
+    The last layer has no bias, as a constant changes no ranking; a linear scorer is ``W_out`` alone.
     """
 
     weights: list[Float]
     shift: Float
     factor: Float
     history: list[Epoch]
-    best_epoch: int
+    best_epoch: int  #: the pass whose weights these are
 
     @property
     def raw_weights(self) -> list[Float]:

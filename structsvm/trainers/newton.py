@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_C
 from structsvm.common.portable.sums import dot, norm
-from structsvm.protocols import Callback, Float, SmoothProblem, Tangent
+from structsvm.protocols import Callback, Float
 from structsvm.queries import stacklevel_of_user
 from structsvm.trainers.certificate import (
     ConvergenceWarning,
@@ -21,7 +21,7 @@ from structsvm.trainers.certificate import (
     relative_gap,
     watched,
 )
-from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
 _MAX_TRIALS = 30
 """Points tried along one step; each is a pass over the data, and from far fewer on rounding is all that is left."""
@@ -47,37 +47,9 @@ def newton_path(
     Each step solves the Newton equations by conjugate gradients, roughly while far from the optimum and more exactly
     the nearer it is, and goes where the slope along the step has vanished or nearly so; the full step is tried first.
     One product with the second derivative is one pass over the data. The objective is 1-strongly convex, so
-    ``primal - 1/2 ||gradient||^2`` bounds the optimum from below: the certificate costs nothing.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-        Such as a :class:`RankingProblem` over the log-rank loss or :class:`~structsvm.oracles.SquaredPairs`.
-    Cs : sequence of float
-        Values of the trade-off, each > 0; visited in ascending order whatever the order given.
-    tol : float, default=1e-3
-        Relative duality gap, and norm of the gradient relative to that at zero, to stop at for each C. The gap alone
-        would accept zero weights for a small C.
-    max_passes : int, default=1000
-        Passes over the data at most, for each C.
-    w0 : ndarray, shape (n_features,), optional
-        Start for the smallest C; zero by default.
-    callback : callable, optional
-        Told the bounds after each step; a truthy return stops early.
-
-    Yields
-    ------
-    Fit
-        In ascending order of C; ``n_iterations`` are Newton steps.
-
-    Examples
-    --------
-    >>> from structsvm.oracles.squared_pairs import SquaredPairs
-    >>> from structsvm.trainers.passes import RankingProblem
-    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
-    >>> problem = RankingProblem(X, offsets, SquaredPairs().bind(y, offsets))
-    >>> [(fit.C, round(fit.primal, 4)) for fit in newton_path(problem, [1.0, 0.1])]
-    [(0.1, 0.0833), (1.0, 0.3333)]
+    ``primal - 1/2 ||gradient||^2`` bounds the optimum from below: the certificate costs nothing. ``tol`` is for the
+    relative gap and for the norm of the gradient relative to that at zero: the gap alone would accept zero weights for
+    a small C. ``w0`` is a start for the smallest C.
     """
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")

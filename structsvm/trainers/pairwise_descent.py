@@ -56,32 +56,14 @@ class Descent:
 
     The weights of view ``v`` are ``scale[v] * direction``: shrinking them all is one multiplication. Their weighted
     sum over time is ``total[v] * direction - correction``, so that a step costs the non-zeros of its pairs.
-
-    Attributes
-    ----------
-    direction, correction : ndarray of float64, shape (n_weights,)
-    scale, total : ndarray of float64, shape (n_views,)
-    t : int
-        Steps done.
-    seed : int
-        Fixes every pair that will be drawn.
-
-    Examples
-    --------
-    >>> from structsvm import PairwiseSGD
-    >>> from structsvm.readers import make_ranking
-    >>> data = make_ranking(30, 10, 3, random_state=0)
-    >>> state = PairwiseSGD(n_steps=5000, random_state=0).fit(data.X, data.y, qid=data.qid).fit_
-    >>> state.t, (state.scale[0] * state.direction).shape  # the weights of the last step
-    (5000, (3,))
     """
 
     direction: Float
     correction: Float
     scale: Float
     total: Float
-    t: int
-    seed: int
+    t: int  #: steps done
+    seed: int  #: fixes every pair that will be drawn
 
 
 def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Float:

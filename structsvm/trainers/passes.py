@@ -9,14 +9,14 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.sums import dot
-from structsvm.protocols import Cut, Float, Int, Problem, Separator, Tangent
+from structsvm.protocols import Cut, Float, Int, Problem, Separator
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
@@ -39,6 +39,27 @@ _LEAST_TASKS = 4
 
 _CHUNKS_PER_TASK = 8
 """Chunks per task of a thread. Fixed, as partial sums are added per task and must not depend on ``n_jobs``."""
+
+
+class Tangent(NamedTuple):
+    """The tangent of a smooth ``R`` at a point: ``R = loss - joint . w`` there, and the gradient is ``-joint``."""
+
+    loss: float
+    joint: Float
+    curvature: Any  #: for SmoothProblem.curve alone
+    rows: Float | None = None  #: joint = X' rows, where the problem keeps coefficients of its rows
+
+
+class SmoothProblem(Protocol):
+    """A convex, once differentiable ``R`` with a generalised second derivative, for Newton's method."""
+
+    n_features: int
+
+    def tangent(self, w: Float) -> Tangent:
+        """Return the tangent at ``w``, by one pass over the data."""
+
+    def curve(self, tangent: Tangent, direction: Float) -> Float:
+        """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
 
 
 class SmoothSeparator(Separator, Protocol):
@@ -153,7 +174,7 @@ class RankingProblem:
         return cut
 
     def tangent(self, w: Float) -> Tangent:
-        """See :class:`structsvm.protocols.SmoothProblem`; for a :class:`SmoothSeparator`."""
+        """Return the tangent at ``w`` by one pass over the data, for a ``SmoothSeparator``."""
         separator = cast(SmoothSeparator, self._separator)
         curvatures: dict[int, Any] = {}
 
@@ -164,7 +185,7 @@ class RankingProblem:
         return Tangent(cut.loss, cut.joint, curvatures, rows)
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """See :class:`structsvm.protocols.SmoothProblem`: one pass."""
+        """Return the second derivative at the point of ``tangent`` times ``direction``, by one pass."""
         separator = cast(SmoothSeparator, self._separator)
 
         def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:

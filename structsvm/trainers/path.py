@@ -10,7 +10,7 @@ import numpy as np
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.common.portable.elementary import exp, log
 from structsvm.common.portable.sums import dot, norm
-from structsvm.protocols import Callback, Float, Problem, SmoothProblem
+from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.cone import check_cone, project
 from structsvm.qp.convex import Convex
@@ -20,7 +20,7 @@ from structsvm.trainers.frank_wolfe import BlockDual, PlaneKind, cache_size, dua
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import sample
+from structsvm.trainers.passes import SmoothProblem, sample
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from structsvm.clicks import ClickCells, Propensities, clicks_page, evaluate_from_clicks, harvest, judgments
-from structsvm.clicks.page import Search, size_of_log
+from structsvm.clicks import ClickCells, Propensities, evaluate_from_clicks, harvest, judgments
+from structsvm.clicks.page import Search, clicks_page, size_of_log
 
 
 def text_of(page):

@@ -9,8 +9,8 @@ import pytest
 import structsvm
 from structsvm.checks import BadInput
 from structsvm.cli import main
-from structsvm.clicks import ClickCells, ClickSVM, divide_by_query, learned_share, read_table
-from structsvm.clicks.holding_out import sketch_of
+from structsvm.clicks import ClickCells, ClickSVM, divide_by_query, read_table
+from structsvm.clicks.holding_out import learned_share, sketch_of
 
 
 def test_the_parts_of_a_log_are_the_whole(simulated_log):

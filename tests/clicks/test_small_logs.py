@@ -10,13 +10,13 @@ from structsvm.clicks import (
     ClickSVMCV,
     DependentClickModel,
     PositionBasedModel,
-    clicks_page,
     evaluate_from_clicks,
     harvest,
     judgments,
     model_quality,
     trust_bias,
 )
+from structsvm.clicks.page import clicks_page
 
 X, QID, DOCID = np.array([[1.0], [0.0], [1.0], [0.0]]), np.array([1, 1, 2, 2]), np.array([1, 2, 1, 2])
 THETA = [1.0, 0.5]

@@ -14,7 +14,6 @@ from structsvm.cli import main
 from structsvm.common.files import beside, replacing
 from structsvm.datasets import make
 from structsvm.readers import (
-    check_store,
     convert_letor,
     make_ranking,
     open_store,
@@ -25,6 +24,7 @@ from structsvm.readers import (
     write_letor,
     write_store,
 )
+from structsvm.readers.store import check_store
 
 LONG = "n" * 245  # with .npz and the like 249 bytes: legal everywhere, and 6 short of the limit
 

@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder
 
 from structsvm import TreeRanker
-from structsvm.features import BinnedFeatures, Forest, LeafFeatures, lookup
+from structsvm.features import BinnedFeatures, LeafFeatures, lookup
 from structsvm.features.boosters import forest_of, lightgbm_forest
 from structsvm.features.coded_rows import LeafRows
-from structsvm.features.forest import Tree
+from structsvm.features.forest import Forest, Tree
 
 lightgbm = pytest.importorskip("lightgbm")
 

@@ -23,7 +23,8 @@ from structsvm.common.arrays import Damaged, read_header
 from structsvm.dask.rows import hashes
 from structsvm.oracles import get_oracle
 from structsvm.queries import dense_column
-from structsvm.readers import check_store, make_ranking, open_store, store, write_store
+from structsvm.readers import make_ranking, open_store, store, write_store
+from structsvm.readers.store import check_store
 from structsvm.trainers.passes import RankingProblem
 
 ROUNDS = ("bytes", "header", "value", "meta", "files")

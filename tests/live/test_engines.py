@@ -5,7 +5,9 @@ import json
 import pytest
 
 from structsvm.checks import BadInput
-from structsvm.live.engines import Engine, UnusableAnswer, check, engines_of
+from structsvm.live.engines import Engine, check
+from structsvm.live.engines.answers import UnusableAnswer
+from structsvm.live.engines.engine import engines_of
 
 OPENSEARCH = {
     "took": 7,

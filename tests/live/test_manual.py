@@ -14,7 +14,7 @@ import typer
 from structsvm.cli import app
 from structsvm.live.client import Client
 from structsvm.live.config import check_config, check_key
-from structsvm.live.engines import check, engines_of
+from structsvm.live.engines.engine import check, engines_of
 from structsvm.live.settings import Settings
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"

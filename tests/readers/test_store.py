@@ -17,7 +17,6 @@ from scipy import sparse
 from structsvm.queries import QueryData
 from structsvm.readers import (
     StoreWriter,
-    check_store,
     convert_letor,
     letor,
     make_ranking,
@@ -28,6 +27,7 @@ from structsvm.readers import (
     write_letor,
     write_store,
 )
+from structsvm.readers.store import check_store
 
 
 def made(rng, as_sparse=False, dtype=np.float64, ids=None, docid=True, n_queries=6):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from structsvm.readers import make_ranking, open_store, planted_weights, write_ranking_store
+from structsvm.readers import make_ranking, open_store, write_ranking_store
+from structsvm.readers.synthetic import planted_weights
 
 
 def test_without_noise_the_planted_weights_rank_perfectly():

@@ -11,7 +11,6 @@ from structsvm.datasets import describe
 from structsvm.queries import QueryData
 from structsvm.readers import (
     StoreWriter,
-    check_store,
     convert_csv,
     convert_letor,
     convert_parquet,
@@ -21,6 +20,7 @@ from structsvm.readers import (
     write_letor,
     write_store,
 )
+from structsvm.readers.store import check_store
 
 QID, X = np.array([1, 1, 2, 1]), np.array([[0.5, 1.0], [2.0, 0.25], [3.0, 1.0], [4.0, 0.5]])
 

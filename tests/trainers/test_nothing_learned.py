@@ -10,7 +10,8 @@ from structsvm.oracles import LOSSES, get_oracle
 from structsvm.readers import make_ranking
 from structsvm.studies.folds import Training
 from structsvm.studies.folds.methods import walk, warm_up
-from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, newton_path, train
+from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, train
+from structsvm.trainers.newton import newton_path
 
 NAMES = [name.replace("@k", "@5") for name in LOSSES]
 DATA = make_ranking(40, 12, 3, random_state=0)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.live.engines.answers import UnusableAnswer as UnusableAnswer
     from structsvm.live.engines.engine import Engine as Engine
     from structsvm.live.engines.engine import check as check
-    from structsvm.live.engines.engine import engines_of as engines_of
     from structsvm.live.engines.opensearch import Elasticsearch as Elasticsearch
     from structsvm.live.engines.opensearch import OpenSearch as OpenSearch
     from structsvm.live.engines.plain import PlainHTTP as PlainHTTP
@@ -19,8 +17,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.live.engines.answers": "UnusableAnswer",
-        "structsvm.live.engines.engine": "Engine check engines_of",
+        "structsvm.live.engines.engine": "Engine check",
         "structsvm.live.engines.opensearch": "Elasticsearch OpenSearch",
         "structsvm.live.engines.plain": "PlainHTTP",
         "structsvm.live.engines.solr": "Solr",

@@ -28,18 +28,7 @@ class Query:
 
 
 class UnusableAnswer(Exception):
-    """An engine's answer that holds no ranking; ``reason`` is one word, for counters and headers.
-
-    Examples
-    --------
-    >>> from structsvm.live.engines import Engine, UnusableAnswer
-    >>> engine = Engine.of("new", {"kind": "http", "url": "http://127.0.0.1:9200/search"})
-    >>> try:
-    ...     engine.ranking({"hits": []})
-    ... except UnusableAnswer as error:
-    ...     print(error.reason, "|", error)
-    junk | junk: expected documents
-    """
+    """An engine's answer that holds no ranking; ``reason`` is one word, for counters and headers."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)

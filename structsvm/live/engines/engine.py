@@ -193,26 +193,7 @@ class Engine:
 
 
 def engines_of(tables: Any, environment: Mapping[str, str] | None = None) -> dict[str, Engine]:
-    """Return all engines of a configuration, by name.
-
-    Parameters
-    ----------
-    tables : mapping of str to mapping
-        The table ``engines`` of the configuration file.
-    environment : mapping, optional
-        For ``headers_env``; by default ``os.environ``.
-
-    Raises
-    ------
-    BadInput
-
-    Examples
-    --------
-    >>> from structsvm.live.engines import engines_of
-    >>> shop = {"kind": "solr", "url": "http://127.0.0.1:8983/solr/shop/select"}
-    >>> {name: engine.dialect.label for name, engine in engines_of({"shop": shop}).items()}
-    {'shop': 'solr'}
-    """
+    """Return the engines of the table ``engines`` of a configuration, by name."""
     if not isinstance(tables, Mapping):
         raise BadInput("engines", "expected a table of engines", value=tables)
     return {str(name): Engine.of(str(name), table, environment) for name, table in tables.items()}

@@ -99,7 +99,7 @@ class OpenSearch:
         return body.get("query", None if "q" in body else {"match_all": {}})
 
     def documents(self, answer: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the hits; raise :class:`UnusableAnswer` where shards failed or time ran out."""
+        """Return the hits; raise ``UnusableAnswer`` where shards failed or time ran out."""
         if answer.get("timed_out") is True or at_path(answer, "_shards.failed"):
             raise UnusableAnswer("partial", "shards failed or timed out")
         hits = at_path(answer, "hits.hits")

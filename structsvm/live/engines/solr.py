@@ -94,7 +94,7 @@ class Solr:
         return body.get("query")
 
     def documents(self, answer: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the documents; raise :class:`UnusableAnswer` for partial results."""
+        """Return the documents; raise ``UnusableAnswer`` for partial results."""
         if at_path(answer, "responseHeader.partialResults"):
             raise UnusableAnswer("partial", "partial results")
         docs = at_path(answer, "response.docs")

@@ -27,14 +27,12 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.always_valid import ConfidenceSequence as ConfidenceSequence
     from structsvm.online.statistics.always_valid import confidence_sequence as confidence_sequence
     from structsvm.online.statistics.analysis import Analysis as Analysis
-    from structsvm.online.statistics.analysis import PairComparison as PairComparison
     from structsvm.online.statistics.analysis import analyse as analyse
     from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights
     from structsvm.online.statistics.click_weights import learn_weights as learn_weights
     from structsvm.online.statistics.credited_log import credit_log as credit_log
     from structsvm.online.statistics.credited_log import read_credits as read_credits
     from structsvm.online.statistics.sample_size import queries_needed as queries_needed
-    from structsvm.online.statistics.significance import TestResult as TestResult
     from structsvm.online.statistics.significance import sign_test as sign_test
     from structsvm.online.statistics.significance import t_test as t_test
     from structsvm.online.statistics.significance import wilcoxon_test as wilcoxon_test
@@ -46,11 +44,11 @@ __getattr__, __dir__, __all__ = attach(
     {
         "structsvm.metrics.significance": "holm",
         "structsvm.online.statistics.always_valid": "ConfidenceSequence confidence_sequence",
-        "structsvm.online.statistics.analysis": "Analysis PairComparison analyse",
+        "structsvm.online.statistics.analysis": "Analysis analyse",
         "structsvm.online.statistics.click_weights": "ClickWeights learn_weights",
         "structsvm.online.statistics.credited_log": "credit_log read_credits",
         "structsvm.online.statistics.sample_size": "queries_needed",
-        "structsvm.online.statistics.significance": "TestResult sign_test t_test wilcoxon_test z_test",
+        "structsvm.online.statistics.significance": "sign_test t_test wilcoxon_test z_test",
         "structsvm.online.statistics.simulated_log": "simulate_log",
     },
 )

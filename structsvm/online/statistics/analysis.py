@@ -52,49 +52,7 @@ _STATISTICS = {
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Comparison of two rankers of a log.
-
-    Attributes
-    ----------
-    a, b : str
-        Names of the rankers; positive figures favour ``a``.
-    wins, losses, ties : int
-        Queries by the outcome of the method. An outcome between -1 and 1 (probabilistic, optimised, SOSM) is drawn: a
-        win or a loss with probability ``|outcome|``, otherwise a tie.
-    mean, lower, upper : float
-        Estimate of the estimand (``Analysis.estimand``) and its ``1 - alpha`` t interval for a log of fixed size.
-    p_values : dict
-        p-value of each test that keeps its level for the method, for this pair alone.
-    p_value : float
-        p-value of the chosen test, corrected for the number of pairs.
-    leader : str or None
-        The ranker that the statistic of the chosen test favours; None if it is zero. A sign or Wilcoxon test may favour
-        the other ranker than the mean, if many small wins stand against few large ones.
-    queries_needed : float
-        Total number of queries at which a test of the mean reaches the chosen level with the chosen power, if the data
-        are typical; infinity if nothing differs, or the mean does not favour the leader.
-    always_valid_lower, always_valid_upper, always_valid_p_value, always_valid_queries_needed : float or None
-        Figures of the same estimand by a confidence sequence, valid however often the log is analysed while it grows.
-        The interval is of this pair alone, the p-value is corrected for the number of pairs. None if the credit has no
-        bound.
-    unit_wins, unit_losses : int or None
-        What the sign test counts: queries or, of a log analysed by clusters, users by the sign of their mean. None
-        without a sign test.
-
-    Examples
-    --------
-    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
-    >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.statistics import analyse
-    >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
-    >>> clicked = [1, 1, 2, 1, 1, 1, 2, 1, 1, 1] * 4
-    >>> log = ClickLog.of(Impression(shown, (Click(rank),), rankers=("old", "new")) for rank in clicked)
-    >>> (pair,) = analyse(log).pairs
-    >>> pair.a, pair.wins, pair.losses, pair.leader
-    ('old', 32, 8, 'old')
-    >>> print(f"{pair.mean:.2f} [{pair.lower:.2f}, {pair.upper:.2f}], {pair.queries_needed:.0f} queries needed")
-    0.60 [0.34, 0.86], 14 queries needed
-    """
+    """Comparison of two rankers of a log; :class:`Analysis` says what the fields are."""
 
     a: str
     b: str
@@ -141,7 +99,25 @@ class Analysis:
         Settings of the analysis.
     alpha, power : float
     pairs : tuple of PairComparison
-        In the order of the rankers.
+        In the order of the rankers; each with
+
+        * ``a``, ``b``: names of the rankers; positive figures favour ``a``;
+        * ``wins``, ``losses``, ``ties``: queries by the outcome of the method. An outcome between -1 and 1
+          (probabilistic, optimised, SOSM) is drawn: a win or a loss with probability ``|outcome|``, otherwise a tie;
+        * ``mean``, ``lower``, ``upper``: estimate of the ``estimand`` and its ``1 - alpha`` t interval for a log of
+          fixed size;
+        * ``p_values`` of each test that keeps its level for the method, for this pair alone, and ``p_value`` of the
+          chosen one, corrected for the number of pairs;
+        * ``leader``: the ranker that the statistic of the chosen test favours; None if it is zero. A sign or Wilcoxon
+          test may favour the other ranker than the mean, if many small wins stand against few large ones;
+        * ``queries_needed``: total number of queries at which a test of the mean reaches ``alpha`` with the chosen
+          ``power``, if the data are typical; infinity if nothing differs, or the mean does not favour the leader;
+        * ``always_valid_lower``, ``always_valid_upper``, ``always_valid_p_value``, ``always_valid_queries_needed``:
+          figures of the same estimand by a confidence sequence, valid however often the log is analysed while it grows.
+          The interval is of this pair alone, the p-value is corrected for the number of pairs. None if the credit has
+          no bound;
+        * ``unit_wins``, ``unit_losses``: what the sign test counts, queries or, of a log analysed by clusters, users by
+          the sign of their mean. None without a sign test.
     winner : str or None
         The ranker that beats every other with corrected ``p_value <= alpha``; None if that is not decided.
     leader : str
@@ -198,7 +174,7 @@ class Analysis:
         return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with a row per pair of rankers, of what each :class:`PairComparison` holds."""
+        """Return a pandas frame with a row per pair of rankers, of what ``pairs`` hold."""
         columns = [
             "wins", "losses", "ties", "mean", "lower", "upper", "p_value", "leader", "queries_needed",
             "always_valid_lower", "always_valid_upper", "always_valid_p_value", "always_valid_queries_needed",
@@ -294,6 +270,9 @@ def analyse(
     >>> result = analyse(log)
     >>> result.winner, round(result.pairs[0].p_value, 6)
     ('old', 3.4e-05)
+    >>> (pair,) = result.pairs
+    >>> print(f"{pair.mean:.2f} [{pair.lower:.2f}, {pair.upper:.2f}], {pair.queries_needed:.0f} queries needed")
+    0.60 [0.34, 0.86], 14 queries needed
     """
     check_choice("test", test, TESTS)
     check_choice("correction", correction, CORRECTIONS)

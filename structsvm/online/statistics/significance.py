@@ -28,25 +28,7 @@ DECIMALS = 12
 
 
 class TestResult(NamedTuple):
-    """Result of a two-sided test of "centred at zero".
-
-    Attributes
-    ----------
-    statistic : float
-        Number of positive values (sign test), or z or t, positive in favour of the own ranker (the others).
-    p_value : float
-        1 if there is no value, or all are zero.
-    n : int
-        Number of values that the p-value is based on: queries (or clusters), without zeros in the sign and Wilcoxon
-        tests.
-
-    Examples
-    --------
-    >>> from structsvm.online.statistics import sign_test
-    >>> result = sign_test([1, 1, 1, 1, 1, 1, -1, 1, 1, 0])
-    >>> result.n, result.statistic, round(result.p_value, 3)
-    (9, 8.0, 0.039)
-    """
+    """Result of a two-sided test of "centred at zero"; :func:`t_test` says what the fields are."""
 
     statistic: float
     p_value: float
@@ -57,10 +39,11 @@ TestResult.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test 
 
 
 def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
-    """Compute the exact binomial sign test; zeros (ties) are left out; parameters as for :func:`t_test`.
+    """Compute the exact binomial sign test; zeros (ties) are left out.
 
-    This is a test of the median. Use it if the statistic is symmetric about zero under the hypothesis, as the click
-    difference of team draft is; otherwise test :func:`drawn_signs` of the outcomes.
+    Parameters and result are as for :func:`t_test`. This is a test of the median. Use it if the statistic is symmetric
+    about zero under the hypothesis, as the click difference of team draft is; otherwise test :func:`drawn_signs` of the
+    outcomes.
 
     Examples
     --------
@@ -74,9 +57,9 @@ def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None
 def z_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the z test of mean zero, with the variance over n, not n - 1 (thesis 7.1.1).
 
-    Parameters are as for :func:`t_test`. With clusters it is Student's t of their means, since the number of clusters
-    is often small. Without clusters it needs some hundred queries: with ten, one A/A log in ten is significant at level
-    0.05.
+    Parameters and result are as for :func:`t_test`. With clusters it is Student's t of their means, since the number of
+    clusters is often small. Without clusters it needs some hundred queries: with ten, one A/A log in ten is significant
+    at level 0.05.
 
     Examples
     --------
@@ -99,7 +82,10 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
     Returns
     -------
     TestResult
-        p-value 1 for fewer than two values; 0 for equal values other than zero.
+        ``statistic``, z or t, positive in favour of the own ranker, of the sign test the number of positive values;
+        ``p_value``, two-sided: 1 without values or where all are zero, here also for a single one, and 0 for equal ones
+        other than zero; and ``n``, the number of values that it is based on: queries or clusters, without zeros in the
+        sign and Wilcoxon tests.
 
     Notes
     -----
@@ -119,7 +105,7 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
 def wilcoxon_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the Wilcoxon signed rank test by its normal approximation (thesis 7.1.1); zeros are left out.
 
-    Parameters are as for :func:`t_test`.
+    Parameters and result are as for :func:`t_test`.
 
     Notes
     -----

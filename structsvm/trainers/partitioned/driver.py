@@ -27,7 +27,7 @@ import numpy as np
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.common.machine import memory_bytes
 from structsvm.common.portable.sums import combine, dot
-from structsvm.protocols import Callback, Cut, Float, SmoothProblem, Tangent
+from structsvm.protocols import Callback, Cut, Float
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder, judge, watched
 from structsvm.trainers.cuts import CutPool
@@ -36,6 +36,7 @@ from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.partitioned.checkpoint import Checkpoint, other_rows
 from structsvm.trainers.partitioned.columns import Columns
 from structsvm.trainers.partitioned.partition import Task
+from structsvm.trainers.passes import SmoothProblem, Tangent
 from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
 from structsvm.trainers.segment_search import FEWEST, best_length, flat
 

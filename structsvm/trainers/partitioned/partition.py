@@ -21,13 +21,13 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.portable.sums import dot, norm, products
-from structsvm.protocols import Cut, Float, Int, Separator, Tangent
+from structsvm.protocols import Cut, Float, Int, Separator
 from structsvm.queries import unit_weights
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size
 from structsvm.trainers.newton_on_planes import Segment
 from structsvm.trainers.partitioned.blocks import Blocks
 from structsvm.trainers.partitioned.columns import Column
-from structsvm.trainers.passes import RankingProblem, sample
+from structsvm.trainers.passes import RankingProblem, Tangent, sample
 
 _PLANES = 10
 """Planes per query for which there must be memory; otherwise neighbouring queries share a dual coordinate."""
