@@ -75,6 +75,11 @@ def predict(
     DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score stand as trec_eval
     sorts them.
     """
+    if form is None and output.suffix in (".parquet", ".tsv", ".xlsx"):
+        raise ValueError(
+            f"--output {output}: expected a name of text or .csv; take --format scores, csv or run to write that under "
+            "this name"
+        )
     form = form or ("csv" if output.suffix == ".csv" else "scores")
     sources = [check_file(model), check_input(data)]
     if is_model(data) and not is_model(model):

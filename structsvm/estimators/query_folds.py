@@ -48,6 +48,13 @@ class QueryKFold(BaseCrossValidator):
     def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None) -> None:
         check_whole("n_splits", n_splits, 2)
         check_flag("shuffle", shuffle)
+        if random_state is not None and not shuffle:
+            raise BadInput(
+                "random_state",
+                "expected none, as queries are not shuffled",
+                "pass {shuffle=True}",
+                value=random_state,
+            )
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state

@@ -41,8 +41,8 @@ class StructuralRanker(LinearSVM):
 
     Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack bounds the loss of the query's
     ranking: for ``"map"`` and ``"roc"`` that of a structural SVM (Yue et al., thesis chapter 3; margin rescaling), for
-    the measures of the top the mean log of the ranks. The fit carries a certificate: the objective is within
-    ``fit_.gap`` of its optimum.
+    the measures of the top the mean log of the ranks; ``"pairs"`` has the mean over all pairs of the data. The fit
+    carries a certificate: the objective is within ``fit_.gap`` of its optimum.
 
     Parameters
     ----------

@@ -87,9 +87,13 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     coef = np.asarray(getattr(model, "coef_", np.empty(0)), dtype=np.float64)
     n_features = getattr(model, "n_features_in_", -1)
     if coef.shape != (n_features,) or not hasattr(model, "predict"):
+        remedy = (
+            "pass its best_estimator_"
+            if hasattr(model, "best_estimator_")
+            else "only linear models are exported"
+        )
         raise ValueError(
-            f"{kind}: expected a fitted model with one weight per feature (coef_), got none; only linear models are "
-            "exported"
+            f"{kind}: expected a fitted model with one weight per feature (coef_), got none; {remedy}"
         )
     scaler = getattr(model, "scaler_", None)
     names = _names(model, feature_names, n_features)

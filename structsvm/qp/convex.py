@@ -92,6 +92,9 @@ class Convex:
         self._penalty = (
             0.5 * cp.sum_squares(self._w) if penalty is None else _expression(cp, penalty, self._w)
         )
+        for one in listed:
+            self._check_parts("constraints", one)
+        self._check_parts("penalty", self._penalty)
         self.constraints = tuple(self._text(one) for one in listed)
         self.penalty = self._text(self._penalty)
         self._listed = listed
@@ -258,6 +261,17 @@ class Convex:
         if self._signs is not None:
             w = np.where(w * self._signs < 0, 0.0, w)
         return w
+
+    def _check_parts(self, argument: str, one: Any) -> None:
+        """Raise for numbers that are not finite, and for other variables, which have no value at a given ``w``."""
+        if any(other.id != self._w.id for other in one.variables()):
+            raise BadInput(
+                argument,
+                f"expected w as the only variable, got {self._text(one)}",
+                "say it by functions of w",
+            )
+        if not all(np.isfinite(constant.value).all() for constant in one.constants()):
+            raise BadInput(argument, f"expected finite numbers, got {self._text(one)}")
 
     def _columns(self, cp: Any, constraints: list[Any]) -> None:
         """Compile, and find the weights and the linear constraints among the columns and rows."""

@@ -14,7 +14,7 @@ from structsvm.checks import BadInput
 from structsvm.common.files import read_rows, shorten
 from structsvm.common.names import did_you_mean
 from structsvm.queries import QueryData
-from structsvm.readers.csv_tables import name_some, read_header
+from structsvm.readers.csv_tables import name_some, read_header, separated_otherwise
 from structsvm.readers.parquet_tables import is_csv, is_table, parquet_files, without_index
 from structsvm.readers.store import read_queries
 
@@ -157,5 +157,7 @@ def _check_there(path: Path, wanted: Sequence[str], names: Sequence[str], known:
                     if column != name
                     else ""
                 ),
-                f"its columns are {name_some(sorted(known))}",
+                f"its columns are {name_some(sorted(known))}"
+                if len(known) > 1
+                else separated_otherwise([*known]) or f"its only column is {shorten(*known)}",
             )

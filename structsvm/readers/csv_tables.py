@@ -213,14 +213,8 @@ def choose_columns(
     stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
     for role, name in stated:
         if name is not None and name not in names:
-            marks = [mark for mark in ";\t|" if len(names) == 1 and mark in names[0]]
-            remedy = f"name it by {{{role}}}"
-            if marks:
-                apart = (
-                    "tabs: name the file .tsv" if marks[0] == "\t" else f"{marks[0]!r}: write it with commas"
-                )
-                remedy = f"its cells seem to be separated by {apart}"
-            elif role == "label" and {"score", "rank"} <= set(names):
+            remedy = separated_otherwise(names) or f"name it by {{{role}}}"
+            if role == "label" and {"score", "rank"} <= set(names):
                 remedy += "; it looks like scores of predict, which come after the data"
             remedy = _without_names(names) or remedy
             raise BadInput(file, f"expected a column {name!r} for the {role}, got {name_some(names)}", remedy)
@@ -278,6 +272,15 @@ def warn_of_repeats(file: Path, grouping: Grouping, docids: Any) -> None:
             UserWarning,
             stacklevel=stacklevel_of_user(),
         )
+
+
+def separated_otherwise(names: Sequence[str]) -> str:
+    """Return the remedy for a table whose only column holds cells with other marks than commas between; else none."""
+    mark = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    if mark is None:
+        return ""
+    apart = "tabs: name the file .tsv" if mark == "\t" else f"{mark!r}: write it with commas"
+    return f"its cells seem to be separated by {apart}"
 
 
 def name_some(names: Sequence[str]) -> str:

@@ -564,3 +564,19 @@ def test_means_over_different_topics_have_their_number(trec, capsys):
     assert "of which 1 are in all" in capsys.readouterr().err
     assert run("evaluate", *files, "--metric", "map") == 0
     assert "topics" not in capsys.readouterr().out
+
+
+def test_slips_of_predict_and_of_signs(room, tmp_path, capsys):
+    model = tmp_path / "m.npz"
+    assert run("train", room / "rows.csv", "-o", model) == 0
+    assert run("predict", model, room / "rows.csv", "-o", tmp_path / "scores.parquet") == 2
+    assert "take --format scores, csv or run to write that under this name" in capsys.readouterr().err
+    assert run("predict", model, room / "rows.csv", "-o", tmp_path / "scores.tsv", "--format", "scores") == 0
+    (tmp_path / "other.csv").write_text((room / "rows.csv").read_text().replace(",", ";"))
+    assert run("predict", model, tmp_path / "other.csv", "-o", tmp_path / "scores") == 2
+    assert "its cells seem to be separated by ';': write it with commas" in capsys.readouterr().err
+    assert run("train", room / "rows.csv", "-o", model, "--monotone", "bm25:+1,2:-1") == 2
+    assert (
+        "--monotone bm25:+1,2:-1: expected one feature; repeat --monotone for others"
+        in capsys.readouterr().err
+    )

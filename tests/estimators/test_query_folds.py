@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_
 from sklearn.pipeline import make_pipeline
 
 from structsvm import PairwiseSGD, QueryKFold, QueryScaler, StructuralRankerCV, SVMMap, SVMRoc, TreeRanker
+from structsvm.checks import BadInput
 from structsvm.metrics import evaluate, make_scorer
 from structsvm.readers import make_ranking
 
@@ -31,7 +32,7 @@ def test_each_query_is_in_one_test_part_and_whole(shuffle, ids):
     if ids == "text":
         qid = np.char.add("q", qid.astype(str))
     X = np.zeros((len(qid), 2))
-    parts = list(QueryKFold(4, shuffle=shuffle, random_state=0).split(X, qid=qid))
+    parts = list(QueryKFold(4, shuffle=shuffle, random_state=0 if shuffle else None).split(X, qid=qid))
     assert len(parts) == QueryKFold(4).get_n_splits(X, None, qid=qid) == 4
     assert (np.sort(np.concatenate([test for _, test in parts])) == np.arange(len(qid))).all()
     for train, test in parts:
@@ -125,3 +126,10 @@ def test_each_fold_is_scaled_by_its_training_part(scale):
         one = SVMMap(C=C, scale=scale, tol=1e-6)
         scores = cross_val_score(one, X, DATA.y, cv=QueryKFold(3), params={"qid": DATA.qid})
         np.testing.assert_allclose(model.scores_[:, j].reshape(3, 10).mean(axis=1), scores, atol=6e-3)
+
+
+def test_a_seed_without_shuffling_is_refused():
+    with pytest.raises(
+        BadInput, match="random_state=3: expected none, as queries are not shuffled; pass shuffle=True"
+    ):
+        QueryKFold(5, random_state=3)

@@ -25,7 +25,7 @@ from structsvm.readers.runs import Run, read_run
         (lambda: CandidateSet("one text"), TypeError, "single text"),
         (lambda: CandidateSet(None), TypeError, "expected a list of texts, got NoneType"),
         (lambda: CandidateSet({"d1": "a"}), TypeError, "expected a list of texts, got dict"),
-        (lambda: CandidateSet(["a", ["b"]]), TypeError, r"texts\[0\]"),
+        (lambda: CandidateSet(["a", ["b"]]), TypeError, r"texts\[1\]"),
         (lambda: CandidateSet([1, 2]), TypeError, r"texts\[0\]"),
         (lambda: CandidateSet(["a"], titles=["b", "c"]), ValueError, "titles: expected .*, got 2"),
         (lambda: CandidateSet(["a"], titles=iter(["b", "c"])), ValueError, "titles: expected .*, got 2"),
