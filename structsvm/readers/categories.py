@@ -159,5 +159,5 @@ def _check_there(path: Path, wanted: Sequence[str], names: Sequence[str], known:
                 ),
                 f"its columns are {name_some(sorted(known))}"
                 if len(known) > 1
-                else separated_otherwise([*known]) or f"its only column is {shorten(*known)}",
+                else separated_otherwise([*known]) or f"its only column is {shorten(next(iter(known)))}",
             )
