@@ -295,7 +295,8 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         tested = largest > 0
         share = largest[tested] / largest[tested].sum()
         self.Cs_, self.C_, self.scores_ = grid, choice.C, combine(share, choice.values[tested])
-        self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
+        with choice.training():
+            self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
         return self
 

@@ -102,8 +102,8 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
                     start += n
                 yield np.concatenate(queries), np.concatenate(values)
 
-        self._choose(Cs, weights, folds())
-        self.fit_ = next(fit_path_partitioned(parts, [self.C_], **options))
+        with self._choose(Cs, weights, folds()).training():
+            self.fit_ = next(fit_path_partitioned(parts, [self.C_], **options))
         self.coef_ = self.fit_.w
         self.n_lost_ = parts.lost
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -82,6 +83,16 @@ class Choice(NamedTuple):
     C: float
     values: Float
     best: int
+    learned: bool
+    """Whether the largest C taught something in a fold."""
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Train with the C that was chosen: a small one leaves the objective near that of zero weights by its size."""
+        with warnings.catch_warnings():
+            if self.learned:
+                warnings.simplefilter("ignore", NothingLearnedWarning)
+            yield
 
 
 def choose_C(
@@ -98,10 +109,18 @@ def choose_C(
     first of the best mean is chosen, for its best C.
     """
     values: Float | None = None
+    number, idle = 0, set()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", NothingLearnedWarning
-        )  # only the model that is trained in the end counts
+        warnings.simplefilter("always", NothingLearnedWarning)
+        show = warnings.showwarning
+
+        def count(message: Any, category: Any, *place: Any) -> None:
+            if category is NothingLearnedWarning:  # of the largest C of the fold after the last
+                idle.add(number)
+            else:
+                show(message, category, *place)
+
+        warnings.showwarning = count  # type: ignore[assignment]
         for number, (testing, found) in enumerate(folds, 1):
             if values is None:
                 values = np.full((weights.shape[0], *found.shape[1:]), np.nan)
@@ -120,7 +139,7 @@ def choose_C(
         means, curves = means[best], values[:, best]
     C = select_C(Cs, curves[tested], weights[tested], selection=selection)
     say_edge(Cs, means, C)
-    return Choice(C, values, best)
+    return Choice(C, values, best, learned=len(idle) < number)
 
 
 def check_grid(Cs: Any) -> Float:

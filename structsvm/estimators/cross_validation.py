@@ -233,8 +233,8 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
                 ]
                 yield testing, np.stack(values, axis=1)
 
-        self._choose(Cs, weights, folds())
-        self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
+        with self._choose(Cs, weights, folds()).training():
+            self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
         warn_of_uninformative(self, self._loss)
         return self

@@ -591,7 +591,8 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         if features.forest is None:
             features.set_params(n_trees=self.n_trees_)
         features._set(self._grow(features, data), features.edges(data.X))
-        self.fit_ = next(self._train(self._problem(features.rows(data.X), data), [self.C_]))
+        with choice.training():
+            self.fit_ = next(self._train(self._problem(features.rows(data.X), data), [self.C_]))
         self._keep(features, data)
         return self
 

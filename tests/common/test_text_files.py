@@ -115,7 +115,7 @@ def test_candidate_ids_have_no_nul(write):
 
 
 def test_an_integer_of_5000_digits_is_refused_in_our_words(write):
-    with pytest.raises(ValueError, match=r"file:1: expected JSON, got "):
+    with pytest.raises(ValueError, match=r"file:1: expected JSON Lines, .*, got "):
         read_candidates(write(b'{"query": ' + b"1" * 5000 + b', "documents": [{"text": "x"}]}'))
 
 

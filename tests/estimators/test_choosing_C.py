@@ -2,14 +2,16 @@
 
 import math
 import statistics
+import warnings
 
 import numpy as np
 import pytest
 
-from structsvm import StructuralRankerCV
+from structsvm import StructuralRanker, StructuralRankerCV
 from structsvm.estimators.choosing_C import select_C
 from structsvm.estimators.cross_validation import HeldOutLosses
 from structsvm.readers import make_ranking
+from structsvm.trainers import NothingLearnedWarning
 
 # small and random data, in which there is next to nothing to learn
 pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
@@ -93,3 +95,18 @@ def test_estimators_choose_so(selection):
 def test_unknown_rules():
     with pytest.raises(ValueError, match="selection='min': expected 'max' or 'one_se'"):
         StructuralRankerCV(selection="min").fit([[1.0], [0.0]], [1, 0], qid=[1, 2])
+
+
+def test_a_small_C_that_was_chosen_is_no_sign_that_nothing_was_learned():
+    data = make_ranking(
+        30, 10, 1, grades=2, noise=0.0, random_state=0
+    )  # any weight of the right sign is perfect
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NothingLearnedWarning)
+        model = StructuralRankerCV(Cs=[1e-5, 1.0], cv=3).fit(data.X, data.y, qid=data.qid)
+        with pytest.raises(NothingLearnedWarning):
+            StructuralRanker(C=1e-5).fit(data.X, data.y, qid=data.qid)
+    assert model.C_ == 1e-5
+    other = np.random.default_rng(1).permutation(data.y)
+    with pytest.warns(NothingLearnedWarning):
+        StructuralRankerCV(Cs=[1e-5, 1e-3], cv=3).fit(data.X, other, qid=data.qid)

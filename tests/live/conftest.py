@@ -24,8 +24,18 @@ pytest.importorskip("sqlalchemy", reason="needs the extra 'live'")
 from structsvm.live.app import create_app
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings
+from structsvm.live.store import sqlite
 from structsvm.live.store.opening import prepare
 from tests.live.processes import free_port, wait_until
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience():
+    """Let threads of a service in this process wait for the lock as long as busy processors make them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "BUSY_S", 600.0)
+        yield
+
 
 RANKERS = {"rankers": ["prod", "new"], "production": "prod", "window_s": 0.3}
 WINDOW_S = 60.0

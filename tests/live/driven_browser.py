@@ -36,22 +36,27 @@ class DrivenBrowser:
         os.close(commands)
         os.close(answers)
         self._rest, self._n_sent, self._session = b"", 0, None
+        self._loaded = ""  # the page that is there, by the id of its loading
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._call("Page.enable")
+        self._call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def open(self, address: str) -> None:
         """Load a page, and wait until it is there."""
-        self._call("Page.navigate", url=address)
-        self._wait(lambda said: said.get("method") == "Page.loadEventFired")
+        page = self._call("Page.navigate", url=address)["loaderId"]
+        if self._loaded != page:
+            self._wait(lambda _: self._loaded == page)
 
     def run(self, script: str, *, loads: bool = False) -> Any:
-        """Return the value of ``script`` in the page; with ``loads``, wait for the page that it leads to."""
-        value = self._call("Runtime.evaluate", expression=script, returnByValue=True)
-        assert "exceptionDetails" not in value, value
-        if loads:
-            self._wait(lambda said: said.get("method") == "Page.loadEventFired")
-        return value["result"].get("value")
+        """Return the value of ``script`` in the page; with ``loads``, wait for the next page unless it is null."""
+        before = self._loaded
+        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        value = answer["result"].get("value")
+        if loads and value is not None and self._loaded == before:
+            self._wait(lambda _: self._loaded != before)
+        return value
 
     def click(self, element: str, button: str) -> None:
         """Press and release a button of the mouse over the element of an id."""
@@ -93,5 +98,7 @@ class DrivenBrowser:
                 continue
             self._rest = rest
             said: dict[str, Any] = json.loads(message)
+            if said.get("method") == "Page.lifecycleEvent" and said["params"]["name"] == "load":
+                self._loaded = said["params"]["loaderId"]
             if wanted(said):
                 return said

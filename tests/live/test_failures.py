@@ -35,6 +35,11 @@ def assert_recovers(client, request):
     client.wait_until(lambda: client.show(request)[1]["serve"] == "interleaved")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patience():
+    """Locks are given up as in service."""
+
+
 def path_of(client):
     return client.service.settings.sqlite_path
 

@@ -10,7 +10,7 @@ from sqlalchemy import inspect, text
 
 from structsvm.cli import main
 from structsvm.live.config import check_config
-from structsvm.live.store import schema, sqlite
+from structsvm.live.store import schema
 from structsvm.live.store.opening import connector, open_database, prepare
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored
 
@@ -44,8 +44,7 @@ def url_of(kind, request):
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def opened(request, monkeypatch):
-    monkeypatch.setattr(sqlite, "BUSY_S", 600.0)  # with busy processors a thread may wait for long
+def opened(request):
     url = url_of(request.param, request)
     assert prepare(url) == (None, schema.VERSION)
     assert prepare(url) == (schema.VERSION, schema.VERSION)
