@@ -600,8 +600,23 @@ def place_of(path: Path) -> Path:
     except OSError as error:
         raise OSError(error.errno, f"cannot write here ({error.strerror})", str(path)) from error
     if _holds_something_else(place):
-        raise FileExistsError(f"{path}: expected a new name or a store to replace, got something else there")
+        raise FileExistsError(
+            f"{path}: expected a new name or a store to replace, got something else there; choose another name"
+        )
+    others = sorted({name for name in _entries(place) if not name.endswith(".npy")} - {_META})
+    if others:
+        raise FileExistsError(
+            f"{path}: expected a store alone to replace, got {others[0]!r} in it; move it away"
+        )
     return place
+
+
+def _entries(folder: Path) -> list[str]:
+    """Return the names in a folder; none of one that is not there, or that another writer replaces meanwhile."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _holds_something_else(place: Path) -> bool:

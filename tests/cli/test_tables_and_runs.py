@@ -580,3 +580,13 @@ def test_slips_of_predict_and_of_signs(room, tmp_path, capsys):
         "--monotone bm25:+1,2:-1: expected one feature; repeat --monotone for others"
         in capsys.readouterr().err
     )
+
+
+def test_files_of_others_in_the_folder_of_a_store_are_kept(room, tmp_path, capsys):
+    store = tmp_path / "rows.store"
+    assert run("convert", room / "rows.csv", store) == 0
+    assert run("convert", room / "rows.csv", store) == 0
+    (store / "notes").mkdir()
+    assert run("convert", room / "rows.csv", store) == 2
+    assert "expected a store alone to replace, got 'notes' in it; move it away" in capsys.readouterr().err
+    assert (store / "notes").is_dir()
