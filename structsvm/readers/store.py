@@ -614,7 +614,7 @@ def place_of(path: Path) -> Path:
 def _entries(folder: Path) -> list[str]:
     """Return the names in a folder; none of one that is not there, or that another writer replaces meanwhile."""
     try:
-        return os.listdir(folder)
+        return [each.name for each in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
