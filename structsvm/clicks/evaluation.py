@@ -274,7 +274,7 @@ def evaluate_from_clicks(
         log.n_gapped,
         log.n_clusters,
         log.effective_clusters,
-        tuple(_notes(log, bias, gaps, corrected)),
+        (*_notes(log, bias, gaps, corrected), *_beside(cells, query, document)),
         None if other is None else errors.interval(weights.values(log, (new - other)[log.row])),
     )
 
@@ -297,6 +297,19 @@ def _notes(log: _Impressions, bias: TrustBias, gaps: str, corrected: bool) -> li
     if not corrected:
         notes.append(bias.in_words())
     return notes
+
+
+def _beside(cells: ClickCells, query: ArrayLike, document: ArrayLike) -> list[str]:
+    """Return a note on clicks that no list of the new ranker can get."""
+    clicks = cells.per_row(cells.clicks)
+    rows = cells.rows_of(query, document)
+    lost = float(clicks.sum()) - float(clicks[np.unique(rows[rows >= 0])].sum())
+    if not lost:
+        return []
+    return [
+        f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents without a score, which count as not shown by the "
+        "new ranker"
+    ]
 
 
 class _Impressions(NamedTuple):

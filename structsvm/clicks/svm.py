@@ -24,7 +24,7 @@ from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, spli
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.protocols import Float, Int, Oracle
-from structsvm.queries import QueryData, group_queries
+from structsvm.queries import QueryData, group_queries, stacklevel_of_user
 
 _TINY = np.finfo(np.float64).tiny
 
@@ -212,7 +212,7 @@ class ClickSVM(StructuralRanker):
         if lost:
             warnings.warn(
                 f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents that are not among the rows",
-                stacklevel=3,
+                stacklevel=stacklevel_of_user(),
             )
         self.propensities_, self.log_sketch_ = theta, sketch_of(y)
         self.largest_weight_, self.effective_sample_size_ = found.largest, found.effective

@@ -433,3 +433,21 @@ def test_bad_judgments(tmp_path):
     nothing = judgments(ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0]))  # no click ever at position 2
     assert nothing.value.tolist() == [1.0, 0.0]
     assert nothing.upper[1] == np.inf
+
+
+def test_clicks_on_documents_without_a_score_are_told():
+    query, document = np.repeat(0, 8), np.tile([1, 2, 2, 1], 2)
+    cells = ClickCells.from_arrays(
+        query,
+        document,
+        np.tile([1, 2], 4),
+        np.array([1, 0, 1, 1, 0, 0, 1, 0]),
+        session=np.repeat(np.arange(4), 2),
+    )
+    options = {"propensities": [1.0, 0.5], "k": 2, "most_unseen": 1}
+    whole = evaluate_from_clicks(cells, [0, 0], [1, 2], [1.0, 0.0], **options)
+    assert not any("without a score" in note for note in whole.notes)
+    part = evaluate_from_clicks(cells, [0], [1], [1.0], **options)
+    assert part.notes[-1].startswith(
+        "2 of 4 clicks are on documents without a score, which count as not shown"
+    )
