@@ -48,15 +48,17 @@ class DrivenBrowser:
         if self._loaded != page:
             self._wait(lambda _: self._loaded == page)
 
-    def run(self, script: str, *, loads: bool = False) -> Any:
-        """Return the value of ``script`` in the page; with ``loads``, wait for the next page unless it is null."""
-        before = self._loaded
+    def run(self, script: str) -> Any:
+        """Return the value of ``script`` in the page."""
         answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
-        value = answer["result"].get("value")
-        if loads and value is not None and self._loaded == before:
-            self._wait(lambda _: self._loaded != before)
-        return value
+        return answer["result"].get("value")
+
+    def follow(self, script: str) -> None:
+        """Run a script that leads to another page, which may take its answer away, and wait for that page."""
+        before = self._loaded
+        self._send("Runtime.evaluate", expression=script)
+        self._wait(lambda _: self._loaded != before)
 
     def click(self, element: str, button: str) -> None:
         """Press and release a button of the mouse over the element of an id."""
@@ -73,16 +75,20 @@ class DrivenBrowser:
         self._process.wait(timeout=120)
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        self._n_sent += 1
-        number = self._n_sent
-        message = {"id": number, "method": method, "params": params}
-        if self._session is not None:
-            message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
+        number = self._send(method, **params)
         said = self._wait(lambda said: said.get("id") == number)
         assert "error" not in said, said
         result: dict[str, Any] = said["result"]
         return result
+
+    def _send(self, method: str, **params: Any) -> int:
+        """Send a command, and return the number that its answer will have."""
+        self._n_sent += 1
+        message = {"id": self._n_sent, "method": method, "params": params}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        return self._n_sent
 
     def _wait(self, wanted: Any, seconds: float = 300) -> dict[str, Any]:
         end = time.monotonic() + seconds

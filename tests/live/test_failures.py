@@ -21,6 +21,7 @@ from structsvm.live.store import sqlite
 from structsvm.live.store.backups import Backups
 from tests.live.processes import wait_until
 
+_BUSY_S = sqlite.BUSY_S  # before any test
 RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
 
 
@@ -35,9 +36,10 @@ def assert_recovers(client, request):
     client.wait_until(lambda: client.show(request)[1]["serve"] == "interleaved")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def patience():
-    """Locks are given up as in service."""
+@pytest.fixture
+def impatient(monkeypatch):
+    """Give up locks as in service."""
+    monkeypatch.setattr(sqlite, "BUSY_S", _BUSY_S)
 
 
 def path_of(client):
@@ -53,6 +55,7 @@ def locked(client):
         other.execute("ROLLBACK")
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_locked_database(client):
     client.create(window_s=60)
     _, first = client.show("r1")
@@ -66,6 +69,7 @@ def test_a_locked_database(client):
     assert taken["accepted"] + taken["duplicate"] == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_full_disk(open_client, monkeypatch):
     real, made = sqlite._connect, []
 
@@ -107,6 +111,7 @@ def _limited(connection, pages):
     return connection
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_database_that_is_gone_and_back(client):
     client.create(window_s=60)
     _, first = client.show("r1")
@@ -124,6 +129,7 @@ def test_a_database_that_is_gone_and_back(client):
     assert client.click({"token": first["token"], "place": 1})[1]["accepted"] == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_strict_says_so(open_client):
     with open_client(strict=True, behind_s=0.1) as client:
         client.create()
@@ -132,6 +138,7 @@ def test_strict_says_so(open_client):
         assert (status, answer["error"]["code"]) == (503, "store")
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_list_that_was_given_up_is_not_stored_later(open_client):
     """A request that waited too long and is not yet being written never is."""
     with open_client(behind_s=0.1) as client:
@@ -250,6 +257,7 @@ def test_a_token_of_a_list_that_a_restore_lost_is_good_for_no_other(open_client,
         assert [len(one["clicks"]) for one in (first, second)] == [1, 1]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_the_end_waits_for_what_still_reads(open_client, monkeypatch):
     """A store that is closed under a thread leaves its connection open."""
     order, reading = [], threading.Event()
