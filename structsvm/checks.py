@@ -168,9 +168,9 @@ def _as_keyword(name: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return what stands for a value, on one line and not much longer than a number or a name."""
+    """Return the ``repr`` of a value on one line, cut where it is long."""
     text = " ".join(repr(value).split())
-    return text if len(text) <= 200 else f"{text[:100]}..."
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def _portable(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -70,7 +71,7 @@ def read_signs(texts: list[str] | None) -> dict[str, int]:
         feature, _, sign = text.rpartition(":")
         if not feature or sign not in ("+1", "1", "-1"):
             raise ValueError(f"--monotone {text}: expected a feature and +1 or -1, as in 3:+1")
-        if "," in feature and ":" in feature:
+        if re.search(r":[+-]?1,", feature):
             raise ValueError(f"--monotone {text}: expected one feature; repeat --monotone for others")
         if feature in signs:
             raise ValueError(f"--monotone {text}: the sign of feature {feature} is given twice")

@@ -77,8 +77,7 @@ def predict(
     """
     if form is None and output.suffix in (".parquet", ".tsv", ".xlsx"):
         raise ValueError(
-            f"--output {output}: expected a name of text or .csv; take --format scores, csv or run to write that under "
-            "this name"
+            f"--output {output}: expected the name of a text file, as scores.txt or scores.csv; or state --format"
         )
     form = form or ("csv" if output.suffix == ".csv" else "scores")
     sources = [check_file(model), check_input(data)]

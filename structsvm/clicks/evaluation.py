@@ -218,7 +218,8 @@ def evaluate_from_clicks(
         weighting = "policy" if log.probability is None else "logged"
     check_choice("weighting", weighting, ("policy", "ips", "logged"))
     check_choice("gaps", gaps, ("empty", "lost"))
-    new, unseen, unseen_dcg = _seen(log, cells, query, document, scores, k, most_unseen)
+    new, unseen, unseen_dcg, listed = _seen(log, cells, query, document, scores, k, most_unseen)
+    beside = _beside(cells, listed)
     other = None
     if baseline is not None:
         try:
@@ -274,7 +275,7 @@ def evaluate_from_clicks(
         log.n_gapped,
         log.n_clusters,
         log.effective_clusters,
-        (*_notes(log, bias, gaps, corrected), *_beside(cells, query, document)),
+        (*_notes(log, bias, gaps, corrected), *beside),
         None if other is None else errors.interval(weights.values(log, (new - other)[log.row])),
     )
 
@@ -299,11 +300,10 @@ def _notes(log: _Impressions, bias: TrustBias, gaps: str, corrected: bool) -> li
     return notes
 
 
-def _beside(cells: ClickCells, query: ArrayLike, document: ArrayLike) -> list[str]:
-    """Return a note on clicks that no list of the new ranker can get."""
+def _beside(cells: ClickCells, listed: Int) -> list[str]:
+    """Return a note on clicks that no list of the new ranker can get, from the rows of its candidates."""
     clicks = cells.per_row(cells.clicks)
-    rows = cells.rows_of(query, document)
-    lost = float(clicks.sum()) - float(clicks[np.unique(rows[rows >= 0])].sum())
+    lost = float(clicks.sum() - clicks[listed].sum())
     if not lost:
         return []
     return [
@@ -542,9 +542,10 @@ def _seen(
     scores: Any,
     k: int,
     most_unseen: float,
-) -> tuple[Float, float, float]:
-    """Return the new discount of each row, and of documents never shown the share and the mean over lists."""
-    new, unseen_mass, whole_mass = _new_discounts(cells, query, document, scores, k)
+) -> tuple[Float, float, float, Int]:
+    """Return the new discount of each row, of documents never shown the share and the mean over lists, and which rows
+    have a score."""
+    new, unseen_mass, whole_mass, listed = _new_discounts(cells, query, document, scores, k)
     share = log.n_lists / log.n
     mass = float((share * unseen_mass).sum())
     unseen = mass / float((share * whole_mass).sum())
@@ -553,13 +554,14 @@ def _seen(
             "scores", f"expected a ranker whose lists the log has mostly shown, got {unseen:.0%} of the discounts on "
             "documents never shown", "log this ranker's documents too, or raise {most_unseen}",
         )  # fmt: skip
-    return new, unseen, mass
+    return new, unseen, mass, listed
 
 
 def _new_discounts(
     cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, k: int
-) -> tuple[Float, Float, Float]:
-    """Return the new discount of each row, and of each query the discounts of unseen and of all documents."""
+) -> tuple[Float, Float, Float, Int]:
+    """Return the new discount of each row, of each query the discounts of unseen and of all documents, and which rows
+    have a score."""
     if np.size(query) == 0:
         raise _without_scores(cells, np.ones(cells.n_queries, dtype=bool))
     rows = cells.rows_of(query, document)
@@ -592,7 +594,7 @@ def _new_discounts(
     new[rows[rows >= 0]] = discount[rows >= 0]
     unseen = np.bincount(number, np.where(rows < 0, discount, 0.0), unique.shape[0])
     whole = np.bincount(number, discount, unique.shape[0])
-    return new, unseen[at], whole[at]
+    return new, unseen[at], whole[at], used
 
 
 def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:

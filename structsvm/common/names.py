@@ -20,7 +20,7 @@ _OTHERS = {
 _WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
 """trec_eval writes ``ndcg_cut_10`` in its output, and takes ``ndcg_cut.10``."""
 
-_CUT_OFF = re.compile(r"([a-z]+)_?(\d+)")
+_WITHOUT_AT = re.compile(r"([a-z]+)_?(\d+)")
 
 
 def plain_name(name: str) -> str:
@@ -63,8 +63,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if "," in name:
         return "name one at a time"
     base, at, depth = plain_name(name).partition("@")
+    known = set(known)
     bases = {one.partition("@")[0] for one in known}
-    if (cut := _CUT_OFF.fullmatch(base)) and cut[1] in bases:
+    if (cut := _WITHOUT_AT.fullmatch(base)) and f"{cut[1]}@k" in known:
         return f"did you mean {cut[1] + '@' + cut[2]!r}?"
     if depth and not depth.isdecimal():
         return f"write a number in place of {depth}, as in {base + '@10'!r}"

@@ -84,11 +84,11 @@ class Choice(NamedTuple):
     values: Float
     best: int
     learned: bool
-    """Whether the largest C taught something in a fold."""
+    """Whether the largest C lowered the objective noticeably in any fold."""
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Train with the C that was chosen: a small one leaves the objective near that of zero weights by its size."""
+        """Do not warn of a C that learns nothing if a larger one did: it was chosen by held-out queries."""
         with warnings.catch_warnings():
             if self.learned:
                 warnings.simplefilter("ignore", NothingLearnedWarning)

@@ -6,13 +6,16 @@ The bins of a feature are one more tree, which has no other condition. A missing
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
 from structsvm.protocols import Float
+from structsvm.queries import stacklevel_of_user
 
 _LARGEST = float(np.finfo(np.float64).max)
 _ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # of the first ONNX whose trees add up float64
@@ -168,6 +171,7 @@ def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[floa
     # both engines hold values in float32: where a threshold is a value of the data, as edges of bins are, it has to be
     # rounded as they round it, or the value itself would go the other way
     below = np.clip(forest.threshold, -np.finfo(np.float32).max, np.finfo(np.float32).max).astype(np.float32)
+    _warn_of_float32(valued, below)
     trees = []
     for t in range(forest.n_trees):
         first, leaves = int(forest.nodes[t]), int(forest.leaves[t])
@@ -221,6 +225,22 @@ def _elasticsearch(valued: ValuedForest, name: str) -> bytes:
         trees.append(numbered(tree))
     content = {"type": "model/xgboost+json", "definition": json.dumps(trees, allow_nan=False)}
     return _json({"model": {"name": name, "model": content}})
+
+
+def _warn_of_float32(valued: ValuedForest, below: NDArray[np.float32]) -> None:
+    """Warn of features whose thresholds are apart, and the same in float32: the engine cannot tell their values."""
+    feature, threshold = valued.forest.feature, valued.forest.threshold
+    close = [
+        valued.names[j]
+        for j in np.unique(feature).tolist()
+        if np.unique(threshold[feature == j]).size > np.unique(below[feature == j]).size
+    ]
+    if close:
+        warnings.warn(
+            f"{', '.join(close)}: thresholds are the same in float32, in which the engine holds values, so that scores "
+            "differ from those of predict; subtract a constant from the feature, or take its logarithm",
+            stacklevel=stacklevel_of_user(),
+        )
 
 
 _SLACK = np.float32(1e-6)

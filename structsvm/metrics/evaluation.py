@@ -335,7 +335,7 @@ def _parse(name: str) -> tuple[Measure, int | None]:
         expected = f"expected one of {', '.join(available_metrics())} (k a number)"
         remedy = "the measure comes first, then labels and scores"
         if isinstance(name, str):
-            remedy = did_you_mean(name, MEASURES)
+            remedy = did_you_mean(name, available_metrics())
         raise BadInput("metric", expected, remedy, value=name)
     if not at:
         if measure.cutoff == "required":

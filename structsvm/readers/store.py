@@ -603,19 +603,19 @@ def place_of(path: Path) -> Path:
         raise FileExistsError(
             f"{path}: expected a new name or a store to replace, got something else there; choose another name"
         )
-    others = sorted({name for name in _entries(place) if not name.endswith(".npy")} - {_META})
-    if others:
+    if others := _no_part_of(place):
         raise FileExistsError(
             f"{path}: expected a store alone to replace, got {others[0]!r} in it; move it away"
         )
     return place
 
 
-def _entries(folder: Path) -> list[str]:
-    """Return the names in a folder; none of one that is not there, or that another writer replaces meanwhile."""
+def _no_part_of(store: Path) -> list[str]:
+    """Return the names in the folder of a store that it does not state; none while another writer replaces it."""
     try:
-        return [each.name for each in folder.iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
+        own = {_META, *(f"{name}.npy" for name in _read_meta(store)["arrays"])}
+        return sorted({each.name for each in store.iterdir()} - own)
+    except (ValueError, OSError):
         return []
 
 

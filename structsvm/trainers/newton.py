@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_C
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Callback, Float
 from structsvm.queries import stacklevel_of_user
@@ -19,7 +18,6 @@ from structsvm.trainers.certificate import (
     Fit,
     Recorder,
     relative_gap,
-    watched,
 )
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
@@ -33,31 +31,6 @@ _FLAT = 0.5
 """Largest slope uphill at the end of a step, as a share of the slope downhill at its beginning."""
 
 
-def newton_path(
-    problem: SmoothProblem,
-    Cs: Sequence[float],
-    *,
-    tol: float = 1e-3,
-    max_passes: int = 1000,
-    w0: Float | None = None,
-    callback: Callback | None = None,
-) -> Iterator[Fit]:
-    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R`` and several C, each from the solution of the last.
-
-    Each step solves the Newton equations by conjugate gradients, roughly while far from the optimum and more exactly
-    the nearer it is, and goes where the slope along the step has vanished or nearly so; the full step is tried first.
-    One product with the second derivative is one pass over the data. The objective is 1-strongly convex, so
-    ``primal - 1/2 ||gradient||^2`` bounds the optimum from below: the certificate costs nothing. ``tol`` is for the
-    relative gap and for the norm of the gradient relative to that at zero: the gap alone would accept zero weights for
-    a small C. ``w0`` is a start for the smallest C.
-    """
-    if len(Cs) == 0:
-        raise BadInput("Cs", "expected at least one value, got none")
-    for C in Cs:
-        check_C(C)
-    return watched(newton_fits(problem, Cs, tol, max_passes, w0, callback), problem, Cs, tol)
-
-
 def newton_fits(
     problem: SmoothProblem,
     Cs: Sequence[float],
@@ -66,7 +39,15 @@ def newton_fits(
     w0: Float | None,
     callback: Callback | None,
 ) -> Iterator[Fit]:
-    """:func:`newton_path`, without a look at the options and at what the last fit is worth."""
+    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R`` and several C, each from the solution of the last.
+
+    Each step solves the Newton equations by conjugate gradients, roughly while far from the optimum and more exactly
+    the nearer it is, and goes where the slope along the step has vanished or nearly so; the full step is tried first.
+    One product with the second derivative is one pass over the data. The objective is 1-strongly convex, so
+    ``primal - 1/2 ||gradient||^2`` bounds the optimum from below: the certificate costs nothing. ``tol`` is for the
+    relative gap and for the norm of the gradient relative to that at zero: the gap alone would accept zero weights for
+    a small C. ``w0`` is a start for the smallest C. Options are not checked.
+    """
     at_zero: Tangent | None = None
     start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     for C in sorted(set(Cs)):

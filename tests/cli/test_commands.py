@@ -550,21 +550,9 @@ def test_ctrl_c_before_there_is_a_better_model_than_none_leaves_the_old_one(tmp_
         return call(self, progress)
 
     monkeypatch.setattr(terminal.GapProgress, "__call__", interrupted)
-    arguments = [
-        "train",
-        str(tmp_path / "data.store"),
-        "--C",
-        "1e6",
-        "--solver",
-        "one_slack",
-        "-o",
-        str(path),
-    ]
-    assert main(arguments) == 130
-    assert (
-        "interrupted before there was a better model than none; nothing was written"
-        in capsys.readouterr().err
-    )
+    assert main(f"train {tmp_path / 'data.store'} --C 1e6 --solver one_slack -o {path}".split()) == 130
+    err = capsys.readouterr().err
+    assert "interrupted before there was a better model than none; nothing was written" in err
     assert path.read_text() == "old"
 
 

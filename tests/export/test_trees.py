@@ -200,6 +200,22 @@ def test_decimals_that_are_thresholds_go_the_same_way_in_an_engine(n_bins):
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("to", ["opensearch", "solr", "lightgbm"])
+def test_thresholds_that_an_engine_cannot_tell_apart_are_said(to):
+    rng = np.random.default_rng(0)
+    X = np.stack(
+        [1.7e9 + rng.integers(0, 900, 600), rng.normal(size=600)], axis=1
+    )  # seconds: float32 knows each 128
+    y = np.digitize(X[:, 0] - 1.7e9, [300, 600])
+    model = TreeRanker(n_trees=5, random_state=0).fit(X, y, qid=np.arange(600) // 20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        export_model(model, to, feature_names=["published", "title"])
+    said = [str(one.message) for one in caught]
+    assert len(said) == (to != "lightgbm")
+    assert all(one.startswith("published: thresholds are the same in float32") for one in said)
+
+
 def test_without_bins_and_trees_of_one_leaf(tmp_path):
     data = make_taught("step", 20, 10, 3)
     model = TreeRanker(n_trees=2, n_bins=0, min_rows=150, random_state=0).fit(data.X, data.y, qid=data.qid)

@@ -22,7 +22,7 @@ from structsvm.online import interleaving as interleavers
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.statistics import analyse
 from structsvm.oracles import SquaredPairs, get_oracle
-from structsvm.trainers.newton import newton_path
+from structsvm.trainers import fit_path
 from structsvm.trainers.passes import RankingProblem
 
 CASES: dict[str, Callable[[], Any]] = {}
@@ -132,7 +132,7 @@ def many_queries() -> Any:
     problem = RankingProblem(X, offsets, separator, weights=separator.query_weights, n_jobs=THREADS)
     problem.chunk = 8  # as of large rows: Newton's method starts on a part of the queries
     assert problem.part(8) is not None
-    fit = next(newton_path(problem, [10.0]))
+    fit = next(fit_path(problem, [10.0], solver="newton"))
     return [
         *(fitted(model, X, y, qid) for model in (structsvm.SVMRoc(C=1, n_jobs=THREADS), hard)),
         [fit.w, fit.primal, fit.dual, fit.n_passes],

@@ -10,13 +10,16 @@ from scipy.optimize import minimize
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.trainers import passes
 from structsvm.trainers.certificate import ConvergenceWarning
-from structsvm.trainers.newton import newton_path
+from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import fit_path
 
 
-def newton(problem, C, **options):
-    return next(newton_path(problem, [C], **options))
+def newton(problem, C, *, w0=None, tol=1e-3, **options):
+    if w0 is not None:
+        return next(newton_fits(problem, [C], tol, 1000, w0, None))
+    return next(fit_path(problem, [C], solver="newton", tol=tol, **options))
 
 
 def make(n_queries=12, n_docs=14, m=5, seed=0, scale=1.0):
@@ -95,7 +98,7 @@ def test_scales_of_features_far_from_one(scale):
 def test_a_path_is_the_fits_it_stands_for():
     problem = make_problem(*make())
     Cs = [100.0, 0.01, 1.0]
-    fits = list(newton_path(problem, Cs, tol=1e-8))
+    fits = list(fit_path(problem, Cs, solver="newton", tol=1e-8))
     assert [f.C for f in fits] == sorted(Cs)
     for fit in fits:
         alone = newton(problem, fit.C, tol=1e-8)
@@ -139,11 +142,11 @@ def test_stopping_early_warns_and_says_how_far_it_came():
 @pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
 def test_a_bad_C_of_a_path_is_refused_before_any_work(C):
     problem = make_problem(*make())
-    # newton_path is called, not iterated: a generator would find fault at its first fit only
+    # fit_path is called, not iterated: a generator would find fault at its first fit only
     with pytest.raises(ValueError, match=r"C=.*: expected"):
-        newton_path(problem, [1.0, C])
+        fit_path(problem, [1.0, C], solver="newton")
     with pytest.raises(ValueError, match="Cs: expected at least one value"):
-        newton_path(problem, [])
+        fit_path(problem, [], solver="newton")
     with pytest.raises(ValueError, match=r"C=.*: expected"):
         newton(problem, C)
 

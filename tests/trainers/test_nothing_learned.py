@@ -11,7 +11,6 @@ from structsvm.readers import make_ranking
 from structsvm.studies.folds import Training
 from structsvm.studies.folds.methods import walk, warm_up
 from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, train
-from structsvm.trainers.newton import newton_path
 
 NAMES = [name.replace("@k", "@5") for name in LOSSES]
 DATA = make_ranking(40, 12, 3, random_state=0)
@@ -63,12 +62,12 @@ def test_signs_that_allow_no_weights():
 
 
 def test_a_path_is_judged_by_its_largest_C():
-    for path in (fit_path, newton_path):
+    for solver in ("auto", "newton"):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert len(list(path(problem_of("ndcg@5"), [1e-7, 1e-6, 1.0]))) == 3
+            assert len(list(fit_path(problem_of("ndcg@5"), [1e-7, 1e-6, 1.0], solver=solver))) == 3
         with pytest.warns(NothingLearnedWarning, match="C=1e-06") as caught:
-            list(path(problem_of("ndcg@5"), [1e-7, 1e-6]))
+            list(fit_path(problem_of("ndcg@5"), [1e-7, 1e-6], solver=solver))
         assert len(caught) == 1
 
 
