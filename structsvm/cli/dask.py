@@ -42,8 +42,10 @@ def connecting(address: str) -> Iterator[Any]:
     except ImportError:
         raise ImportError("--dask needs Dask: pip install 'structsvm-ranking[dask]'") from None
     if address == "local":
-        with LocalCluster(dashboard_address=":0") as cluster, Client(cluster, set_as_default=False) as client:
-            yield client
+        with contextlib.ExitStack() as stack:
+            cluster = LocalCluster(dashboard_address=":0")
+            stack.callback(_close, cluster)
+            yield stack.enter_context(Client(cluster, set_as_default=False))
         return
     if "://" not in address:
         raise ValueError(
@@ -55,6 +57,12 @@ def connecting(address: str) -> Iterator[Any]:
         raise ValueError(f"--dask {address}: expected a scheduler there, got no answer ({error})") from None
     with client:
         yield client
+
+
+def _close(cluster: Any) -> None:
+    """Close a cluster of this machine, also where its workers, already told to end, take longer than Dask waits."""
+    with contextlib.suppress(TimeoutError):
+        cluster.close()
 
 
 def _columns(data: Path, columns: Columns) -> dict[str, str | None]:

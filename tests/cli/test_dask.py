@@ -102,3 +102,19 @@ def test_no_scheduler(files, monkeypatch, capsys):
     monkeypatch.setattr(dask, "_SECONDS", 0.5)
     assert main(["train", "all.store", "-o", "m.npz", "--dask", "tcp://127.0.0.1:9"]) == 2
     assert "--dask tcp://127.0.0.1:9: expected a scheduler there, got no answer" in capsys.readouterr().err
+
+
+def test_workers_that_end_late_do_not_fail_a_command_that_is_done(files, monkeypatch, capsys):
+    from distributed import LocalCluster
+
+    class Slow(LocalCluster):
+        def __init__(self, **options):
+            super().__init__(processes=False, n_workers=1, **options)
+
+        def close(self, timeout=None):
+            super().close(timeout)
+            raise TimeoutError
+
+    monkeypatch.setattr("distributed.LocalCluster", Slow)
+    assert main(["train", "all.store", "-o", "m.npz", "--dask", "local"]) == 0
+    assert structsvm.load("m.npz").fit_.converged
