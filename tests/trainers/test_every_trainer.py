@@ -351,7 +351,6 @@ def test_a_step_without_curvature_is_taken_where_it_gains():
 def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
     from structsvm.trainers import frank_wolfe as module
 
-    monkeypatch.setattr(module, "_SMALL", 0)
     X = sparse.csr_matrix(
         np.kron(np.eye(3), np.ones((4, 2)))
     )  # three queries of four rows, two features each
@@ -370,7 +369,6 @@ def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     from structsvm.trainers import frank_wolfe as module
     from structsvm.trainers import row_planes
 
-    monkeypatch.setattr(module, "_SMALL", 100)
     monkeypatch.setattr(module, "_MEMORY", 100)
     monkeypatch.setattr(row_planes, "_MEMORY", 100)
     problem = make_problem()

@@ -276,7 +276,6 @@ def test_short_queries_share_a_coordinate_where_planes_would_not_fit(monkeypatch
 
     data = make_data(200)
     # room for one plane a query
-    monkeypatch.setattr(frank_wolfe, "_SMALL", 0)
     monkeypatch.setattr(frank_wolfe, "_MEMORY", 8 * 5 * 70)
     parts = split(data, [70, 140])
     said = [part.describe(None) for part in parts]

@@ -137,7 +137,6 @@ def test_which_planes_are_kept(monkeypatch):
     assert largest_C(problem, planes="rows") == 0.0
     from structsvm.trainers import frank_wolfe as module
 
-    monkeypatch.setattr(module, "_SMALL", 10)
     monkeypatch.setattr(module, "_MEMORY", 10)
     problem.n_bytes = 0
     assert isinstance(dual_of(problem, 1.0), RowDual)
