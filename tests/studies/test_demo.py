@@ -238,6 +238,12 @@ def test_the_first_page_shows_where_the_measure_matters(spam):
     np.testing.assert_array_equal(demo.spam_task().test.X, rows.X)
 
 
+def test_nothing_is_remarked_of_a_grid_that_nobody_can_widen(spam, caplog):
+    assert demo.task._CS[-1] in [system.model.C_ for system in spam.learned]
+    demo.run(demo.spam_task(), n_jobs=1)
+    assert not caplog.records
+
+
 def test_the_first_headline_whichever_way_it_went(spam):
     roc, svm = spam.learned
     turned = demo.Outcome(spam.task, (spam.baseline, svm, roc))
