@@ -26,7 +26,7 @@ from structsvm import baselines
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
-from structsvm.features.words import THRESHOLDS, Level
+from structsvm.features.word_features import THRESHOLDS, Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient
 

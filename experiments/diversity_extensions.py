@@ -25,7 +25,7 @@ from structsvm import baselines
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
-from structsvm.features.words import Level
+from structsvm.features.word_features import Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.oracles.selection import bind_loss

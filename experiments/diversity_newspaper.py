@@ -26,7 +26,7 @@ from sklearn.base import clone
 from structsvm import baselines
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
-from structsvm.features.words import Level
+from structsvm.features.word_features import Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient
 

@@ -16,7 +16,7 @@ from _diversity_common import against, cross_validated
 
 from structsvm import baselines
 from structsvm.estimators.diversity import SVMDiv
-from structsvm.features.words import Level, WordFeatures
+from structsvm.features.word_features import Level, WordFeatures
 from structsvm.metrics import alpha_ndcg, weighted_subtopic_loss
 from structsvm.oracles.coverage import CoverageProblem
 from structsvm.readers import judged_candidates, read_aspects, read_qrels, read_run

@@ -18,7 +18,7 @@ from structsvm.checks import BadInput, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.features.word_counts import count_words, similarities
-from structsvm.features.words import Level, WordFeatures, unit_range
+from structsvm.features.word_features import Level, WordFeatures, unit_range
 from structsvm.oracles.selection import bind_loss, lazy_greedy
 from structsvm.protocols import Float, Int
 

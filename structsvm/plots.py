@@ -19,6 +19,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.names import feature_names
 from structsvm.report import figures
+from structsvm.report.colours import COLOURS, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +49,7 @@ _LONGEST_NAME = 32
 """Characters of a name beside a bar; the middle of a longer one is left out."""
 _DASHES = {"": "-", "7 4": (0, (7, 4)), "2 3": (0, (2, 3)), "9 3 2 3": (0, (9, 3, 2, 3))}
 _MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
-_COLOURS = {name: colours[0] for name, colours in figures.COLOURS.items()}
+_COLOURS = {name: colours[0] for name, colours in COLOURS.items()}
 
 
 def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Axes | None = None) -> Axes:
@@ -434,7 +435,7 @@ def _signs(values: Sequence[float]) -> list[str]:
 def _draw_lines(figure: figures.Lines, ax: Any) -> None:
     before = len(ax.lines)
     for i, s in enumerate(figure.series, before):
-        colour, dashes, marker = figures.line_style(i)
+        colour, dashes, marker = line_style(i)
         options: dict[str, Any] = {"color": _COLOURS[colour], "ls": _DASHES[dashes], "label": s.name}
         if figure.markers:
             options |= {"marker": _MARKERS[marker], "ms": 4, "markevery": max(1, len(s.x) // 12)}

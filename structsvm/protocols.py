@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from structsvm.online.interleaving.record import Shown
-    from structsvm.online.users.probability_tables import ClickTables
+    from structsvm.online.users.click_tables import ClickTables
 
 __all__ = [
     "Bandit", "Callback", "ClickModel", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver", "Oracle",

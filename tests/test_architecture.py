@@ -166,10 +166,10 @@ def test_kernels_call_kernels_of_their_own_folder_only():
     ("line", "decorator", "caught"),
     [
         ("from structsvm.oracles.sorting import merge", "kernel", False),
-        ("from structsvm.features.words import merge", "kernel", True),
+        ("from structsvm.features.word_features import merge", "kernel", True),
         ("from structsvm.oracles.deeper.sorting import merge", "kernel", True),
         ("from structsvm import merge", "kernel", True),
-        ("from structsvm.features.words import merge", "overload(g)", True),
+        ("from structsvm.features.word_features import merge", "overload(g)", True),
         ("from numba import njit\nfrom structsvm.oracles.sorting import merge", "njit", True),
     ],
 )

@@ -165,7 +165,7 @@ def test_numbers_in_the_comparison_are_those_of_the_package():
     from structsvm.online.bandits import NAMES
 
     around = {name: own for name, own, *_ in comparisons()[1]}
-    words = {6: "six", 12: "twelve", 13: "thirteen"}
+    words = {6: "six", 7: "seven", 12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen"}
     kinds = [
         path
         for path in (ROOT / "structsvm/online/interleaving").glob("*.py")

@@ -41,7 +41,7 @@ ALLOWED = {
     "estimators/fusion.py": "products of sparse bin columns, which SciPy adds in the order of the entries",
     "estimators/linear.py": "products of sparse rows, which SciPy adds in the order of the entries",
     "features/word_counts.py": "products of sparse word counts, which SciPy adds in the order of the entries",
-    "features/words.py": "products of sparse word counts, which SciPy adds in the order of the entries",
+    "features/word_features.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "baselines.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "readers/teachers.py": "sums of whole numbers, which are exact in any order",
 }

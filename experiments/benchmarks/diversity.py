@@ -24,7 +24,7 @@ from scipy import sparse
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words
-from structsvm.features.words import Level, WordFeatures
+from structsvm.features.word_features import Level, WordFeatures
 from structsvm.oracles.coverage import CoverageProblem
 from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import greedy

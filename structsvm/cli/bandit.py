@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import (
     Jobs,
     Table,
@@ -22,7 +23,7 @@ from structsvm.cli.files import (
 from structsvm.cli.groups import Group
 from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
-from structsvm.cli.terminal import INTERRUPTED, bar, note, print_table, stoppable
+from structsvm.cli.terminal import bar, note, print_table, stoppable
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.checks import BadInput
+from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import (
     Table,
     by_name,
@@ -30,7 +31,7 @@ from structsvm.cli.files import (
 )
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
-from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
+from structsvm.cli.terminal import GapProgress, note, stoppable
 from structsvm.common.lazy import labelled, labels
 
 app = typer.Typer(help="Turn click logs into rankers and judgments.", no_args_is_help=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import (
     Jobs,
     Selection,
@@ -22,11 +23,11 @@ from structsvm.cli.files import (
 )
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Tol, parse_grid
-from structsvm.cli.terminal import INTERRUPTED, GapProgress, bar, note, print_table, stoppable
+from structsvm.cli.terminal import GapProgress, bar, note, print_table, stoppable
 
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
-    from structsvm.features.words import Level
+    from structsvm.features.word_features import Level
     from structsvm.protocols import Int
     from structsvm.readers.candidate_sets import LabelledSets
 
@@ -284,7 +285,7 @@ def compare(
 
 
 def _level(text: str) -> Level:
-    from structsvm.features.words import Level
+    from structsvm.features.word_features import Level
 
     name, colon, value = text.partition(":")
     expected = f"--level {text}: expected appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2"

@@ -18,6 +18,7 @@ import typer.core
 from typer.models import OptionInfo
 
 from structsvm.checks import BadInput
+from structsvm.cli.exit_status import CLOSED, INTERRUPTED
 from structsvm.cli.groups import spelled_out
 from structsvm.common.escaping import printable
 from structsvm.protocols import Progress
@@ -25,9 +26,6 @@ from structsvm.protocols import Progress
 if TYPE_CHECKING:
     from structsvm.report.html import Column
     from structsvm.trainers.certificate import Fit
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-CLOSED = 141  # 128 + SIGPIPE
 
 
 def note(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
+from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import (
     Data,
     Jobs,
@@ -22,7 +23,7 @@ from structsvm.cli.files import (
 from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
-from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
+from structsvm.cli.terminal import GapProgress, note
 from structsvm.common.escaping import printable
 
 _NAMED = 6
@@ -97,7 +98,7 @@ class Objective(Group):
     ] = None
     tol: Tol = 1e-3
     solver: Annotated[
-        str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe; with --trees also newton.")
+        str, typer.Option(help="auto, one_slack, n_slack, frank_wolfe, or newton for losses that are smooth.")
     ] = "auto"
     relevance: Relevance = 1.0
     max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.online.users.probability_tables import ClickTables, TableClicks
+from structsvm.online.users.click_tables import ClickTables, TableClicks
 from structsvm.protocols import Float, Int
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.checks import check_whole
-from structsvm.common.parameters import parameters
+from structsvm.common.estimator_parameters import parameters
 from structsvm.dask.cluster import DaskPartitions, gather
 from structsvm.dask.estimator import DaskStructuralRanker
 from structsvm.dask.rows import Held

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from structsvm.checks import BadInput, check_C, check_choice
-from structsvm.common.parameters import parameters
+from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.protocols import Float

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.checks import BadInput, check_whole
-from structsvm.common.parameters import parameters
+from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.choosing_C import Choice, Selection, check_grid, check_selection, choose_C, select_C
 from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores

@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
 from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
+from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
-from structsvm.common.parameters import parameters
 from structsvm.common.portable.arrays import products
 from structsvm.estimators.fitted import Saved
 from structsvm.features.word_counts import count_words
-from structsvm.features.words import Level, WordFeatures, usual_levels, usual_thresholds
+from structsvm.features.word_features import Level, WordFeatures, usual_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset, exact
@@ -29,7 +29,8 @@ from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, gr
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit
-from structsvm.trainers.path import Solver, fit_path
+from structsvm.trainers.choosing_solver import Solver
+from structsvm.trainers.path import fit_path
 
 _log = logging.getLogger("structsvm")
 T = TypeVar("T")
@@ -92,7 +93,7 @@ class SVMDiv(Saved, BaseEstimator):
         levels.
     thresholds : sequence of float, default=None
         Shares of the candidates; the benefit of a word is a step function of its document frequency with steps here.
-        None: ``structsvm.features.words.THRESHOLDS``, and one benefit for each level, ``[0.0]``, if a level is
+        None: ``structsvm.features.word_features.THRESHOLDS``, and one benefit for each level, ``[0.0]``, if a level is
         ``Level.neighbours``.
     document_features : sequence of {"rank", "centroid"}, default=()
         Features made for each document, in addition to the ``features`` of the sets; all are scaled to [0, 1] within

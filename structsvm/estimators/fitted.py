@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from structsvm.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
-from structsvm.common.parameters import name_here
+from structsvm.common.estimator_parameters import name_here
 from structsvm.estimators.input_rows import validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate

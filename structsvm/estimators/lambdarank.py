@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
+from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import plain_name
-from structsvm.common.parameters import parameters
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,

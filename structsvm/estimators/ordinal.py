@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
-from structsvm.common.parameters import parameters
+from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, scaled_rows
 from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
 from structsvm.oracles.ordinal import OrdinalHinge

@@ -7,12 +7,12 @@ from dataclasses import KW_ONLY, field
 from typing import Any, Literal
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.common.parameters import parameters
+from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Oracle
-from structsvm.trainers.path import SOLVERS
+from structsvm.trainers.choosing_solver import SOLVERS
 
 _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "squared_hinge": SquaredPairs}
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
-from structsvm.common.parameters import parameters
+from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import (
     all_or_nothing,
     query_weights,

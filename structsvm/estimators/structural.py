@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import clone
 
 from structsvm.checks import BadInput, check_C, check_flag, check_whole, missing_parts
+from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
-from structsvm.common.parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.weight_constraints import (
@@ -27,8 +27,9 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle, Separator
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit
+from structsvm.trainers.choosing_solver import Solver, check_options
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import Solver, check_options, fit_path
+from structsvm.trainers.path import fit_path
 
 _log = logging.getLogger("structsvm")
 
@@ -215,7 +216,7 @@ class StructuralRanker(LinearSVM):
         self._check_training()
 
     def _check_training(self) -> None:
-        """Check the trainer's options; see :func:`structsvm.trainers.path.check_options`."""
+        """Check the trainer's options; see :func:`structsvm.trainers.choosing_solver.check_options`."""
         check_flag("positive", self.positive)
         check_options(self.solver, stabilise=self.stabilise, qp=self.qp)
         check_weights(self)

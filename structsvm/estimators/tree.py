@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_fraction, check_number, check_whole
+from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
-from structsvm.common.parameters import parameters
 from structsvm.estimators.categories import Categories, categories_of, encode
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
@@ -33,10 +33,11 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import Grouping, QueryData, group_queries, one_query
 from structsvm.trainers.certificate import Fit, judge
+from structsvm.trainers.choosing_solver import Solver, check_options
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import Solver, check_options, fit_path
+from structsvm.trainers.path import fit_path
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
 _FEW_ROWS = 200_000

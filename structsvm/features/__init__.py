@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from structsvm.features.leaves import LeafFeatures as LeafFeatures
     from structsvm.features.scaling import QueryScaler as QueryScaler
     from structsvm.features.smoothing import smooth_similarity as smooth_similarity
-    from structsvm.features.words import Level as Level
-    from structsvm.features.words import WordFeatures as WordFeatures
+    from structsvm.features.word_features import Level as Level
+    from structsvm.features.word_features import WordFeatures as WordFeatures
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
@@ -30,6 +30,6 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.features.leaves": "LeafFeatures",
         "structsvm.features.scaling": "QueryScaler",
         "structsvm.features.smoothing": "smooth_similarity",
-        "structsvm.features.words": "Level WordFeatures",
+        "structsvm.features.word_features": "Level WordFeatures",
     },
 )

@@ -26,8 +26,8 @@ from sklearn.utils.validation import (
 )
 
 from structsvm.checks import BadInput, check_number, check_positive, check_whole
+from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads, return_freed_memory
-from structsvm.common.parameters import parameters
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.boosters import forest_of
 from structsvm.features.coded_rows import LeafRows, pack

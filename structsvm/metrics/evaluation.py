@@ -17,7 +17,7 @@ from structsvm.common.names import did_you_mean, plain_name
 from structsvm.common.notebook import html_by
 from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, largest_grade
 from structsvm.metrics.measures import MEASURES, Measure, MeasureOptions
-from structsvm.metrics.ranking import rank_queries
+from structsvm.metrics.ranks_and_ties import rank_queries
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, one_query, stacklevel_of_user
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.portable.elementary import exp2
 from structsvm.metrics.conventions import Convention, discounts, gains
-from structsvm.metrics.ranking import Ranking, segment_sum, sort_segments
+from structsvm.metrics.ranks_and_ties import Ranking, segment_sum, sort_segments
 from structsvm.protocols import Float, Int
 
 

@@ -116,7 +116,7 @@ def greedy(
     Examples
     --------
     >>> from structsvm.candidates import CandidateSet
-    >>> from structsvm.features.words import Level, WordFeatures
+    >>> from structsvm.features.word_features import Level, WordFeatures
     >>> features = WordFeatures([Level.appears()], [0.0])
     >>> coverage = features.coverage(CandidateSet(["red rose", "red sea", "blue sea storm"]))
     >>> greedy(coverage, np.array([1.0]), np.zeros(3), 2).chosen
@@ -157,7 +157,7 @@ def swap(
     Examples
     --------
     >>> from structsvm.candidates import CandidateSet
-    >>> from structsvm.features.words import Level, WordFeatures
+    >>> from structsvm.features.word_features import Level, WordFeatures
     >>> features = WordFeatures([Level.appears()], [0.0])
     >>> coverage = features.coverage(CandidateSet(["a1 a2 b1 b2", "a1 a2 a3", "b1 b2 b3"]))
     >>> [choose(coverage, np.array([1.0]), np.zeros(3), 2).value for choose in (greedy, swap)]
@@ -196,7 +196,7 @@ def budgeted(
     Examples
     --------
     >>> from structsvm.candidates import CandidateSet
-    >>> from structsvm.features.words import Level, WordFeatures
+    >>> from structsvm.features.word_features import Level, WordFeatures
     >>> coverage = WordFeatures([Level.appears()], [0.0]).coverage(CandidateSet(["red", "a long text about the sea"]))
     >>> budgeted(coverage, np.array([1.0]), np.zeros(2), np.array([1.0, 6.0]), 6.0).chosen
     array([1])

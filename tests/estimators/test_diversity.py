@@ -14,7 +14,7 @@ from structsvm.candidates import CandidateSet
 from structsvm.checks import BadInput
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
-from structsvm.features.words import Level
+from structsvm.features.word_features import Level
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.trainers import NothingLearnedWarning
 

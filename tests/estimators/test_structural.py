@@ -461,7 +461,7 @@ class Described:
 )  # fmt: skip
 def test_an_oracle_is_scored_by_what_it_names(loss, measure):
     model = StructuralRanker(get_oracle(loss)).fit(X, Y, qid=QID)
-    measure = measure or {"pairs": "roc"}.get(loss, loss)
+    measure = measure or getattr(get_oracle(loss), "measure", loss)
     assert model.score(X, Y, qid=QID) == evaluate(measure, Y, model.predict(X), qid=QID, ties="row").mean
     if isinstance(loss, str):
         assert model.score(X, Y, qid=QID) == StructuralRanker(loss).fit(X, Y, qid=QID).score(X, Y, qid=QID)

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from structsvm.candidates import CandidateSet
 from structsvm.features.word_counts import count_words, make_vectorizer, tfidf
-from structsvm.features.words import Level, WordFeatures, unit_range
+from structsvm.features.word_features import Level, WordFeatures, unit_range
 
 TEXTS = ["red red red rose", "red sea sea", "rose garden", "", "the of and"]
 TITLES = ["a rose", "", "sea", "rose", ""]

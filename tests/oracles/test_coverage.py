@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, check_grad, milp
 
 from structsvm.candidates import CandidateSet, Coverage
-from structsvm.features.words import Level, WordFeatures
+from structsvm.features.word_features import Level, WordFeatures
 from structsvm.oracles import exact_selection
 from structsvm.oracles.coverage import CoverageProblem
 from structsvm.oracles.exact_selection import best_subset, exact

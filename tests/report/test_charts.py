@@ -8,6 +8,7 @@ import math
 import pytest
 
 from structsvm.report import charts
+from structsvm.report.colours import line_style
 
 
 @pytest.mark.parametrize(
@@ -74,10 +75,6 @@ def test_what_is_outside_is_drawn_at_the_edge():
 
 
 def test_sixteen_lines_differ():
-    assert len({charts.line_style(i) for i in range(16)}) == 16
+    assert len({line_style(i) for i in range(16)}) == 16
     # the first four do without colour
-    assert (
-        len({charts.line_style(i)[1] for i in range(4)})
-        == len({charts.line_style(i)[2] for i in range(4)})
-        == 4
-    )
+    assert len({line_style(i)[1] for i in range(4)}) == len({line_style(i)[2] for i in range(4)}) == 4

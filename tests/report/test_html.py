@@ -12,6 +12,7 @@ import pytest
 
 from structsvm import report
 from structsvm.report import figures, html
+from structsvm.report.colours import COLOURS
 
 HOSTILE = "</title><script src='http://x'>\"&"
 VOID = {"meta", "img"}
@@ -240,11 +241,11 @@ def test_a_page_of_a_service_comes_again_and_may_hold_frames():
 
 def test_every_ground_has_the_same_colours():
     page, notebook = report.page("t"), report.style_in("box")
-    for name, (light, dark, either) in figures.COLOURS.items():
+    for name, (light, dark, either) in COLOURS.items():
         assert re.findall(rf"--{name}:(#\w+)", page) == [light, dark]
         assert re.findall(rf"--{name}:(#\w+)", notebook) == [either]
     # what raises the score is orange, what lowers it blue, in notebooks as in pages
-    for colours in zip(figures.COLOURS["pos"], figures.COLOURS["neg"], strict=True):
+    for colours in zip(COLOURS["pos"], COLOURS["neg"], strict=True):
         (red, _, blue), (red2, _, blue2) = (
             [int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in colours
         )

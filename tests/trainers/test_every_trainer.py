@@ -9,11 +9,12 @@ from structsvm.common.machine import count_threads
 from structsvm.oracles import LOSSES, get_oracle
 from structsvm.readers import make_ranking
 from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
+from structsvm.trainers.choosing_solver import _pull, largest_C
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, dual_of, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem, sample, sweep
-from structsvm.trainers.path import _pull, fit_path, largest_C, train
+from structsvm.trainers.path import fit_path, train
 
 NAMES = [name.replace("@k", "@3") for name in LOSSES]
 

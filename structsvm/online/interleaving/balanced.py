@@ -18,7 +18,7 @@ from structsvm.online.interleaving.record import (
     ranks_of,
     signs,
 )
-from structsvm.online.users.probability_tables import check_clicks
+from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.interleaving.balanced import Balanced
 from structsvm.online.interleaving.record import Shown, check_record, evidence_ranks
-from structsvm.online.users.probability_tables import check_clicks
+from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from structsvm.online.interleaving.record import (
     evidence_matrix,
     ranks_of,
 )
-from structsvm.online.users.probability_tables import check_clicks
+from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from structsvm.online.interleaving.record import (
     ranks_of,
 )
 from structsvm.online.interleaving.team_draft import draft
-from structsvm.online.users.probability_tables import check_clicks
+from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import Shown, check_record, signs
-from structsvm.online.users.probability_tables import check_clicks
+from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.online.users.cascade import CascadeUser as CascadeUser
+    from structsvm.online.users.click_tables import ClickTables as ClickTables
     from structsvm.online.users.dependent import DependentClickUser as DependentClickUser
     from structsvm.online.users.position_based import PositionBasedUser as PositionBasedUser
-    from structsvm.online.users.probability_tables import ClickTables as ClickTables
     from structsvm.protocols import ClickModel as ClickModel
 
 __getattr__, __dir__, __all__ = attach(
@@ -19,7 +19,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.online.users.cascade": "CascadeUser",
         "structsvm.online.users.dependent": "DependentClickUser",
         "structsvm.online.users.position_based": "PositionBasedUser",
-        "structsvm.online.users.probability_tables": "ClickTables",
+        "structsvm.online.users.click_tables": "ClickTables",
         "structsvm.protocols": "ClickModel",
     },
 )

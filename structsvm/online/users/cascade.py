@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.online.users.probability_tables import ClickTables, TableClicks, check_table
+from structsvm.online.users.click_tables import ClickTables, TableClicks, check_table
 
 CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {
     ("perfect", 2): ((0.0, 1.0), (0.0, 0.0)),

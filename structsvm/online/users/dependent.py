@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structsvm.online.users.probability_tables import ClickTables, TableClicks, check_places, check_table
+from structsvm.online.users.click_tables import ClickTables, TableClicks, check_places, check_table
 
 
 @dataclass(frozen=True)

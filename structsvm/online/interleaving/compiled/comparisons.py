@@ -20,7 +20,7 @@ from structsvm.online.interleaving.compiled.multileaving import multileave
 from structsvm.online.interleaving.compiled.probabilistic import probabilistic
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.interleaving.compiled.team_draft import team_draft
-from structsvm.online.users.probability_tables import ClickTables, check_grades
+from structsvm.online.users.click_tables import ClickTables, check_grades
 from structsvm.protocols import ClickModel
 
 _PIECE = 1 << 17

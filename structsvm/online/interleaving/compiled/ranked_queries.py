@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
-from structsvm.online.users.probability_tables import check_grades
+from structsvm.online.users.click_tables import check_grades
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 import structsvm
 from structsvm import SVMMap, load
 from structsvm.clicks import ClickSVMCV
-from structsvm.common.parameters import _entries, _sections, parameters
+from structsvm.common.estimator_parameters import _entries, _sections, parameters
 from structsvm.dask import DaskStructuralRanker, DaskStructuralRankerCV
 
 RANKERS = [
