@@ -26,6 +26,9 @@ FUNCTIONS = {
     "tanh",
     "sin",
     "cos",
+    "hypot",
+    "cbrt",
+    "arctan",
 }
 """NumPy's and the C library's forms of these differ between processors."""
 EXACT = {"LinAlgError"}
@@ -118,6 +121,7 @@ def test_every_exception_is_needed():
         "w = np.linalg.norm(v)",
         "w = np.exp(v)",
         "w = math.log(v)",
+        "w = np.hypot(a, b)",
         "order = np.argsort(v)",
         "top = np.argpartition(v, 3)",
         "@kernel(fastmath=True)\ndef f(): pass",

@@ -29,10 +29,11 @@ def warm_up() -> None:
     """
     from rich.console import Console
 
+    from structsvm.common.interpreted import compiling_all
     from structsvm.common.kernel import kept_in
 
     before = compiling.compiled()
-    with Console(stderr=True).status("") as status, warnings.catch_warnings():
+    with Console(stderr=True).status("") as status, warnings.catch_warnings(), compiling_all():
         warnings.simplefilter("ignore")
         todo = steps()
         for number, (name, step) in enumerate(todo, 1):

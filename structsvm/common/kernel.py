@@ -27,8 +27,9 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from numba import __version__ as numba_version
-from numba import config, njit, types
+from numba import config, njit, typeof, types
 from numba.core import caching, event
+from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 
 from structsvm.common import compiling, pipeline
@@ -246,6 +247,19 @@ class _Listener(event.Listener):
                     raise TypeError(
                         f"kernel {compiled.__name__}: returns an array without making one; return a copy"
                     )
+
+
+def is_kernel(value: Any) -> bool:
+    """Return whether a value is a function that :func:`kernel` made."""
+    return isinstance(value, Dispatcher) and value in _kernels
+
+
+def is_kept(compiled: Any, arguments: tuple[Any, ...]) -> bool:
+    """Return whether the code of a kernel for arguments of these types is on disk."""
+    with suppress(AttributeError):  # not our cache, or another Numba
+        cache, kinds = compiled._cache, tuple(map(typeof, arguments))
+        return cache._cache_file.load(cache._index_key(kinds, compiled.targetctx.codegen())) is not None
+    return False
 
 
 def kept_in() -> Path | None:

@@ -31,6 +31,8 @@ class LeafRows:
         self._n_pairs = int(n_pairs)
         self.starts = np.asarray(starts, dtype=np.int64)
         self.n_trees = int(n_trees)
+        # a leaf has one entry in a table, a count of edges one more than edges
+        self._table_starts = self.starts + np.maximum(0, np.arange(self.starts.shape[0]) - self.n_trees)
         if checked:
             return
         if self._kept.dtype not in (np.uint8, np.uint16) or self._kept.ndim != 2:
@@ -81,7 +83,7 @@ class LeafRows:
     @property
     def row_arrays(self) -> tuple[Any, ...]:
         """Return the arrays that the kernels of :attr:`row_kernels` take first."""
-        return self._kept, self.starts, self.n_trees
+        return self._kept, self.starts, self._table_starts
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
@@ -172,25 +174,16 @@ def pack(codes: NDArray[Any], n_pairs: int, out: NDArray[Any]) -> None:
     out[:, n_pairs:] = codes[:, 2 * n_pairs :]
 
 
-# The signatures are those of the CSR kernels of the pass, with (codes, starts, n_trees) for (data, indices, indptr).
-# There is a byte less for each pair of trees that share one.
+# The signatures are those of the CSR kernels of the pass, with (codes, starts, base) for (data, indices, indptr): the
+# entries of code c begin at base[c] in a flat table. There is a byte less for each pair of trees that share one.
 
 
 @kernel
-def _places(starts, n_trees):
-    """Where in one flat table the entries of each code begin: a leaf has one, a count of edges one more than edges."""
-    base = np.empty(starts.shape[0] - 1, dtype=np.int64)
-    for c in range(base.shape[0]):
-        base[c] = starts[c] + max(0, c - n_trees)
-    return base
-
-
-@kernel
-def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
+def _leaf_scores(codes, starts, base, start, stop, w, out):
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
-    base = _places(starts, n_trees)
-    table = np.empty(starts[n] + n - n_trees)
+    table = np.empty(base[n])
+    n_trees = n - (base[n] - starts[n])
     for k in range(starts[n_trees]):
         table[k] = w[k]
     for c in range(n_trees, n):
@@ -234,10 +227,11 @@ def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
 
 
 @kernel
-def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, sums, joint):
+def _leaf_add(codes, starts, base, start, stop, coef, shift, factor, sums, joint):
     """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
+    n_trees = n - (base[n] - starts[n])
     for r in range(start, stop):
         a = coef[r - shift]
         if a != 0.0:
@@ -261,29 +255,23 @@ def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, su
 
 
 @kernel
-def _leaf_combine(codes, starts, n_trees, offsets, first, last, weights, coef, joint):
-    base = _places(starts, n_trees)
-    sums = np.zeros(starts[-1] + starts.shape[0] - 1 - n_trees)
+def _leaf_combine(codes, starts, base, offsets, first, last, weights, coef, joint):
+    sums = np.zeros(base[-1])
     # one stretch for all queries: the weight goes to the coefficients
     scaled = np.empty(offsets[last] - offsets[first])
     for q in range(first, last):
         for r in range(offsets[q], offsets[q + 1]):
             scaled[r - offsets[first]] = weights[q] * coef[r - offsets[first]]
-    _leaf_add(
-        codes, starts, n_trees, base, offsets[first], offsets[last], scaled, offsets[first], 1.0, sums, joint
-    )
+    _leaf_add(codes, starts, base, offsets[first], offsets[last], scaled, offsets[first], 1.0, sums, joint)
 
 
 @kernel
-def _leaf_query_joint(codes, starts, n_trees, offsets, first, last, coef, joint):
-    base = _places(starts, n_trees)
-    sums = np.zeros(starts[-1] + starts.shape[0] - 1 - n_trees)
+def _leaf_query_joint(codes, starts, base, offsets, first, last, coef, joint):
+    sums = np.zeros(base[-1])
     for q in range(first, last):
         row = joint[q - first]
         row[:] = 0.0
-        _leaf_add(
-            codes, starts, n_trees, base, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row
-        )
+        _leaf_add(codes, starts, base, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row)
 
 
 @kernel

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
+from structsvm.common.interpreted import run
 from structsvm.common.kernel import kernel
 from structsvm.features.ranks import Ranks, fill_ranks, rounded_down
 from structsvm.protocols import Float, Int
@@ -115,6 +116,7 @@ class Lookup:
         if X.ndim != 2 or X.shape[1] != self._n_features:
             raise BadInput("X", f"expected {self._n_features} features, got shape {X.shape}")
         X = np.ascontiguousarray(X, dtype=self._kind)
+        n_conditions = self._n_leaves + self._used.shape[0]
         kernel, trees = (
             (_by_masks, self._masks.arrays(values))
             if self._most_leaves <= MOST_MASKED
@@ -131,9 +133,10 @@ class Lookup:
                 (self._used.shape[0] + self._copied.shape[0], block), dtype=self._ranks.code_type
             )
             room = columns, bits, place, ranks
-            kernel(
-                X, start, stop, self._used, self._copied, self._ranks.arrays, room, self._sets, trees, table,
-                self._exceeded_starts, codes, scores,
+            in_python = 2e-7 * (stop - start) * n_conditions
+            run(
+                kernel, in_python, X, start, stop, self._used, self._copied, self._ranks.arrays, room,
+                self._sets, trees, table, self._exceeded_starts, codes, scores,
             )  # fmt: skip
 
         tasks = range(0, X.shape[0], _ROWS_PER_TASK)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.interpreted import run
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
@@ -86,7 +87,7 @@ def _grid(edges: NDArray[Any], kind: np.dtype[Any]) -> _Grid:
         scale = last / (edges[-1] - edges[0])
     if not np.isfinite(scale):
         scale = kind.type(0)
-    _place_linear(edges, n, edges[0], scale, last, place)
+    run(_place_linear, 1e-6 * n, edges, n, edges[0], scale, last, place)
     by_value = np.bincount(place, minlength=n_cells)
     bits: Any = np.int32 if kind == np.float32 else np.int64
     keys = edges.view(bits)
@@ -94,7 +95,7 @@ def _grid(edges: NDArray[Any], kind: np.dtype[Any]) -> _Grid:
     keys = np.where(keys < 0, keys ^ mask, keys).astype(np.int64) >> (0 if bits is np.int32 else 32)
     key_low = int(keys[0])
     shift = max(0, int(keys[-1] - key_low).bit_length() - (n_cells.bit_length() - 1))
-    _place_by_bits(edges.view(bits), n, key_low, shift, n_cells - 1, place)
+    run(_place_by_bits, 1e-6 * n, edges.view(bits), n, key_low, shift, n_cells - 1, place)
     by_bits = np.bincount(place, minlength=n_cells)
     linear = bool(by_value.max() <= by_bits.max())
     count = by_value if linear else by_bits

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.interpreted import run
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, QPResult
@@ -89,8 +90,11 @@ def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
         r[j] = r[j + 1]
     for j in range(c, k - 1):
         a, b = R[j, j], R[j + 1, j]
-        h = np.hypot(a, b)
-        if h > 0.0:
+        most = max(abs(a), abs(b))
+        if most > 0.0:
+            # np.hypot is that of the system's mathematical library, whose last digit is its own
+            cos, sin = a / most, b / most
+            h = most * np.sqrt(cos * cos + sin * sin)
             cos, sin = a / h, b / h
             R[j, j] = h
             R[j + 1, j] = 0.0
@@ -302,7 +306,8 @@ def _climb(
         tuple(np.empty((4, 2 * n + n_groups + 2), np.int64)),
     )
     R = np.empty((n, n))  # only the corner that is used takes memory
-    _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
+    # in Python a solution takes about a microsecond times the square of the number of planes
+    run(_iterate, 1e-6 * n * n, gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
     return floats[10][:n], floats[3][:n]
 
 
