@@ -254,7 +254,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
     scoring: None = field(default=None, init=False)
     convention: Literal["trec"] = field(default="trec", init=False)
 
-    _usual = (-4, 2, 13)
+    _usual = (1e-4, 1e2, 13)
     check_options = CrossValidated.check_options
 
     @all_or_nothing

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
+from structsvm.common.portable.elementary import geomspace
 from structsvm.estimators.choosing_C import Choice, Selection, check_grid, check_selection, choose_C, select_C
 from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
@@ -69,11 +70,11 @@ class CrossValidated:
     selection: Selection = "max"
     random_state: int | None = None
 
-    _usual: ClassVar = (-3, 3, 13)
-    """Exponents of the first and the last C of the default grid, and its length."""
+    _usual: ClassVar = (1e-3, 1e3, 13)
+    """The first and the last C of the default grid, and its length."""
 
     def _grid(self) -> Float:
-        return np.logspace(*self._usual) if self.Cs is None else check_grid(self.Cs)
+        return geomspace(*self._usual) if self.Cs is None else check_grid(self.Cs)
 
     def check_options(self: Any) -> None:
         """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""

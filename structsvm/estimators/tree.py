@@ -552,7 +552,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     batch: None = field(default=None, init=False)
     random_state: int | None = None
 
-    _usual = (-2, 2, 9)
+    _usual = (1e-2, 1e2, 9)
     check_options = CrossValidated.check_options
     _check_queries = CrossValidated._check_queries
 

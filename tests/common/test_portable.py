@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -157,6 +158,16 @@ def test_powers_of_two_are_exact():
     assert elementary.expit(0.0) == 0.5
     x = np.linspace(-800, 800, 999)
     np.testing.assert_allclose(elementary.expit(x) + elementary.expit(-x), 1.0, rtol=1e-15)
+
+
+def test_geomspace_has_the_nearest_numbers():
+    grid = elementary.geomspace(1e-3, 1e3, 13)
+    assert grid[::2].tolist() == [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0]
+    for number, square in zip(grid[1::2], (Fraction(10) ** n for n in range(-5, 6, 2)), strict=True):
+        below, above = (Fraction(np.nextafter(number, end)) for end in (0.0, np.inf))
+        middle = Fraction(number)
+        assert ((below + middle) / 2) ** 2 < square < ((above + middle) / 2) ** 2
+    assert elementary.geomspace(5, 80, 1).tolist() == [5.0]
 
 
 def test_lgamma():

@@ -12,10 +12,11 @@ and need no compiler; :mod:`structsvm.common.portable.compiled` has the same bit
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453
@@ -120,6 +121,13 @@ def power(x: ArrayLike, p: float) -> Any:
     for _ in range(abs(int(p))):
         out = out * x
     return (out if p >= 0 else 1.0 / out)[()]
+
+
+def geomspace(first: float, last: float, n: int) -> NDArray[np.float64]:
+    """Return ``n`` positive numbers that grow evenly on a log scale; powers of ten are those that one writes."""
+    start = Decimal(repr(float(first)))
+    ratio = Decimal(repr(float(last))) / start
+    return np.array([float(start * ratio ** (Decimal(i) / max(1, n - 1))) for i in range(n)])
 
 
 def expit(x: ArrayLike) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice
+from structsvm.common.portable.elementary import geomspace
 from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.simulation.checkpoint import RunState, UnderWay
 from structsvm.online.simulation.worlds import PreferenceMatrix
@@ -40,7 +41,7 @@ def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
 
 def log_grid(horizon: int, n: int = 100) -> Int:
     """Return about ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon."""
-    return np.unique(np.round(np.geomspace(1, horizon, n)).astype(np.int64))
+    return np.unique(np.round(geomspace(1, horizon, n)).astype(np.int64))
 
 
 def time_grid(times: ArrayLike | None, horizon: int) -> Int:

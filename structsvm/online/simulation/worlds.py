@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.common.portable.elementary import expit
+from structsvm.common.portable.elementary import expit, geomspace
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.protocols import Float
 
@@ -218,7 +218,7 @@ SYNTHETIC: dict[str, Float] = {
         ]
     },
     **{f"arith{n + 1}": np.append(0.8, np.linspace(0.7, 0.2, n)) for n in (5, 50, 200)},
-    **{f"geom{n + 1}": np.append(0.8, np.geomspace(0.7, 0.2, n)) for n in (5, 50, 200)},
+    **{f"geom{n + 1}": np.append(0.8, geomspace(0.7, 0.2, n)) for n in (5, 50, 200)},
 }
 """The fifteen problems of MDB, Table 1: utilities, best arm first."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm import report
+from structsvm.common.portable.elementary import geomspace
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence
 from structsvm.online.statistics.analysis import Analysis, PairComparison, measure
@@ -65,7 +66,7 @@ def page(
             values = measured.values[column[pair.a, pair.b]] / bound
             clusters = measured.clusters_of(column[pair.a, pair.b])
             n = len(values) if clusters is None else int(clusters.max()) + 1
-            looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
+            looks = np.unique(geomspace(min(10, n), n, _LOOKS).astype(int))
             sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
             width = sequence.upper - sequence.lower
             drawn = width <= _WIDEST * width[-1]

@@ -10,6 +10,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_whole
 from structsvm.common.names import plain_name
+from structsvm.common.portable.elementary import geomspace
 from structsvm.estimators.choosing_C import Selection, check_selection, choose_C, select_C
 from structsvm.estimators.fusion import FusionModel, fusion_path
 from structsvm.features.fusion import FUSIONS
@@ -21,7 +22,7 @@ from structsvm.protocols import Float, Int
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import Candidates
 
-CS = tuple(float(C) for C in np.logspace(-1, 2, 7))
+CS = tuple(float(C) for C in geomspace(0.1, 100.0, 7))
 """Values of C tried by default."""
 
 LEARNED = "learned fusion"
