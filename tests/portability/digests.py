@@ -148,7 +148,8 @@ def paths() -> Any:
             "map", Cs=[0.01, 1.0, 50.0], cv=3, selection=selection, n_jobs=THREADS
         )
         out.append(fitted(model, X, y, qid))
-    return out
+    usual = structsvm.StructuralRankerCV("map", cv=2, n_jobs=THREADS)
+    return [*out, fitted(usual, X, y, qid), usual.Cs_]
 
 
 @case
