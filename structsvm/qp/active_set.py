@@ -306,8 +306,9 @@ def _climb(
         tuple(np.empty((4, 2 * n + n_groups + 2), np.int64)),
     )
     R = np.empty((n, n))  # only the corner that is used takes memory
-    # in Python a solution takes about a microsecond times the square of the number of planes
-    run(_iterate, 1e-6 * n * n, gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
+    # in Python a round takes some microseconds per plane, and there are more rounds where there are more planes
+    in_python = 1e-6 * n**2 + 1e-8 * n**3
+    run(_iterate, in_python, gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
     return floats[10][:n], floats[3][:n]
 
 
