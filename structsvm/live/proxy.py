@@ -226,7 +226,9 @@ class Proxy:
             return await self._control(engine, asked, main, query, ids, shown["token"])
         parsed = [other.parsed for other in others.values()]
         merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
-        return self._response(engine.dialect.named(merged, shown["token"]), main.raw, shown["serve"], why)
+        if shown["token"] is not None:  # a winner's has none
+            merged = engine.dialect.named(merged, shown["token"])
+        return self._response(merged, main.raw, shown["serve"], why)
 
     async def _show(
         self, key: str, request_id: str, rankings: Mapping[str, list[str]], **options: Any
