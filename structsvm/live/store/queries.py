@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Row, Select, bindparam, delete, func, select, text, update
+from sqlalchemy import Connection, Engine, Select, bindparam, delete, func, select, text, update
 
 from structsvm.live.config import continued, same_meaning
 from structsvm.live.guardrails import ACKNOWLEDGED, Watches
@@ -97,7 +97,7 @@ class Store:
         self.reading.dispose()
         self.writing.dispose()
 
-    def _rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
         with self.reading.connect() as connection:
             return connection.execute(query).all()
 
@@ -222,7 +222,8 @@ class Store:
             if impression in of:
                 of[impression].append(tuple(click))
         return [
-            StoredImpression(*row, tuple(of[row.seq]))._replace(record=json.loads(row.record)) for row in rows
+            StoredImpression._make([*row, tuple(of[row.seq])])._replace(record=json.loads(row.record))
+            for row in rows
         ]
 
     def n_after(self, experiment: int, seq: int) -> int:
