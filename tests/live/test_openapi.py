@@ -150,12 +150,20 @@ def test_refusals_are_errors_as_described(client):
         assert msgspec.convert(answer.json(), bodies.Error).error.code == code, answer.text
 
 
-def test_what_the_description_takes_the_service_takes(client):
+BOUNDS = [
+    (part, name, bounds[key], step)
+    for part in ("Config", "Guardrails", "Stop")
+    for name, kind in DOCUMENT["components"]["schemas"][part]["properties"].items()
+    for bounds in (kind, *kind.get("anyOf", ()))
+    for key, step in (("minimum", -1), ("maximum", 1))
+    if key in bounds
+]
+
+
+@pytest.mark.parametrize(("part", "name", "bound", "step"), BOUNDS)
+def test_what_the_description_takes_the_service_takes(client, part, name, bound, step):
     """And the other way round, for numbers at and beyond the bounds that it names."""
-    schema = DOCUMENT["components"]["schemas"]["Config"]["properties"]
-    for name, kind in schema.items():
-        for key, step in (("minimum", -1), ("maximum", 1)):
-            if key in kind:
-                for value, status in ((kind[key], 201), (kind[key] + step, 422)):
-                    given = {"rankers": ["prod", "new"], name: value}
-                    assert client.call("PUT", f"/v1/experiments/{name}", given)[0] == status, given
+    config = {"rankers": ["prod", "new"]} | ({"kind": "bandit", "policy": "btm"} if name == "horizon" else {})
+    for value, status in ((bound, 201), (bound + step, 422)):
+        given = {name: value} if part == "Config" else {part.lower(): {name: value}}
+        assert client.call("PUT", f"/v1/experiments/{name}", config | given)[0] == status, value

@@ -557,7 +557,9 @@ def bodies(rng, n):
             body[field] = value
         if kind == "put" and rng.random() < 0.3:
             body["kind"], body["policy"] = "bandit", rng.choice(list(NAMES))
-            body["policy_options"] = {rng.choice(["alpha", "n_arms", "horizon", "rng", ""]): rng.choice(ODD)}
+            body["policy_options"] = {
+                rng.choice(["alpha", "delta", "n_arms", "horizon", "rng", ""]): rng.choice(ODD)
+            }
         text = json.dumps(body)
         if rng.random() < 0.15:
             at = rng.randrange(len(text))
