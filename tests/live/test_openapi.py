@@ -129,11 +129,15 @@ def test_answers_of_bandits_and_the_proxy(client):
         assert (answer.status_code, answer.headers["x-structsvm-serve"]) == (200, "interleaved")
 
 
+BANDIT = {"kind": "bandit", "rankers": ["prod", "a", "b"]}
+
+
 def test_refusals_are_errors_as_described(client):
     client.create()
     show = {"request_id": "r", "rankings": RANKINGS}
     for method, path, body, code in [
         ("PUT", "/v1/experiments/e", {"rankers": ["a"]}, "bad_experiment"),
+        ("PUT", "/v1/experiments/b", {**BANDIT, "policy_options": {"alpha": 10**400}}, "bad_experiment"),
         ("GET", "/v1/experiments/none/report", None, "unknown_experiment"),
         ("POST", "/v1/experiments/none/show", show, "unknown_experiment"),
         ("POST", "/v1/experiments/e/show", {**show, "length": "3"}, "bad_length"),
@@ -163,7 +167,7 @@ BOUNDS = [
 @pytest.mark.parametrize(("part", "name", "bound", "step"), BOUNDS)
 def test_what_the_description_takes_the_service_takes(client, part, name, bound, step):
     """And the other way round, for numbers at and beyond the bounds that it names."""
-    config = {"rankers": ["prod", "new"]} | ({"kind": "bandit", "policy": "btm"} if name == "horizon" else {})
+    config = {"rankers": ["prod", "new"]} | ({**BANDIT, "policy": "btm"} if name == "horizon" else {})
     for value, status in ((bound, 201), (bound + step, 422)):
         given = {name: value} if part == "Config" else {part.lower(): {name: value}}
         assert client.call("PUT", f"/v1/experiments/{name}", config | given)[0] == status, value
