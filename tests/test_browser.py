@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import html
 import json
 import re
@@ -89,7 +88,6 @@ def look(page: Path, folder: Path, width: int, scheme: int) -> tuple[dict, str]:
     return json.loads(html.unescape(found.group(1))), done.stderr
 
 
-@functools.cache
 def page_text() -> str:
     """One of every piece, with more and longer content than a phone is wide."""
     rng = np.random.default_rng(0)
@@ -116,8 +114,11 @@ def page_text() -> str:
     )
 
 
-def check(found: dict, log: str, width: int, scheme: int) -> None:
-    """What holds of every page."""
+def seen(text: str, folder: Path, width: int, scheme: int) -> dict:
+    """Measures of a page in a browser, and what holds of every page."""
+    page = folder / "page.html"
+    page.write_text(text)
+    found, log = look(page, folder, width, scheme)
     assert found["width"] == width
     assert found["content"] <= width
     assert found["wide"] == []
@@ -128,19 +129,16 @@ def check(found: dict, log: str, width: int, scheme: int) -> None:
     assert abs(ink - back) > 450
     assert abs(line - back) > 200
     assert not [text for text in log.splitlines() if "CONSOLE" in text]
+    return found
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, DARK), (1100, LIGHT)])
 def test_page_fits_and_shows_its_scheme(width, scheme, tmp_path):
-    page = tmp_path / "page.html"
-    page.write_text(page_text())
-    found, log = look(page, tmp_path, width, scheme)
-    check(found, log, width, scheme)
+    found = seen(page_text(), tmp_path, width, scheme)
     ((box, table),) = found["scroll"]  # the table scrolls in its own box, where it must
     assert (table > box) == (width == 390)
 
 
-@functools.cache
 def fuse_text() -> str:
     """Eight runs, so that some are behind a click; names and topics that a page must not believe."""
     rng = np.random.default_rng(3)
@@ -154,7 +152,6 @@ def fuse_text() -> str:
     return fuse_page(cross_validate_fusion(pool, qrels, Cs=[0.1, 1.0, 10.0], folds=3), EVIL)
 
 
-@functools.cache
 def compare_text(folder: Path) -> str:
     """Six methods: more than one chart has lines for."""
     write_letor(make_ranking(30, 8, 4, random_state=1), folder / "rows.txt")
@@ -163,14 +160,12 @@ def compare_text(folder: Path) -> str:
     return compare_page(run(folds, methods, [0.01, 1.0, 100.0]), EVIL)
 
 
-@functools.cache
 def demo_text(folder: Path) -> str:
     parts = []
     for seed in (0, 1):
         data = make_ranking(25, 8, 4, random_state=seed)
-        parts.append(
-            QueryData.from_arrays(data.X, data.y, data.qid, feature_names=[EVIL + str(j) for j in range(4)])
-        )
+        names = [f"{EVIL}{j}" for j in range(4)]
+        parts.append(QueryData.from_arrays(data.X, data.y, data.qid, feature_names=names))
     task = demo.Task(EVIL, EVIL, *parts, baselines={EVIL: parts[1].X[:, 0].astype(float)})
     demo.write_page(demo.run(task, n_jobs=1), folder / "demo.html")
     return (folder / "demo.html").read_text()
@@ -183,12 +178,9 @@ def clicks_text() -> str:
     query = np.array([f"{EVIL}{i}" for i in range(3)])[session % 3]
     position = np.tile(np.arange(1, 21), 400)
     document = np.concatenate([rng.permutation(20) for _ in range(400)]).astype(str)
+    clicked = rng.random(8000) < 0.6 / np.sqrt(position)
     cells = clicks.ClickCells.from_arrays(
-        query,
-        np.char.add(EVIL, document),
-        position,
-        rng.random(8000) < 0.6 / np.sqrt(position),
-        session=session,
+        query, np.char.add(EVIL, document), position, clicked, session=session
     )
     queries = np.repeat(cells.query_ids, np.diff(cells.offsets))
     theta = clicks.harvest(cells)
@@ -238,10 +230,7 @@ def pages(tmp_path_factory):
 @pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (360, DARK), (1100, LIGHT), (1100, DARK)])
 def test_pages_of_the_commands(name, width, scheme, pages, tmp_path):
     text, headings, tables, charts = pages[name]
-    page = tmp_path / "page.html"
-    page.write_text(text)
-    found, log = look(page, tmp_path, width, scheme)
-    check(found, log, width, scheme)
+    found = seen(text, tmp_path, width, scheme)
     assert found["headings"] == headings
     assert found["tables"] >= tables
     assert found["charts"] >= charts

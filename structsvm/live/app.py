@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -16,16 +17,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structsvm.live import bodies, pages, proxy, ubi
-from structsvm.live.endpoints import (
-    as_json,
-    body_of,
-    endpoint,
-    fields_of,
-    is_allowed,
-    json_body,
-    refusal,
-    who,
-)
+from structsvm.live.endpoints import as_json, body_of, endpoint, fields_of, is_allowed, refusal, who
+from structsvm.live.openapi import OPERATIONS
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings, is_loopback
@@ -88,64 +81,27 @@ async def _plain_error(request: Request, error: Exception) -> Response:
     return answer
 
 
-_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind)
-    for kind in (bodies.Show, bodies.Assign, bodies.Clicks, bodies.SetState, bodies.Kill, bodies.Acknowledge)
-}
-
-
 def _own_routes(service: Service) -> list[Route]:
-    """Return the routes of the API; proxy, UBI and pages have their own."""
+    """Return the routes of the API, whose keys and bodies openapi.py says; proxy, UBI and pages have their own."""
 
     def key(request: Request) -> str:
         return str(request.path_params["key"])
 
-    async def fields(request: Request, kind: type) -> dict[str, Any]:
-        return fields_of(await body_of(request, _DECODERS[kind]))
-
-    async def put(request: Request) -> Any:
+    async def put(request: Request, body: Any) -> Any:
         match = request.headers.get("if-match", "").strip('"')
         if match and not (match.isascii() and match.isdigit() and len(match) < 10):
             raise Refused(422, "bad_revision", "If-Match: expected the number of a revision")
-        answer = await service.registry.put(
-            key(request), await json_body(request), if_match=int(match) if match else None, who=who(request)
-        )
+        if_match = int(match) if match else None
+        answer = await service.registry.put(key(request), body, if_match=if_match, who=who(request))
         return as_json(answer, 201)
 
-    async def get(request: Request) -> Any:
-        return await service.experiment(key(request))
-
-    async def every(request: Request) -> Any:
+    async def every(request: Request, body: Any) -> Any:
         return {"experiments": await service.experiments()}
 
-    async def state(request: Request) -> Any:
-        body = await fields(request, bodies.SetState)
-        return await service.registry.set_state(key(request), **body, who=who(request))
-
-    async def acknowledge(request: Request) -> Any:
-        body = await fields(request, bodies.Acknowledge)
-        return await service.registry.acknowledge(key(request), **body, who=who(request))
-
-    async def kill(request: Request) -> Any:
-        body = await fields(request, bodies.Kill) if await request.body() else {}
-        return await service.registry.kill_all(**body, who=who(request))
-
-    async def assign(request: Request) -> Any:
-        return await service.assign(key(request), **await fields(request, bodies.Assign))
-
-    async def show(request: Request) -> Any:
-        return await service.show(key(request), **await fields(request, bodies.Show))
-
-    async def clicks(request: Request) -> Any:
-        return await service.clicks(**await fields(request, bodies.Clicks))
-
-    async def report(request: Request) -> Any:
-        return await service.report(key(request))
-
-    async def changes(request: Request) -> Any:
+    async def changes(request: Request, body: Any) -> Any:
         return {"changes": await service.registry.changes(key(request))}
 
-    async def export(request: Request) -> Any:
+    async def export(request: Request, body: Any) -> Any:
         form = request.query_params.get("format", "structsvm")
         if form == "ubi":
             lines = ubi.lines(service.rows(key(request), tokens=is_allowed(request, "admin")), key(request))
@@ -153,31 +109,55 @@ def _own_routes(service: Service) -> list[Route]:
             lines = service.export(key(request), form)
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
-    async def metrics(request: Request) -> Any:
+    async def metrics(request: Request, body: Any) -> Any:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    async def live(request: Request) -> Any:
+    async def live(request: Request, body: Any) -> Any:
         return {"live": True}
 
-    async def ready(request: Request) -> Any:
+    async def ready(request: Request, body: Any) -> Any:
         found = await service.ready()
         return as_json(found, 200 if found["ready"] else 503)
 
     one = "/v1/experiments/{key}"
-    calls = [
+    calls: dict[tuple[str, str], Callable[[Request, Any], Awaitable[Any]]] = {
         # the busiest first: routes are tried in this order
-        ("POST", f"{one}/show", show, "show"), ("POST", "/v1/clicks", clicks, None),
-        ("POST", f"{one}/assign", assign, "show"), ("PUT", one, put, "admin"), ("GET", one, get, "read"),
-        ("GET", "/v1/experiments", every, "read"), ("POST", f"{one}/state", state, "admin"),
-        ("POST", f"{one}/acknowledge", acknowledge, "admin"), ("POST", "/v1/kill", kill, "admin"),
-        ("GET", f"{one}/report", report, "read"), ("GET", f"{one}/changes", changes, "read"),
-        ("GET", f"{one}/export", export, "read"), ("GET", "/metrics", metrics, "read"),
-        ("GET", "/livez", live, None), ("GET", "/readyz", ready, None),
-    ]  # fmt: skip
-    return [
-        Route(path, endpoint(call, scope=scope, limited=call is clicks), methods=[method])
-        for method, path, call, scope in calls
-    ]
+        ("post", f"{one}/show"): lambda request, body: service.show(key(request), **body),
+        ("post", "/v1/clicks"): lambda request, body: service.clicks(**body),
+        ("post", f"{one}/assign"): lambda request, body: service.assign(key(request), **body),
+        ("put", one): put,
+        ("get", one): lambda request, body: service.experiment(key(request)),
+        ("get", "/v1/experiments"): every,
+        ("post", f"{one}/state"): lambda request, body: service.registry.set_state(
+            key(request), **body, who=who(request)
+        ),
+        ("post", f"{one}/acknowledge"): lambda request, body: service.registry.acknowledge(
+            key(request), **body, who=who(request)
+        ),
+        ("post", "/v1/kill"): lambda request, body: service.registry.kill_all(**body, who=who(request)),
+        ("get", f"{one}/report"): lambda request, body: service.report(key(request)),
+        ("get", f"{one}/changes"): changes,
+        ("get", f"{one}/export"): export,
+        ("get", "/metrics"): metrics,
+        ("get", "/livez"): live,
+        ("get", "/readyz"): ready,
+    }
+
+    def route(method: str, path: str) -> Route:
+        operation, call = OPERATIONS[method, path], calls[method, path]
+        # check_config reads configurations, those of files too
+        decoder = msgspec.json.Decoder(Any if operation.body is bodies.Config else operation.body)
+
+        async def decoded(request: Request) -> Any:
+            body: Any = {}
+            if operation.body is not None and (operation.body is not bodies.Kill or await request.body()):
+                body = await body_of(request, decoder)
+            return await call(request, fields_of(body) if isinstance(body, msgspec.Struct) else body)
+
+        answer = endpoint(decoded, scope=operation.scope, limited=path == "/v1/clicks")
+        return Route(path, answer, methods=[method.upper()])
+
+    return [route(*name) for name in calls]
 
 
 class _Frame:
@@ -198,18 +178,9 @@ class _Frame:
             await self.app(scope, receive, send)
             return
         began = time.perf_counter()
-        host = length = origin = asked = None
-        for name, value in scope["headers"]:
-            if name == b"host":
-                host = value if host is None else b","
-            elif name == b"content-length":
-                length = value
-            elif name == b"origin":
-                origin = value.decode("latin-1")
-            elif name == b"access-control-request-method":
-                asked = value
-        path = scope["path"]
-        shared = origin is not None and origin in self._origins and path in _OPEN
+        given, path = Headers(scope=scope), scope["path"]
+        origin, asked = given.get("origin"), given.get("access-control-request-method")
+        shared = origin in self._origins and path in _OPEN
         status = 500
 
         async def tell(message: Message) -> None:
@@ -227,7 +198,7 @@ class _Frame:
             await send(message)
 
         largest = self._largest_search if path.startswith("/v1/search/") else self._largest
-        refused = self._refused(host, length, largest)
+        refused = self._refused(given, largest)
         if refused is not None:
             await refusal(refused)(scope, receive, tell)
         elif scope["method"] == "OPTIONS" and asked is not None and path in _OPEN:
@@ -238,26 +209,27 @@ class _Frame:
             }
             await Response(None, 204 if shared else 403, allowed if shared else {})(scope, receive, tell)
         else:
-            await self.app(scope, self._limited(receive, length, largest), tell)
+            await self.app(scope, self._limited(receive, given, largest), tell)
         route = scope.get("route")
         self.service.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - began)
 
-    def _refused(self, host: bytes | None, length: bytes | None, largest: int) -> Refused | None:
-        if host == b",":
+    def _refused(self, given: Headers, largest: int) -> Refused | None:
+        hosts, length = given.getlist("host"), given.get("content-length")
+        if len(hosts) > 1:
             return Refused(400, "bad_host", "expected one Host header, got several")
         if not self._any_host:
-            name = (host or b"").decode("latin-1").lower()
+            name = "".join(hosts).lower()
             if name.rpartition(":")[0] and not name.endswith("]"):
                 name = name.rpartition(":")[0]
             if name not in self._hosts:
                 return Refused(421, "unknown_host", "the service is not known by this name (--allowed-host)")
-        if length is not None and (not length.isdigit() or int(length) > largest):
+        if length is not None and (not length.isdecimal() or int(length) > largest):
             return Refused(413, "too_large", f"expected a body of at most {largest:,} bytes")
         return None
 
-    def _limited(self, receive: Receive, length: bytes | None, largest: int) -> Receive:
+    def _limited(self, receive: Receive, given: Headers, largest: int) -> Receive:
         """Return ``receive``, which for bodies without a length counts the bytes as they come."""
-        if length is not None:
+        if "content-length" in given:
             return receive
         n = 0
 

@@ -128,12 +128,8 @@ class Folded:
             if len(record["evidence"]) == 1:
                 self.watches.add_first(record["evidence"][0][0], record.get("n", 2))
             bound = record.get("bound", 1.0)
-            rows.append(
-                (
-                    impression,
-                    CreditRow(impression.seq, record["documents"], record["evidence"], places, bound),
-                )
-            )
+            row = CreditRow(impression.seq, record["documents"], record["evidence"], places, bound)
+            rows.append((impression, row))
         if self.running is None:
             self._duel(rows)
         else:

@@ -8,7 +8,6 @@ before anything else of a click is looked at.
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import json
 import os
@@ -85,11 +84,8 @@ class Secrets:
 
     def read(self, text: Any) -> Token | None:
         """Return what a token says, or None where it was not signed here."""
-        if not isinstance(text, str) or len(text) != TOKEN_LENGTH:
-            return None
-        try:
-            raw = base64.b64decode(text, b"-_", validate=True)
-        except (ValueError, binascii.Error):
+        raw = _decoded(text, TOKEN_LENGTH)
+        if len(raw) != _TOKEN + _MAC:
             return None
         payload, mac = raw[:_TOKEN], raw[_TOKEN:]
         key = self._by_number.get(payload[0])
@@ -110,12 +106,7 @@ class Secrets:
 
     def unseal(self, text: Any) -> dict[str, Any] | None:
         """Return what :meth:`seal` was given, or None where it was not signed here."""
-        if not isinstance(text, str) or len(text) > 4096:
-            return None
-        try:
-            raw = base64.b64decode(text, b"-_", validate=True)
-        except (ValueError, binascii.Error):
-            return None
+        raw = _decoded(text, 4096)
         if len(raw) <= _MAC + 1 or (key := self._by_number.get(raw[0])) is None:
             return None
         payload = raw[_MAC + 1 :]
@@ -207,6 +198,16 @@ def page_of(shown: Shown, offset: int) -> Shown:
         (None,) * len(row[offset : offset + begun]) + row[offset + begun :] for row in shown.evidence
     )
     return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack, shown.bound)
+
+
+def _decoded(text: Any, most: int) -> bytes:
+    """Return the bytes of signed text of at most so many characters; nothing for anything else."""
+    try:
+        return (
+            base64.b64decode(text, b"-_", validate=True) if type(text) is str and len(text) <= most else b""
+        )
+    except ValueError:
+        return b""
 
 
 def _key_number(key: bytes) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -17,9 +16,6 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
-        # looking a child up by its labels takes longer than counting
-        self._known: dict[tuple[str, int], tuple[Callable[[float], None], Callable[[], None]]] = {}
-        self._shown: dict[tuple[str, str], Callable[[], None]] = {}
         self.requests = Histogram(
             "structsvm_live_request_seconds", "Time to answer.", ("route",), registry=own, buckets=_SECONDS
         )
@@ -49,20 +45,12 @@ class Metrics:
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        known = self._known.get((route, status))
-        if known is None:
-            known = self._known[route, status] = (
-                self.requests.labels(route).observe, self.answers.labels(str(status)).inc,
-            )  # fmt: skip
-        known[0](seconds)
-        known[1]()
+        self.requests.labels(route).observe(seconds)
+        self.answers.labels(str(status)).inc()
 
     def count_shown(self, serve: str, why: str) -> None:
         """Count a list."""
-        known = self._shown.get((serve, why))
-        if known is None:
-            known = self._shown[serve, why] = self.shown.labels(serve, why).inc
-        known()
+        self.shown.labels(serve, why).inc()
 
     def text(self) -> bytes:
         """Return the answer to Prometheus."""

@@ -14,6 +14,7 @@ import re
 import time
 import uuid
 import zlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -159,24 +160,15 @@ def _lost_page(engine: Engine, asked: Asked, query: Query, main: _Answer) -> str
 
 
 class Proxy:
-    """Asks engines, and merges their answers by what the service says.
+    """Asks engines, and merges their answers by what the service says."""
 
-    ``budget_s`` is how long a challenger may take; ``breaker`` makes the breaker of each.
-    """
-
-    def __init__(
-        self,
-        service: Service,
-        *,
-        budget_s: float = BUDGET_S,
-        breaker: Any = Breaker,
-        caller: Caller | None = None,
-    ) -> None:
-        self.service, self.budget_s, self._make_breaker = service, budget_s, breaker
+    def __init__(self, service: Service) -> None:
+        self.service, self.budget_s = service, BUDGET_S
         self.engines = engines_of(service.settings.engines)
-        self.breakers: dict[tuple[str, str], Breaker] = {}
+        self.breakers: defaultdict[tuple[str, str], Breaker] = defaultdict(Breaker)
+        """By experiment and ranker."""
         self._told: dict[tuple[str, ...], float] = {}
-        self._caller = caller
+        self._caller: Caller | None = None
 
     async def search(self, key: str, asked: Asked) -> Response:
         """Answer a search; raise Refused if the experiment is unknown, or production's engine unknown or gone."""
@@ -226,7 +218,9 @@ class Proxy:
             return await self._control(engine, asked, main, query, ids, shown["token"])
         parsed = [other.parsed for other in others.values()]
         merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
-        return self._response(engine.dialect.named(merged, shown["token"]), main.raw, shown["serve"], why)
+        if shown["token"] is not None:  # a winner's has none
+            merged = engine.dialect.named(merged, shown["token"])
+        return self._response(merged, main.raw, shown["serve"], why)
 
     async def _show(
         self, key: str, request_id: str, rankings: Mapping[str, list[str]], **options: Any
@@ -278,10 +272,9 @@ class Proxy:
     ) -> tuple[_Answer, dict[str, _Answer], str | None]:  # fmt: skip
         """Return production's answer, those of the challengers, and why they cannot be compared."""
         tasks: dict[str, asyncio.Task[_Answer]] = {}
-        why = None
-        for ranker in wanted:
-            if not self._breaker(key, ranker).allows():
-                why = "breaker"
+        # every one is asked, as that begins its try after a rest
+        allowed = [self.breakers[key, ranker].allows() for ranker in wanted]
+        why = None if all(allowed) else "breaker"
         if why is None:
             for ranker in wanted:
                 tasks[ranker] = asyncio.create_task(self._challenger(engines[ranker], asked, query))
@@ -300,7 +293,7 @@ class Proxy:
                 elif main.ranking and not task.result().ranking:
                     why = why or "empty"  # an answer, but nothing to compare
                 if reason is None:
-                    self._breaker(key, ranker).succeeded()
+                    self.breakers[key, ranker].succeeded()
                     if why is None:
                         others[ranker] = task.result()
                 else:
@@ -308,7 +301,7 @@ class Proxy:
                     why = why or reason
                     # a request that production refuses as well says nothing of the challenger
                     if reason != "unfilled" and not (reason == "status" and main.why == "production_status"):
-                        self._breaker(key, ranker).failed()
+                        self.breakers[key, ranker].failed()
             return main, others, why
         finally:
             for task in tasks.values():
@@ -401,11 +394,6 @@ class Proxy:
 
             self._caller = Caller()
         return self._caller
-
-    def _breaker(self, key: str, ranker: str) -> Breaker:
-        if (key, ranker) not in self.breakers:
-            self.breakers[key, ranker] = self._make_breaker()
-        return self.breakers[key, ranker]
 
     def _tell(self, engine: Engine, reason: str, said: str) -> None:
         """Log why an engine's answer is of no use, with its status and text; each reason once a minute."""

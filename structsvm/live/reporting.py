@@ -98,17 +98,18 @@ def _caution(config: dict[str, Any]) -> str | None:
 
 def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     """Return the answer in one sentence, which is valid however often one looks."""
+    undecided = {"winner": None, "p": None, "decided_at": None}
     if folded.policy is not None:
         best = folded.config["rankers"][folded.policy.best()]
         in_play = [one["name"] for one in _bandit(folded)["rankers"] if one["in_play"]]
         sentence = f"{best} is ahead after {folded.n_duels:,} duels; in play: {', '.join(in_play)}."
         if not folded.n_duels:
             sentence = "No duel is closed yet."
-        return {"winner": None, "sentence": sentence, "p": None, "decided_at": None}
+        return {**undecided, "sentence": sentence}
     running = folded.running
     assert running is not None
     if not running.n_impressions:
-        return {"winner": None, "sentence": "No impression is closed yet.", "p": None, "decided_at": None}
+        return {**undecided, "sentence": "No impression is closed yet."}
     decision, n = running.decision, running.n_impressions
     if decision is not None:
         return {
@@ -118,17 +119,13 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
             "p": decision["p"],
             "decided_at": decision["n"],
         }
-    p = max(running.p_values())
     level = all(pair["mean"] == 0 for pair in figures["pairs"])
-    needed = max(
-        (pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"]), default=math.inf
-    )
-    more = (
-        "" if math.isinf(needed) else f"; if it goes on like this, at about {math.ceil(max(needed, n + 1)):,}"
-    )
-    ahead = "nobody is ahead" if level else f"{figures['leader']} is ahead"
-    sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: {ahead}{more}."
-    return {"winner": None, "sentence": sentence, "p": p, "decided_at": None}
+    sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: "
+    sentence += "nobody is ahead" if level else f"{figures['leader']} is ahead"
+    needed = max(pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"])
+    if not math.isinf(needed):
+        sentence += f"; if it goes on like this, at about {math.ceil(max(needed, n + 1)):,}"
+    return {**undecided, "sentence": f"{sentence}.", "p": max(running.p_values())}
 
 
 def _bandit(folded: Folded) -> dict[str, Any]:

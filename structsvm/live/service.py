@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import sys
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -114,7 +114,7 @@ class Service:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
-        self._counts: dict[tuple[int, str], int] = {}
+        self._counts: Counter[tuple[int, str]] = Counter()
         self._days: dict[str, int] = {}
         self._reports: dict[int, tuple[int, dict[str, Any]]] = {}
         self._owner = secrets.token_hex(8)
@@ -124,9 +124,8 @@ class Service:
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
-        sys.setswitchinterval(
-            0.001
-        )  # writer and closer are threads: neither keeps a request waiting for long
+        # writer and closer are threads: neither keeps a request waiting for long
+        sys.setswitchinterval(0.001)
         path = self.settings.secret_path
         assert path is not None
         self.secrets = Secrets.of_file(path)
@@ -192,7 +191,7 @@ class Service:
             ``{"serve": "winner", "rankers": ["new"]}``. ``why`` ``"control"``: call :meth:`show` with production's
             ranking all the same, as guardrails compare with it.
         """
-        experiment = self.registry.by_key.get(key) or await self.registry.found(key)
+        experiment = await self.registry.found(key)
         check_call(request_id, unit, context)
         found = assign(experiment, request_id, unit, context)
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
@@ -249,7 +248,7 @@ class Service:
             ``why`` is "store" (it takes nothing now), "empty" (a ranking holds nothing) or "page" (one that cannot go
             on from the page before). ``documents`` is None where production's ranking was not given: show that.
         """
-        experiment = self.registry.by_key.get(key) or await self.registry.found(key)
+        experiment = await self.registry.found(key)
         check_call(request_id, unit, context)
         checked = check_rankings(rankings, experiment.config["rankers"])
         if query is not None and (type(query) is not str or len(query) > 2000 or not is_text(query)):
@@ -317,43 +316,39 @@ class Service:
         if not isinstance(events, list) or not 1 <= len(events) <= _MOST_EVENTS:
             raise Refused(422, "bad_events", f"events: expected a list of 1 to {_MOST_EVENTS} clicks")
         now = self.clock.now()
-        rejected: list[dict[str, Any]] = []
-        rows: list[ClickRow] = []
-        index: list[int] = []
         tokens = [
             self.secrets.read(event.get("token")) if isinstance(event, dict) else None for event in events
         ]
         await self.registry.know({token.experiment for token in tokens if token is not None})
-        placed = [
-            ("bad_token", 0) if token is None else self._place(event, token)
-            for event, token in zip(events, tokens, strict=True)
-        ]
+        lists = {token.impression: self._lists.get(token.impression) for token in tokens if token is not None}
         unknown = [
-            t.impression
-            for t, (code, _) in zip(tokens, placed, strict=True)
-            if t is not None and code == "look"
+            token.impression
+            for event, token in zip(events, tokens, strict=True)
+            if token is not None and "document" in event and lists[token.impression] is None
         ]
-        lists = await asyncio.to_thread(self.store.documents, unknown) if unknown else {}
-        for k, (event, token, (code, place)) in enumerate(zip(events, tokens, placed, strict=True)):
-            if token is not None and code == "look":
-                documents = lists.get(token.impression)
-                code, place = "unknown_impression", 0
-                if documents is not None:
-                    code, place = _place_in(documents, event["document"])
+        if unknown:
+            lists |= await asyncio.to_thread(self.store.documents, unknown)
+        rejected: list[dict[str, Any]] = []
+        rows: dict[int, ClickRow] = {}
+        for k, (event, token) in enumerate(zip(events, tokens, strict=True)):
+            code, place = ("bad_token", 0) if token is None else self._place(event, token, lists)
             if token is None or code:
                 rejected.append({"index": k, "code": code})
-            else:
-                rows.append(self._click_row(event, token, place, now))
-                index.append(k)
+                continue
+            dwell = event.get("dwell_s")
+            rows[k] = ClickRow(
+                token.impression, place, event.get("action", "click"), now, None if dwell is None else float(dwell),
+                token.shown_at, token.shown_at + self.registry.by_id[token.experiment].window_ms,
+            )  # fmt: skip
         fates: list[int] = []
         if rows:
             try:
-                fates = await self.writer.click(rows, CLICKS_BEHIND_S)
+                fates = await self.writer.click(list(rows.values()), CLICKS_BEHIND_S)
             except StoreDown as error:
                 raise Refused(503, "store", "clicks cannot be recorded now; send them again", 1) from error
         rejected += [
             {"index": k, "code": "unknown_impression"}
-            for k, fate in zip(index, fates, strict=True)
+            for k, fate in zip(rows, fates, strict=True)
             if fate == GONE
         ]
         answer: dict[str, Any] = {
@@ -362,26 +357,23 @@ class Service:
             "late": fates.count(LATE),
             "rejected": sorted(rejected, key=lambda entry: entry["index"]),
         }
-        for fate in ("accepted", "duplicate", "late"):
-            if answer[fate]:
-                self.metrics.clicks.labels(fate).inc(answer[fate])
-        if rejected:
-            self.metrics.clicks.labels("rejected").inc(len(rejected))
-            if len(rejected) == len(events):
-                codes = {entry["code"] for entry in rejected}
-                forged = codes == {"bad_token"}
-                raise Refused(
-                    403 if forged else 422, codes.pop() if len(codes) == 1 else "bad_clicks",
-                    "no click could be taken: "
-                    + ("the token was not given by this service" if forged else f"{rejected[0]['code']}"),
-                )  # fmt: skip
+        for fate, n in ({**answer, "rejected": len(rejected)}).items():
+            if n:
+                self.metrics.clicks.labels(fate).inc(n)
+        if len(rejected) == len(events):
+            codes = {entry["code"] for entry in rejected}
+            forged = codes == {"bad_token"}
+            raise Refused(
+                403 if forged else 422, codes.pop() if len(codes) == 1 else "bad_clicks",
+                "no click could be taken: "
+                + ("the token was not given by this service" if forged else f"{rejected[0]['code']}"),
+            )  # fmt: skip
         return answer
 
     def not_compared(self, key: str, why: str) -> None:
         """Count a request that got production because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
         experiment = self.registry.known(key)
-        name = (experiment.row.id, f"not_compared:{why}")
-        self._counts[name] = self._counts.get(name, 0) + 1
+        self._counts[experiment.row.id, f"not_compared:{why}"] += 1
         self.metrics.not_compared.labels(why).inc()
 
     async def report(self, key: str) -> dict[str, Any]:
@@ -540,8 +532,10 @@ class Service:
             "replayed": False,
         }  # fmt: skip
 
-    def _place(self, event: Mapping[str, Any], token: Token) -> tuple[str, int]:
-        """Return what is wrong with a click, or ``"look"`` where its list has to be read; and its place from 1."""
+    def _place(
+        self, event: Mapping[str, Any], token: Token, lists: Mapping[bytes, list[str] | None]
+    ) -> tuple[str, int]:
+        """Return what is wrong with a click, and its place from 1; ``lists`` are the documents by impression."""
         experiment = self.registry.by_id.get(token.experiment)
         if experiment is None:
             return "unknown_impression", 0
@@ -559,21 +553,10 @@ class Service:
         document = event.get("document")
         if type(document) is not str or len(document) > MAX_ID:
             return "bad_document", 0
-        documents = self._lists.get(token.impression)
-        return ("look", 0) if documents is None else _place_in(documents, document)
-
-    def _click_row(self, event: Mapping[str, Any], token: Token, place: int, now: int) -> ClickRow:
-        closes = token.shown_at + self.registry.by_id[token.experiment].window_ms
-        dwell = event.get("dwell_s")
-        return ClickRow(
-            token.impression,
-            place,
-            event.get("action", "click"),
-            now,
-            None if dwell is None else float(dwell),
-            token.shown_at,
-            closes,
-        )
+        documents = lists[token.impression]
+        if documents is None:
+            return "unknown_impression", 0
+        return ("", documents.index(document) + 1) if document in documents else ("bad_document", 0)
 
     async def _keep_up(self) -> None:
         """Follow what other workers and the closer change, and write what is counted."""
@@ -597,9 +580,8 @@ class Service:
                     log.error("structsvm live: cannot read the store: %r", error)
                 failed += 1
             if failed or self.writer.failing is not None:
-                await asyncio.to_thread(
-                    self.store.close
-                )  # connections may lead to a database that was replaced
+                # connections may lead to a database that was replaced
+                await asyncio.to_thread(self.store.close)
 
     async def _watch(self) -> None:
         """Show the states and alarms of all experiments as figures; one worker writes alarms that begin to the log."""
@@ -664,23 +646,17 @@ class Service:
         self.keys = Keys(await asyncio.to_thread(self.store.callers))
 
     def _flush(self) -> None:
-        counts, self._counts = self._counts, {}
+        counts, self._counts = self._counts, Counter()
         days, self._days = self._days, {}
         try:
-            if counts:
-                self.store.count(counts)
             if days:
                 self.store.use_keys(days)
+            if counts:
+                self.store.count(counts)
         except SQLAlchemyError:
-            for name, n in counts.items():
-                self._counts[name] = self._counts.get(name, 0) + n
+            self._counts.update(counts)
             raise
 
     def used(self, key: str) -> None:
         """Note that a key was used today."""
         self._days[key] = self.clock.now() // 86_400_000
-
-
-def _place_in(documents: Sequence[str], document: str) -> tuple[str, int]:
-    """Return what is wrong with a document of a click, and its place from 1."""
-    return ("", documents.index(document) + 1) if document in documents else ("bad_document", 0)

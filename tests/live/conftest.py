@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -22,11 +21,13 @@ pytest.importorskip("starlette", reason="needs the extra 'live'")
 pytest.importorskip("sqlalchemy", reason="needs the extra 'live'")
 
 from structsvm.live.app import create_app
+from structsvm.live.config import check_config
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings
 from structsvm.live.store import sqlite
-from structsvm.live.store.opening import prepare
+from structsvm.live.store.opening import connector, open_database, prepare
 from tests.live.processes import free_port, wait_until
+from tests.live.samples import RANKINGS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,10 +38,8 @@ def patience():
         yield
 
 
-RANKERS = {"rankers": ["prod", "new"], "production": "prod", "window_s": 0.3}
 WINDOW_S = 60.0
 """Of experiments in this process, whose clock is put forward."""
-RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
 
 
 class Client:
@@ -55,12 +54,15 @@ class Client:
         transport = httpx.ASGITransport(app=app)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
+    @property
+    def proxy(self):
+        return next(one.__self__ for one in self.service.closing if hasattr(one.__self__, "breakers"))
+
     def search_by(self, engine):
         """Let a function answer the requests of the proxy."""
         from tests.live.stand_ins import caller_of
 
-        proxy = next(one.__self__ for one in self.service.closing if hasattr(one.__self__, "breakers"))
-        proxy._caller, proxy.budget_s = caller_of(engine), 20.0
+        self.proxy._caller, self.proxy.budget_s = caller_of(engine), 20.0
 
     def run(self, awaitable):
         return self.loop.run_until_complete(awaitable)
@@ -75,13 +77,15 @@ class Client:
         return answer.status_code, answer.json()
 
     def create(self, key="e", state="running", **config):
-        config = {**RANKERS, "window_s": WINDOW_S, **config}
+        config = {"rankers": ["prod", "new"], "window_s": WINDOW_S, **config}
         self.longest = max(self.longest, config["window_s"])
         status, answer = self.call("PUT", f"/v1/experiments/{key}", config)
         assert status == 201, answer
-        if state != "draft":
-            status, answer = self.call("POST", f"/v1/experiments/{key}/state", {"to": state})
-            assert status == 200, answer
+        return answer if state == "draft" else self.set_state(state, key)
+
+    def set_state(self, state, key="e"):
+        status, answer = self.call("POST", f"/v1/experiments/{key}/state", {"to": state})
+        assert status == 200, answer
         return answer
 
     def show(self, request_id="r", key="e", rankings=RANKINGS, **more):
@@ -106,6 +110,21 @@ class Client:
         status, answer = self.call("GET", f"/v1/experiments/{key}/report")
         assert status == 200, answer
         return answer
+
+    def guardrail(self, name, report=None):
+        return next(one for one in (report or self.report())["guardrails"] if one["name"] == name)
+
+    def changes(self, key="e"):
+        return self.call("GET", f"/v1/experiments/{key}/changes")[1]["changes"]
+
+    def export(self, key="e", form="structsvm"):
+        return self.request("GET", f"/v1/experiments/{key}/export?format={form}").content
+
+    def row(self, key="e"):
+        return self.service.registry.known(key).row
+
+    def stored(self, key="e"):
+        return self.service.store.impressions(self.row(key).id, 0, None)
 
     def let_windows_pass(self):
         """Put the clock of the service forward: no window ends because a busy machine is slow."""
@@ -169,20 +188,17 @@ def client(open_client):
 class Served:
     """``structsvm live serve`` as processes; only those are ever killed."""
 
-    def __init__(self, url, log, *, workers=3, secret=None, keys=False, options=()):
-        self.url, self.log, self.workers = url, log, workers
-        self.options = [*options, *(() if secret is None else ("--secret-file", str(secret)))]
-        self.options += () if keys else ("--no-keys",)
-        self.port = free_port()
+    def __init__(self, url, log, *, workers=1, keys=False, options=()):
+        self.log, self.port = log, free_port()
+        self.command = [
+            sys.executable, "-m", "structsvm", "live", "serve", "--host", "127.0.0.1", "--port", str(self.port),
+            "--store", url, "--workers", str(workers), *options, *(() if keys else ("--no-keys",)),
+        ]  # fmt: skip
         self.start()
 
     def start(self):
-        command = [
-            sys.executable, "-m", "structsvm", "live", "serve", "--host", "127.0.0.1", "--port", str(self.port),
-            "--store", self.url, "--workers", str(self.workers), *self.options,
-        ]  # fmt: skip
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
         self.wait_ready()
 
     def wait_ready(self):
@@ -229,117 +245,40 @@ class Served:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def call(self, method, path, body=None, connection=None):
-        own = connection or HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            own.request(method, path, None if body is None else json.dumps(body))
-            answer = own.getresponse()
+    def call(self, method, path, body=None):
+        with contextlib.closing(HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
+            connection.request(method, path, None if body is None else json.dumps(body))
+            answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
-        finally:
-            if connection is None:
-                own.close()
 
-
-class Load:
-    """Visitors in threads: each asks for a list until it has one, then clicks until the clicks are taken."""
-
-    def __init__(self, served, key="e", n_threads=6, bandit=False, rankings=RANKINGS, seed=0):
-        self.served, self.key, self.bandit, self.rankings, self.seed = served, key, bandit, rankings, seed
-        self.shown, self.clicked, self.problems = {}, [], []
-        self.repeats = 0
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._visit, args=(k,)) for k in range(n_threads)]
-
-    def __enter__(self):
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *error):
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(120)
-        assert not any(thread.is_alive() for thread in self._threads)
-
-    def _call(self, path, body):
-        """Repeat a call until it is answered by 200; the same body each time."""
-        while True:
-            try:
-                status, answer = self.served.call("POST", path, body)
-                if status == 200 and answer.get("why") != "store":
-                    return answer
-                if status not in (200, 503):
-                    self.problems.append((status, answer))
-                    return None
-            except (OSError, HTTPException, ValueError):
-                pass
-            self.repeats += 1
-            if self._stop.is_set():
-                return None
-            time.sleep(0.02)
-
-    def _visit(self, k):
-        import numpy as np
-
-        rng = np.random.default_rng([self.seed, k])
-        n = 0
-        while not self._stop.is_set():
-            request = f"{self.seed}-{k}-{n}"
-            n += 1
-            body = {"request_id": request, "rankings": self.rankings}
-            if self.bandit:
-                assigned = self._call(f"/v1/experiments/{self.key}/assign", {"request_id": request})
-                if assigned is None:
-                    return
-                body["assignment"] = assigned["assignment"]
-                body["rankings"] = {name: self.rankings[name] for name in assigned["rankers"]}
-            answer = self._call(f"/v1/experiments/{self.key}/show", body)
-            if answer is None or answer["token"] is None:
-                continue
-            self.shown[request] = answer
-            # documents of low numbers are liked
-            liked = [k + 1 for k, d in enumerate(answer["documents"]) if rng.random() < 2 / (3 + int(d[1:]))]
-            for place in liked[:3]:
-                event = {"token": answer["token"], "place": place, "action": "click"}
-                taken = self._call("/v1/clicks", {"events": [event]})
-                if taken is not None:
-                    self.clicked.append((answer["token"], place))
+    def create(self, key="e", **config):
+        assert self.call("PUT", f"/v1/experiments/{key}", {"rankers": ["prod", "new"], **config})[0] == 201
+        assert self.call("POST", f"/v1/experiments/{key}/state", {"to": "running"})[0] == 200
 
 
 @pytest.fixture
-def make_load():
-    """The class of visitors."""
-    return Load
-
-
-@pytest.fixture
-def serve(tmp_path):
+def serve(tmp_path, store_url):
     """Starts services; ends them after the test."""
     started = []
 
-    def start(url=None, **options):
-        served = Served(url or f"sqlite:///{tmp_path / 'live.db'}", tmp_path / "served.log", **options)
-        started.append(served)
-        return served
+    def start(url=store_url, **options):
+        started.append(Served(url, tmp_path / "served.log", **options))
+        return started[-1]
 
     yield start
     for served in started:
         served.stop()
 
 
-def _programs():
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda f: int(f.parent.name))
-    found = shutil.which("initdb")
-    return folders[-1] if folders else None if found is None else Path(found).parent
-
-
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory):
     """The URL of a PostgreSQL server of this test run."""
     pytest.importorskip("psycopg", reason="needs the extra 'live-postgres'")
-    programs = _programs()
-    if programs is None:
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda f: int(f.parent.name))
+    found = shutil.which("initdb", path=str(folders[-1]) if folders else None)
+    if found is None:
         pytest.skip("needs PostgreSQL (Debian: apt install postgresql)")
+    programs = Path(found).parent
     folder = Path(tmp_path_factory.mktemp("postgres"))
     identity = None
     if os.geteuid() == 0:  # it refuses to run as root
@@ -381,3 +320,14 @@ def postgres_url(postgres):
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
     return postgres.rpartition("/")[0] + f"/{name}"
+
+
+@pytest.fixture(params=["store_url", "postgres_url"], ids=["sqlite", "postgres"])
+def opened(request):
+    """A store of either kind, a connection of its writer, and a running experiment."""
+    url = request.getfixturevalue(request.param)
+    prepare(url)
+    config = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 4})
+    with contextlib.closing(open_database(url)) as store, contextlib.closing(connector(url)()) as connection:
+        row = store.put("e", config, state="running", now=1, who="test", what="made")
+        yield store, connection, row, url

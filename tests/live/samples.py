@@ -1,10 +1,38 @@
-"""Reports as the service gives them, to look at pages without a service."""
+"""What tests put into a service and its store, and reports as it gives them."""
 
 from __future__ import annotations
 
+import json
 import math
 
+from structsvm.live.store.queries import StoredImpression
+from structsvm.live.store.rows import ClickRow, ShownRow
+
+RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
+RECORD = {"documents": ["a", "b", "c", "d"], "evidence": [[0, 1, 1, 0]]}
 NOW = 1767225600000
+
+
+def shown_row(row, k, at=1000, *, record=RECORD, unit=None):
+    """The impression number ``k`` of an experiment, to be stored."""
+    return ShownRow(k.to_bytes(16), row.id, at, unit, "interleaved", json.dumps(record), None, None, 7)
+
+
+def click_row(k, place, at=1500, *, action="click", dwell=None, shown=1000, closes=2000):
+    """A click on the impression number ``k``, to be stored."""
+    return ClickRow(k.to_bytes(16), place, action, at, dwell, shown, closes)
+
+
+def impression(seq, record=RECORD, clicked=(), **more):
+    """A stored impression with clicks on places."""
+    fields = dict.fromkeys(StoredImpression._fields) | {
+        "seq": seq,
+        "id": bytes(16),
+        "shown_at": seq,
+        "epoch": 0,
+    }
+    clicks = tuple((place, "click", 1000, None, 0) for place in clicked)
+    return StoredImpression(**{**fields, "serve": "interleaved", "record": record, "clicks": clicks, **more})
 
 
 def report(key="shop-search", names=("prod", "new ranker"), n=1200, bandit=None, **more):

@@ -7,21 +7,15 @@ import httpx
 from structsvm.live.engines.calling import Caller
 
 
-class Transport(httpx.AsyncBaseTransport):
-    """Lets a function answer requests, as bytes on a wire."""
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    async def handle_async_request(self, request):
-        await request.aread()
-        found = self.answer(request)
-        found = await found if inspect.isawaitable(found) else found
-        return httpx.Response(
-            found.status_code, headers=found.headers, stream=httpx.ByteStream(b"".join(found.stream))
-        )
-
-
 def caller_of(answer):
-    """What asks engines, answered by a function."""
-    return Caller(httpx.AsyncClient(transport=Transport(answer)))
+    """What asks engines, answered by a function, as bytes on a wire."""
+
+    class Transport(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request):
+            await request.aread()
+            found = answer(request)
+            found = await found if inspect.isawaitable(found) else found
+            stream = httpx.ByteStream(b"".join(found.stream))
+            return httpx.Response(found.status_code, headers=found.headers, stream=stream)
+
+    return Caller(httpx.AsyncClient(transport=Transport()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -23,27 +24,18 @@ RANKINGS = {"prod": ["a", "b", "c", "d"], "new": ["c", "a", "e", "f"]}
 
 
 def test_with_a_service(serve):
-    served = serve(workers=1)
-    config = {"rankers": ["prod", "new"], "production": "prod", "length": 3, "window_s": 60}
-    assert served.call("PUT", "/v1/experiments/shop", config)[0] == 201
-    assert served.call("POST", "/v1/experiments/shop/state", {"to": "running"})[0] == 200
+    served = serve()
+    served.create("shop", length=3)
     client = Client(f"http://127.0.0.1:{served.port}", timeout_s=10)
     assigned = client.assign("shop", "r1", unit="u")
     assert (assigned["serve"], assigned["rankers"]) == ("interleaved", ["prod", "new"])
-    page = client.show(
-        "shop",
-        "r1",
-        RANKINGS,
-        production="prod",
-        length=3,
-        unit="u",
-        query="q",
-        assignment=assigned["assignment"],
+    sealed = assigned["assignment"]
+    page, again = (
+        client.show("shop", "r1", RANKINGS, production="prod", length=3, unit="u", **more)
+        for more in ({"query": "q", "assignment": sealed}, {})
     )
     assert (page.serve, page.why, len(page.documents)) == ("interleaved", None, 3)
-    assert (
-        client.show("shop", "r1", RANKINGS, production="prod", length=3, unit="u").documents == page.documents
-    )
+    assert again.documents == page.documents
     assert client.click(page.token, page.documents[0])
     assert client.clicks([{"token": page.token, "place": 2, "dwell_s": 3}])["accepted"] == 1
     sorted_page = client.show("shop", "r2", RANKINGS, production="prod", length=3, context={"sort": "price"})
@@ -66,30 +58,30 @@ class Answering:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.asked.append((self.path, dict(self.headers), body))
-                self.send_response(outer.status)
-                for name, value in outer.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(outer.answer)))
-                self.end_headers()
-                self.wfile.write(outer.answer)
+                self.answer(outer.status, outer.answer, outer.headers)
 
             def do_GET(self):
-                page = outer.page.encode() if self.path == "/" else SCRIPT.read_bytes()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html" if self.path == "/" else "text/javascript")
-                self.send_header("Content-Length", str(len(page)))
+                content = {"/": outer.page.encode(), "/client.js": SCRIPT.read_bytes()}.get(self.path, b"")
+                kind = "text/javascript" if self.path == "/client.js" else "text/html"
+                self.answer(200, content, {"Content-Type": kind})
+
+            def answer(self, status, content, headers):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                self.wfile.write(page)
+                self.wfile.write(content)
 
             def log_message(self, *args):
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
 
     def __enter__(self):
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
         return self
 
     def __exit__(self, *error):
@@ -148,14 +140,9 @@ def test_the_snippet_sends_clicks_until_they_are_taken(status, tmp_path):
     with Answering(status, b'{"accepted": 1}') as server:
         server.page = PAGE
         flags = [flag for flag in FLAGS if "virtual-time" not in flag]
-        command = [
-            BROWSER,
-            *flags,
-            "--virtual-time-budget=9000",
-            f"--user-data-dir={tmp_path / 'p'}",
-            "--dump-dom",
-        ]
-        subprocess.run([*command, server.url + "/"], capture_output=True, check=True, timeout=300)
+        flags += ["--virtual-time-budget=9000", f"--user-data-dir={tmp_path / 'p'}", "--dump-dom"]
+        command = [BROWSER, *flags, server.url + "/"]
+        subprocess.run(command, capture_output=True, check=True, timeout=300)
         sent = [json.loads(body)["events"] for _, _, body in server.asked]
         kinds = {headers["Content-Type"] for _, headers, _ in server.asked}
     assert kinds == {"text/plain"}
@@ -177,8 +164,7 @@ def test_buttons_that_open_a_document_are_clicks(button, sends, tmp_path):
     with Answering(answer=b'{"accepted": 1}') as server:
         server.page = """<!doctype html><ol data-structsvm-token="T"><li data-structsvm-document="d1">
 <a id="a" href="#x">one</a></li></ol><script src="/client.js"></script>"""
-        browser = DrivenBrowser(tmp_path / "profile")
-        try:
+        with contextlib.closing(DrivenBrowser(tmp_path / "profile")) as browser:
             browser.open(server.url + "/")
             browser.click("a", button)
             browser.run("structsvm.click('T', 'last')")
@@ -187,8 +173,6 @@ def test_buttons_that_open_a_document_are_clicks(button, sends, tmp_path):
                 return [event for _, _, body in server.asked for event in json.loads(body)["events"]]
 
             wait_until(lambda: {"token": "T", "document": "last", "action": "click"} in events(), said=events)
-        finally:
-            browser.close()
     assert [event["document"] for event in events()] == ["d1"] * sends + ["last"]
 
 

@@ -2,23 +2,23 @@
 
 import json
 import math
+from contextlib import closing
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from structsvm.cli import main
 from structsvm.live.clock import Clock
 from structsvm.live.closing import Closer, Folded
 from structsvm.live.config import check_config
 from structsvm.live.draw import draw
-from structsvm.live.store.opening import connector, open_database, prepare
-from structsvm.live.store.queries import StoredImpression
-from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow
+from structsvm.live.store.opening import connector
 from structsvm.online.statistics.always_valid import log_capitals
 from tests.live.processes import wait_until
+from tests.live.samples import RANKINGS, click_row, impression, shown_row
 
-CONFIG = check_config({"rankers": ["prod", "new"], "production": "prod", "window_s": 10, "length": 4})
-RANKINGS = [[f"d{k}" for k in range(8)], [f"d{k}" for k in reversed(range(8))]]
+CONFIG = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 4})
 
 
 def simulated(n, seed, delays, window_ms=1_800_000, spacing_ms=3600):
@@ -50,25 +50,18 @@ def test_equal_rankers_whose_clicks_come_at_different_times():
     assert as_they_come / 100 > 0.1  # the closer exists for a reason
 
 
-def impressions(n, seed=0):
-    rng = np.random.default_rng(seed)
-    made = []
+def impressions(n):
+    rng = np.random.default_rng(0)
     for k in range(n):
-        shown = draw("team_draft", RANKINGS, 4, b"s" * 16, f"{seed}-{k}")
+        shown = draw("team_draft", list(RANKINGS.values()), 4, b"s" * 16, str(k))
         record = {"documents": list(shown.documents), "evidence": [list(row) for row in shown.evidence]}
-        clicks = tuple((place, "click", 1000 + k, None, 0) for place in range(1, 5) if rng.random() < 0.3)
-        serve = "interleaved" if rng.random() < 0.8 else "control"
-        made.append(
-            StoredImpression(
-                k + 1, bytes(16), 1000 + k, None, serve, record, None, None, None, None, 0, clicks
-            )
-        )
-    return made
+        clicked = [place for place in range(1, 5) if rng.random() < 0.3]
+        yield impression(k + 1, record, clicked, serve="interleaved" if rng.random() < 0.8 else "control")
 
 
 @pytest.mark.slow
 def test_batches_change_nothing():
-    every = impressions(300)
+    every = list(impressions(300))
     whole = Folded(CONFIG)
     snapshots = whole.add(every)
     for seed in range(5):
@@ -85,67 +78,24 @@ def test_batches_change_nothing():
                 pair["peak"][0] = pytest.approx(pair["peak"][0], rel=1e-12)
             for name in ("decided_at", "watches"):
                 side.pop(name)
-        assert ours["running"]["pairs"][0]["cells"] == theirs["running"]["pairs"][0]["cells"]
-        assert (ours["same"], ours["control"], ours["shown"]) == (
-            theirs["same"],
-            theirs["control"],
-            theirs["shown"],
-        )
+        assert ours == theirs
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def stored(request):
-    url = request.getfixturevalue("store_url" if request.param == "sqlite" else "postgres_url")
-    prepare(url)
-    store = open_database(url)
-    connection = connector(url)()
-    row = store.put("e", CONFIG, fresh=True, state="running", now=1, who="test", what="made")
-    yield store, connection, row
-    connection.close()
-    store.close()
-
-
-def shown_row(row, k, at):
-    record = json.dumps({"documents": ["a", "b", "c", "d"], "evidence": [[0, 1, 1, 0]]})
-    return ShownRow(k.to_bytes(16), row.id, at, None, "interleaved", record, None, None, None)
-
-
-def click(k, place, at, closes):
-    return ClickRow(k.to_bytes(16), place, "click", at, None, 1000, closes)
-
-
-def test_what_becomes_of_clicks(stored):
-    store, connection, row = stored
-    connection.write([shown_row(row, k, 1000) for k in (1, 2)], [])
-    events = [
-        click(1, 1, 1500, 2000),
-        click(1, 1, 1600, 2000),
-        click(1, 2, 2001, 2000),
-        click(9, 1, 1500, 2000),
-    ]
-    assert connection.write([], events)[1] == [ACCEPTED, DUPLICATE, LATE, GONE]
-    # once the closer has announced an impression, a click is late whatever the clock of its worker says
-    assert store.announce(row.id, 0, 1000, 500) == 2
-    assert connection.write([], [click(2, 1, 1001, 2000)])[1] == [LATE]
-    assert [len(one.clicks) for one in store.impressions(row.id, 0, 2)] == [1, 0]
-
-
-def test_what_is_folded_is_what_was_clicked_in_time(stored):
+def test_what_is_folded_is_what_was_clicked_in_time(opened):
     """Clicks as they arrive, repeated and late, with the closer in between: the simulation's outcomes, in its order."""
-    store, connection, row = stored
+    store, connection, row, _ = opened
     config = {**CONFIG, "window_s": 60, "length": 2}
-    row = store.put("aa", config, fresh=True, state="running", now=1, who="test", what="made")
+    row = store.put("aa", config, state="running", now=1, who="test", what="made")
     n, window = 250, 60_000
-    values, shown, arrived = simulated(n, 3, (5, 90), window, 500)
+    values, shown, arrived = (column.tolist() for column in simulated(n, 3, (5, 90), window, 500))
     rng = np.random.default_rng(3)
-    text = [json.dumps({"documents": ["a", "b"], "evidence": [[0, 1] if v >= 0 else [1, 0]]}) for v in values]
-    clicked = np.flatnonzero((values != 0) | (rng.random(n) < 0.3))
     events = [(at, "show", k) for k, at in enumerate(shown)]
-    for k in clicked:
-        # a click that does not count in the simulation comes late here
-        at = arrived[k] if values[k] else shown[k] + window + 1 + rng.integers(100_000)
-        events += [(at, "click", k), (at + rng.exponential(40_000), "click", k)]
-    events += [(at, "close", 0) for at in np.arange(0, shown[-1] + 3 * window, 7000)]
+    for k, value in enumerate(values):
+        if value or rng.random() < 0.3:
+            # a click that does not count in the simulation comes late here
+            at = arrived[k] if value else shown[k] + window + 1 + rng.integers(100_000)
+            events += [(at, "click", k), (at + rng.exponential(40_000), "click", k)]
+    events += [(at, "close", 0) for at in range(0, shown[-1] + 3 * window, 7000)]
     now = [0]
 
     class Own(Clock):
@@ -157,18 +107,10 @@ def test_what_is_folded_is_what_was_clicked_in_time(stored):
     for at, kind, k in sorted(events):
         now[0] = int(at)
         if kind == "show":
-            connection.write(
-                [ShownRow(k.to_bytes(16), row.id, now[0], None, "interleaved", text[k], None, None, None)], []
-            )
+            record = {"documents": ["a", "b"], "evidence": [[0, 1] if values[k] >= 0 else [1, 0]]}
+            connection.write([shown_row(row, k, now[0], record=record)], [])
         elif kind == "click":
-            connection.write(
-                [],
-                [
-                    ClickRow(
-                        int(k).to_bytes(16), 1, "click", now[0], None, int(shown[k]), int(shown[k]) + window
-                    )
-                ],
-            )
+            connection.write([], [click_row(k, 1, now[0], shown=shown[k], closes=shown[k] + window)])
         else:
             closer.run()
             folded.append(store.progress(row.id))
@@ -184,17 +126,17 @@ def test_what_is_folded_is_what_was_clicked_in_time(stored):
     assert len({progress.watermark for progress in folded}) > 10
 
 
-def test_the_closer_does_not_pass_what_is_open(stored):
+def test_the_closer_does_not_pass_what_is_open(opened):
     """The sequence decides, not the time: one that is open holds up those behind it."""
-    store, connection, row = stored
+    store, connection, row, _ = opened
     connection.write([shown_row(row, k, at) for k, at in enumerate((10, 20, 500, 30, 40), start=1)], [])
     assert store.announce(row.id, 0, 100, 500) == 2
     assert store.announce(row.id, 2, 100, 500) == 2
     assert store.announce(row.id, 2, 600, 500) == 5
 
 
-def test_of_two_closers_one_counts(stored):
-    store, connection, row = stored
+def test_of_two_closers_one_counts(opened):
+    store, connection, row, _ = opened
     connection.write([shown_row(row, k, 10) for k in range(1, 6)], [])
     store.announce(row.id, 0, 100, 500)
     progress = store.progress(row.id)
@@ -203,8 +145,8 @@ def test_of_two_closers_one_counts(stored):
     assert store.progress(row.id).version == 1
 
 
-def test_the_lease_runs_out(stored):
-    store = stored[0]
+def test_the_lease_runs_out(opened):
+    store, *_ = opened
     assert store.lease("closer", "a", 1000, 6000)
     assert not store.lease("closer", "b", 2000, 7000)
     assert store.lease("closer", "a", 2000, 7000)
@@ -215,9 +157,7 @@ def test_the_lease_runs_out(stored):
 @pytest.mark.slow
 def test_guardrails_give_alarm_where_there_is_harm():
     rng = np.random.default_rng(0)
-    config = check_config(
-        {"rankers": ["prod", "new"], "share": 0.5, "guardrails": {"clickless_margin": 0.05}}
-    )
+    config = check_config({"rankers": ["prod", "new"], "share": 0.5})
 
     def fold(clickless, first=0.5, n=3000):
         folded, made = Folded(config), []
@@ -225,25 +165,10 @@ def test_guardrails_give_alarm_where_there_is_harm():
             control = bool(rng.random() < 0.5)
             team = int(rng.random() < first)
             record = {"documents": ["a", "b"], "evidence": [[team, 1 - team]]}
-            none = rng.random() < (0.4 if control else clickless)
-            clicks = () if none else ((1, "click", 5, None, 0),)
+            clicked = () if rng.random() < (0.4 if control else clickless) else (1,)
             serve = "control" if control else "interleaved"
-            made.append(
-                StoredImpression(
-                    k + 1,
-                    bytes(16),
-                    k,
-                    k.to_bytes(8),
-                    serve,
-                    record,
-                    None,
-                    None,
-                    2000 * control,
-                    0.5,
-                    0,
-                    clicks,
-                )
-            )
+            more = {"unit": k.to_bytes(8), "chance": 0.5, "elapsed_ms": 2000 * control}
+            made.append(impression(k + 1, record, clicked, serve=serve, **more))
         for start in range(0, n, 100):
             folded.add(made[start : start + 100])
         return folded.watches.alarms()
@@ -257,25 +182,14 @@ def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     """Prometheus and the log are told."""
     monkeypatch.setattr("structsvm.live.service._WATCH_S", math.inf)  # the test itself calls what it delays
     figure = 'structsvm_live_alarm{experiment="e",guardrail="first_place"} '
-    client.create(length=2, guardrails={"on_alarm": "kill", "alpha": 0.5})
+    client.create(length=4, guardrails={"on_alarm": "kill", "alpha": 0.5})
     # a draw that always puts production first
-    row = client.service.registry.known("e").row
-    record = json.dumps({"documents": ["a", "b"], "evidence": [[0, 1]]})
-    connection = connector(client.service.settings.store)()
-    now = client.service.clock.now()
-    connection.write(
-        [
-            ShownRow(k.to_bytes(16), row.id, now, None, "interleaved", record, None, None, None)
-            for k in range(60)
-        ],
-        [],
-    )
-    connection.close()
-    report = client.wait_closed()
-    assert next(g for g in report["guardrails"] if g["name"] == "first_place")["alarm"]
-    client.run(client.service._refresh())
+    row, now = client.row(), client.service.clock.now()
+    with closing(connector(client.service.settings.store)()) as connection:
+        connection.write([shown_row(row, k, now) for k in range(60)], [])
+    assert client.guardrail("first_place", client.wait_closed())["alarm"]
     assert client.show("r")[1]["why"] == "killed"
-    assert client.call("GET", "/v1/experiments/e/changes")[1]["changes"][0]["who"] == "closer"
+    assert client.changes()[0]["who"] == "closer"
     for _ in range(2):
         client.run(client.service._watch())
         text = client.request("GET", "/metrics").text
@@ -289,21 +203,18 @@ def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     assert [text for text in said if "alarm" in text] == [
         "structsvm live: e revision 1: guardrail first_place gives alarm"
     ]
-    client.call("POST", "/v1/experiments/e/state", {"to": "stopped"})
+    client.set_state("stopped")
     client.run(client.service._watch())
     assert f"{figure}0.0" in client.request("GET", "/metrics").text
 
 
 def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):
-    from structsvm.cli import main
-    from structsvm.live import closing
-
-    monkeypatch.setattr(closing, "_KNOWN_MS", 0)
+    monkeypatch.setattr("structsvm.live.closing._KNOWN_MS", 0)
     client.create(window_s=0.1)
     _, shown = client.show("r1")
     client.click({"token": shown["token"], "place": 1})
     report = client.wait_closed()
-    client.call("POST", "/v1/experiments/e/state", {"to": "stopped"})
+    client.set_state("stopped")
     wait_until(lambda: client.service.closer.run() or client.service.store.experiments()[0].settled)
     url = client.service.settings.store
     assert main(["live", "clean", "--store", url, "--days", "1"]) == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
-import time
 import urllib.request
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -25,7 +24,7 @@ from structsvm.online.statistics.credit_formulas import CreditRow
 from structsvm.online.statistics.running import RunningStatistics
 from tests.live import samples
 from tests.live.processes import demo_process, wait_until
-from tests.test_browser import BROWSER, DARK, FLAGS, LIGHT, check, look
+from tests.test_browser import BROWSER, DARK, FLAGS, LIGHT, seen
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +115,10 @@ async def running(folder, **options):
             yield app.state.demo, client
 
 
-async def until(condition, seconds=300):
-    end = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < end, "waited in vain"
-        await asyncio.sleep(0.05)
+async def until(condition):
+    async with asyncio.timeout(300):
+        while not await condition():
+            await asyncio.sleep(0.05)
 
 
 def test_the_whole_story(tmp_path):
@@ -192,9 +190,8 @@ def test_the_whole_story(tmp_path):
 
             await until(came)
             foreign = {"Origin": "http://elsewhere.example"}
-            assert (
-                await client.post("/demo/switch", data={"visitors": "off"}, headers=foreign)
-            ).status_code == 403
+            answer = await client.post("/demo/switch", data={"visitors": "off"}, headers=foreign)
+            assert answer.status_code == 403
             assert session.visitors
 
     asyncio.run(story())
@@ -228,10 +225,9 @@ def test_pages_in_a_browser(name, width, scheme, world, tmp_path):
     session.world = world
     session.trainings = [ClickTraining("learned", 300, 900, (1.0, 0.8, 0.7), True)]
     if name == "search":
-        documents = world.ranking(LEARNED, int(world.queries[0]))[:10]
-        text = pages.search_page(
-            session, {"query": int(world.queries[0]), "documents": documents, "token": "t"}
-        )
+        query = int(world.queries[0])
+        found = {"query": query, "documents": world.ranking(LEARNED, query)[:10], "token": "t"}
+        text = pages.search_page(session, found)
         assert text.count('type="checkbox"') == 10
         text = text.replace('src="/demo/verdict"', "")
     elif name == "train":
@@ -239,10 +235,8 @@ def test_pages_in_a_browser(name, width, scheme, world, tmp_path):
     else:
         found = samples.bandit() if name.startswith("bandit") else samples.report()
         text = pages.verdict_panel(session, found)
-    page = tmp_path / "page.html"
-    page.write_text(text.replace("<body>", '<body><p class="line" hidden style="stroke:currentColor">'))
-    found, log = look(page, tmp_path, width, scheme)
-    check(found, log, width, scheme)
+    text = text.replace("<body>", '<body><p class="line" hidden style="stroke:currentColor">')
+    seen(text, tmp_path, width, scheme)
 
 
 def test_the_command_answers_fast_shows_its_frame_and_ends(tmp_path):
@@ -258,6 +252,6 @@ def test_the_command_answers_fast_shows_its_frame_and_ends(tmp_path):
         if BROWSER is not None:
             flags = [*FLAGS, "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}"]
             command = [BROWSER, *flags, "--dump-dom", address]
-            seen = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-            assert seen.stdout.count('type="checkbox"') == 10
-            assert not [line for line in seen.stderr.splitlines() if "CONSOLE" in line]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+            assert done.stdout.count('type="checkbox"') == 10
+            assert "CONSOLE" not in done.stderr

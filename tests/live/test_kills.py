@@ -2,7 +2,11 @@
 
 import contextlib
 import json
+import threading
+import time
+from http.client import HTTPException
 
+import numpy as np
 import pytest
 from sqlalchemy import text
 
@@ -11,10 +15,64 @@ from structsvm.live.draw import Secrets
 from structsvm.live.store.opening import open_database
 from structsvm.online.statistics import analyse, read_credits
 from tests.live.processes import wait_until
+from tests.live.samples import RANKINGS
 
 pytestmark = pytest.mark.slow
 
 N_KILLS = 12
+
+
+class Load:
+    """Visitors in threads: each asks for a list until it has one, then clicks until the clicks are taken."""
+
+    def __init__(self, served, n_threads=6):
+        self.served, self.shown, self.clicked, self.problems = served, {}, [], []
+        self.repeats = 0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._visit, args=(k,)) for k in range(n_threads)]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120)
+        assert not any(thread.is_alive() for thread in self._threads)
+
+    def _call(self, path, body):
+        """Repeat a call until it is answered by 200; the same body each time."""
+        while not self._stop.is_set():
+            with contextlib.suppress(OSError, HTTPException, ValueError):
+                status, answer = self.served.call("POST", path, body)
+                if status == 200 and answer.get("why") != "store":
+                    return answer
+                if status not in (200, 503):
+                    self.problems.append((status, answer))
+                    return None
+            self.repeats += 1
+            time.sleep(0.02)
+        return None
+
+    def _visit(self, k):
+        rng = np.random.default_rng(k)
+        n = 0
+        while not self._stop.is_set():
+            request = f"{k}-{n}"
+            n += 1
+            body = {"request_id": request, "rankings": RANKINGS}
+            answer = self._call("/v1/experiments/e/show", body)
+            if answer is None or answer["token"] is None:
+                continue
+            self.shown[request] = answer
+            # documents of low numbers are liked
+            liked = [k + 1 for k, d in enumerate(answer["documents"]) if rng.random() < 2 / (3 + int(d[1:]))]
+            for place in liked[:3]:
+                event = {"token": answer["token"], "place": place, "action": "click"}
+                if self._call("/v1/clicks", {"events": [event]}) is not None:
+                    self.clicked.append((answer["token"], place))
 
 
 def wait_closed(served):
@@ -83,11 +141,9 @@ def kill_under_load(served, load):
     assert not load.problems
 
 
-def run(served, url, secret, make_load, tmp_path):
-    config = {"rankers": ["prod", "new"], "production": "prod", "window_s": 1.5}
-    assert served.call("PUT", "/v1/experiments/e", config)[0] == 201
-    assert served.call("POST", "/v1/experiments/e/state", {"to": "running"})[0] == 200
-    load = make_load(served)
+def run(served, url, secret, tmp_path):
+    served.create(window_s=1.5)
+    load = Load(served)
     kill_under_load(served, load)
     report = wait_closed(served)
     n_shown, n_clicks = assert_nothing_lost(url, load, secret)
@@ -95,22 +151,16 @@ def run(served, url, secret, make_load, tmp_path):
     served.stop()
     assert_agrees(url, report, tmp_path)
     assert "a worker that had died, or answered no more, is replaced" in served.log.read_text()
-    return len(load.shown), len(load.clicked), n_shown, n_clicks, load.repeats
+    print(json.dumps([len(load.shown), len(load.clicked), n_shown, n_clicks, load.repeats]))
 
 
-def test_kills_on_sqlite(serve, make_load, tmp_path):
-    url, secret = f"sqlite:///{tmp_path / 'live.db'}", tmp_path / "live.db.secret"
-    print(json.dumps(run(serve(url), url, secret, make_load, tmp_path)))
+def test_kills_on_sqlite(serve, store_url, tmp_path):
+    run(serve(workers=3), store_url, tmp_path / "live.db.secret", tmp_path)
 
 
-def test_kills_on_postgres(serve, make_load, postgres_url, tmp_path):
+def test_kills_on_postgres(serve, postgres_url, tmp_path):
+    """With the lock between writers and closers no time is needed for safety: impressions are closed at once."""
+    (tmp_path / "serve.toml").write_text("[serve]\ngrace_s = 0.5\n")
     secret = tmp_path / "secrets"
-    served = serve(postgres_url, secret=secret, options=("--config", str(no_grace(tmp_path))))
-    print(json.dumps(run(served, postgres_url, secret, make_load, tmp_path)))
-
-
-def no_grace(folder):
-    """Settings that close at once: with the lock between writers and closers no time is needed for safety."""
-    path = folder / "serve.toml"
-    path.write_text("[serve]\ngrace_s = 0.5\n")
-    return path
+    options = ("--secret-file", str(secret), "--config", str(tmp_path / "serve.toml"))
+    run(serve(postgres_url, workers=3, options=options), postgres_url, secret, tmp_path)

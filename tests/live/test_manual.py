@@ -58,8 +58,7 @@ def commands():
             if line.startswith("structsvm "):
                 yield line
     for code in of("dockerfile"):
-        words = " ".join(re.findall(r'"([^"]*)"', code))
-        yield words
+        yield " ".join(re.findall(r'"([^"]*)"', code))
 
 
 @pytest.mark.parametrize("line", list(commands()))
@@ -77,10 +76,8 @@ def test_there_are_commands_to_look_at():
 
 
 def test_the_python_of_the_recipes(serve):
-    served = serve(workers=1)
-    config = {"rankers": ["old", "new"], "production": "old"}
-    assert served.call("PUT", "/v1/experiments/shop", config)[0] == 201
-    assert served.call("POST", "/v1/experiments/shop/state", {"to": "running"})[0] == 200
+    served = serve()
+    served.create("shop", rankers=["old", "new"])
     names = {}
     for code in of("python"):
         exec(compile(code, "live_recipes.md", "exec"), names)
@@ -97,12 +94,10 @@ def test_the_python_of_the_recipes(serve):
 
 def test_the_calls_of_the_manual(serve):
     """As curl sends them: POST where there is a body, with the token of the answer before."""
-    served = serve(workers=1)
-    calls = [
-        shlex.split(line)[1:] for code in of("sh") for line in code.splitlines() if line.startswith("curl ")
-    ][:5]  # the others need keys
+    served = serve()
+    lines = [line for code in of("sh") for line in code.splitlines() if line.startswith("curl ")]
     token = None
-    for words in calls:
+    for words in map(shlex.split, lines[:5]):  # the others need keys
         method = words.pop(words.index("-X") + 1) if "-X" in words else "POST" if "-d" in words else "GET"
         path = next(word for word in words if "://" in word).removeprefix("http://127.0.0.1:8808")
         body = words[words.index("-d") + 1].replace("TOKEN", str(token)) if "-d" in words else None

@@ -14,23 +14,18 @@ FILES = {("get", path) for path in ("/", "/e/{key}", "/client.js", "/openapi.jso
 DOCUMENT = document()
 
 
-class Engine:
+def engine(request):
     """Finds twenty documents, for every ranker in another order."""
-
-    async def __call__(self, request):
-        body = json.loads(request.content or b"{}")
-        ids = [f"d{k}" for k in range(20)]
-        if "search_pipeline" in request.url.params:
-            ids = ids[::-1]
-        hits = [{"_id": name, "_score": 1.0} for name in ids[body.get("from", 0) :][: body.get("size", 10)]]
-        return httpx.Response(200, json={"timed_out": False, "hits": {"total": {"value": 20}, "hits": hits}})
+    step = -1 if "search_pipeline" in request.url.params else 1
+    hits = [{"_id": f"d{k}", "_score": 1.0} for k in range(20)][::step]
+    return httpx.Response(200, json={"hits": {"total": {"value": 20}, "hits": hits[:3]}})
 
 
 @pytest.fixture
 def client(open_client):
     engines = {"shop": {"kind": "opensearch", "url": "http://engine/shop/_search"}}
     with open_client(engines=engines) as started:
-        started.search_by(Engine())
+        started.search_by(engine)
         yield started
 
 
@@ -41,10 +36,8 @@ def test_every_route_is_described_with_its_key(client):
         found |= {(method.lower(), path) for method in route.methods - {"HEAD"}}
     assert found - FILES == set(OPERATIONS)
     client.create()
-    for (
-        method,
-        path,
-    ), one in OPERATIONS.items():  # a call that a reverse proxy passes on needs the key, or none
+    # a call that a reverse proxy passes on needs the key, or none
+    for (method, path), one in OPERATIONS.items():
         address, headers = path.replace("{key}", "e"), {"x-forwarded-for": "1"}
         answer = client.request(method.upper(), address, {} if method != "get" else None, headers=headers)
         assert (answer.status_code == 401) == (one.scope is not None), path
@@ -131,10 +124,12 @@ def test_answers_of_bandits_and_the_proxy(client):
     assert report.json()["bandit"]["n_duels"] == 1
     client.create("p", engines=ENGINES)
     for method, path in (one for one in OPERATIONS if "search" in one[1]):
-        answer = client.request(
-            method.upper(), path.replace("{key}", "p"), {"size": 3}, headers={"x-structsvm-search": "s"}
-        )
+        headers = {"x-structsvm-search": "s"}
+        answer = client.request(method.upper(), path.replace("{key}", "p"), {"size": 3}, headers=headers)
         assert (answer.status_code, answer.headers["x-structsvm-serve"]) == (200, "interleaved")
+
+
+BANDIT = {"kind": "bandit", "rankers": ["prod", "a", "b"]}
 
 
 def test_refusals_are_errors_as_described(client):
@@ -142,6 +137,7 @@ def test_refusals_are_errors_as_described(client):
     show = {"request_id": "r", "rankings": RANKINGS}
     for method, path, body, code in [
         ("PUT", "/v1/experiments/e", {"rankers": ["a"]}, "bad_experiment"),
+        ("PUT", "/v1/experiments/b", {**BANDIT, "policy_options": {"alpha": 1e13}}, "bad_experiment"),
         ("GET", "/v1/experiments/none/report", None, "unknown_experiment"),
         ("POST", "/v1/experiments/none/show", show, "unknown_experiment"),
         ("POST", "/v1/experiments/e/show", {**show, "length": "3"}, "bad_length"),
@@ -158,12 +154,20 @@ def test_refusals_are_errors_as_described(client):
         assert msgspec.convert(answer.json(), bodies.Error).error.code == code, answer.text
 
 
-def test_what_the_description_takes_the_service_takes(client):
+BOUNDS = [
+    (part, name, bounds[key], step)
+    for part in ("Config", "Guardrails", "Stop")
+    for name, kind in DOCUMENT["components"]["schemas"][part]["properties"].items()
+    for bounds in (kind, *kind.get("anyOf", ()))
+    for key, step in (("minimum", -1), ("maximum", 1))
+    if key in bounds
+]
+
+
+@pytest.mark.parametrize(("part", "name", "bound", "step"), BOUNDS)
+def test_what_the_description_takes_the_service_takes(client, part, name, bound, step):
     """And the other way round, for numbers at and beyond the bounds that it names."""
-    schema = DOCUMENT["components"]["schemas"]["Config"]["properties"]
-    for name, kind in schema.items():
-        for key, step in (("minimum", -1), ("maximum", 1)):
-            if key in kind:
-                for value, status in ((kind[key], 201), (kind[key] + step, 422)):
-                    given = {"rankers": ["prod", "new"], name: value}
-                    assert client.call("PUT", f"/v1/experiments/{name}", given)[0] == status, given
+    config = {"rankers": ["prod", "new"]} | ({**BANDIT, "policy": "btm"} if name == "horizon" else {})
+    for value, status in ((bound, 201), (bound + step, 422)):
+        given = {name: value} if part == "Config" else {part.lower(): {name: value}}
+        assert client.call("PUT", f"/v1/experiments/{name}", config | given)[0] == status, value

@@ -37,23 +37,23 @@ for k in range(int(sys.argv[3])):
 
 def recorded(trace, folder):
     """The writes and syncs of the store's files in their order: (kind, file, offset or length, bytes)."""
-    names, events = {}, []
-    for line in trace.read_text(errors="replace").splitlines():
-        line = re.sub(r"^\d+\s+", "", line)
-        if opened := re.match(r'openat\(AT_FDCWD, "([^"]*)".*\)\s+= (\d+)$', line):
-            names[opened[2]] = opened[1]
-        elif wrote := re.match(r'pwrite64\((\d+), "((?:\\x..)*)", \d+, (\d+)\)\s+= \d+$', line):
-            name = names.get(wrote[1], "")
-            data = bytes.fromhex(wrote[2].replace("\\x", ""))
-            if name.startswith(str(folder)) and not name.endswith("-shm"):
-                events.append(("write", name, int(wrote[3]), data))
-        elif told := re.match(r'write\((\d+), "((?:\\x..)*)", \d+\)\s+= \d+$', line):
-            if names.get(told[1], "").endswith("told"):
-                events.append(("told", "", int(bytes.fromhex(told[2].replace("\\x", ""))), b""))
-        elif synced := re.match(r"f(?:data)?sync\((\d+)\)\s+= 0$", line):
-            events.append(("sync", names.get(synced[1], ""), 0, b""))
-        elif cut := re.match(r"ftruncate\((\d+), (\d+)\)\s+= 0$", line):
-            events.append(("cut", names.get(cut[1], ""), int(cut[2]), b""))
+
+    def plain(text):
+        return bytes.fromhex(text.replace("\\x", ""))
+
+    events = []
+    call_of_file = r"(\w+)\(\d+<((?:\\x..)+)>(.*)\)\s+= \d+$"
+    for call, name, arguments in re.findall(call_of_file, trace.read_text(), flags=re.M):
+        name, number = plain(name).decode(), arguments.rpartition(" ")[2]
+        data = plain("".join(re.findall(r'"((?:\\x..)*)"', arguments)))
+        if call == "pwrite64" and name.startswith(str(folder)) and not name.endswith("-shm"):
+            events.append(("write", name, int(number), data))
+        elif call == "write" and name.endswith("told"):
+            events.append(("told", "", int(data), b""))
+        elif call in ("fsync", "fdatasync"):
+            events.append(("sync", name, 0, b""))
+        elif call == "ftruncate":
+            events.append(("cut", name, int(number), b""))
     return events
 
 
@@ -145,30 +145,13 @@ def story(tmp_path):
     store.put("e", {"kind": "interleaving"}, fresh=True, state="running", now=0, who="", what="")
     store.close()
     disk, trace = Disk(folder), tmp_path / "trace"
-    calls = "trace=openat,pwrite64,write,fsync,fdatasync,ftruncate"
-    command = [
-        strace,
-        "-f",
-        "-xx",
-        "-s",
-        "100000",
-        "-o",
-        str(trace),
-        "-e",
-        calls,
-        sys.executable,
-        "-c",
-        WRITER,
-    ]
-    command += [str(folder / "live.db"), str(tmp_path / "told"), "40"]
+    calls = "pwrite64,write,fsync,fdatasync,ftruncate"
+    command = [strace, "-f", "-y", "-xx", "-s", "100000", "-e", calls, "-o", str(trace)]
+    command += [sys.executable, "-c", WRITER, str(folder / "live.db"), str(tmp_path / "told"), "40"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode and "ptrace" in done.stderr:
         pytest.skip(f"strace may not trace here: {done.stderr[-100:]}")
     assert done.returncode == 0, done.stderr
-    text = trace.read_text(errors="replace")
-    # strace writes names in hexadecimal, too
-    trace.write_text(re.sub(r'openat\((\w+), "((?:\\x..)*)"', lambda m: 'openat({}, "{}"'.format(
-        m[1], bytes.fromhex(m[2].replace("\\x", "")).decode()), text))  # fmt: skip
     return disk, recorded(trace, folder)
 
 
@@ -192,9 +175,8 @@ def test_what_was_acknowledged_survives_a_power_loss(story, tmp_path):
     kinds = [event[0] for event in events]
     assert kinds.count("told") == 40
     assert kinds.count("sync") >= 40  # one per commit at least, and those of checkpoints
-    assert any(
-        name.endswith(".db") for kind, name, *_ in events if kind == "write"
-    )  # a checkpoint among them
+    # a checkpoint among them
+    assert any(name.endswith(".db") for kind, name, *_ in events if kind == "write")
     told, found = losses(disk, events, tmp_path / "after", random.Random(0), 2)
     assert told == 39
     assert len(found) >= 160

@@ -2,22 +2,22 @@
 
 import contextlib
 import json
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from structsvm.cli import main
+from structsvm.live.closing import next_snapshot
 from structsvm.live.config import check_config
 from structsvm.live.engine_changes import follow_engines
 from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log
-from structsvm.online.interleaving import Shown, TeamDraft
-from structsvm.online.interleaving.team_draft import teams_of
+from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import analyse, read_credits
-
-RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
+from tests.live.samples import RANKINGS
 
 
 def test_a_request_is_one_impression(client):
@@ -34,12 +34,6 @@ def test_a_request_is_one_impression(client):
     status, other = client.show("r1", rankings={"prod": ["x", "y"], "new": ["y", "x"]})
     assert other == {**first, "replayed": True}
     assert client.report()["pending"] == 1
-
-
-def test_the_answer_never_says_whose_a_document_is(client):
-    client.create()
-    _, shown = client.show("r1")
-    assert set(shown) == {"token", "query_id", "serve", "documents", "replayed"}
 
 
 def test_clicks_count_once_and_only_in_time(client):
@@ -68,6 +62,13 @@ def test_a_document_is_found_after_a_restart(client):
     assert client.click({"token": shown["token"], "place": 4})[1]["duplicate"] == 1
 
 
+def click_some(client, shown, liked):
+    """Click on the documents of a list that are liked, if any."""
+    events = [{"token": shown["token"], "document": d} for d in shown["documents"] if liked(d)]
+    if events:
+        client.click(*events)
+
+
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
 @pytest.mark.parametrize("n_rankers", [2, 3])
 def test_the_export_says_what_the_report_says(client, tmp_path, method, n_rankers):
@@ -78,17 +79,10 @@ def test_the_export_says_what_the_report_says(client, tmp_path, method, n_ranker
         rankings = {name: [f"d{d}" for d in rng.permutation(6)] for name in names}
         rankings["new"].sort(key=lambda d: int(d[1:]) + rng.normal())
         _, shown = client.show(f"r{k}", rankings=rankings)
-        events = [
-            {"token": shown["token"], "document": d}
-            for d in shown["documents"]
-            if rng.random() < 1 / (1 + int(d[1:]))
-        ]
-        if events:
-            client.click(*events)
+        click_some(client, shown, lambda d: rng.random() < 1 / (1 + int(d[1:])))
     report = client.wait_closed()
-    text = client.request("GET", "/v1/experiments/e/export?format=structsvm").text
     log = tmp_path / "log.jsonl"
-    log.write_text(text)
+    log.write_bytes(client.export())
     answer = analyse(read_credits(log)).to_dict()
     assert answer["n_impressions"] == 40 - report["same"]
     for name, value in json.loads(json.dumps(answer)).items():
@@ -104,14 +98,12 @@ def test_lists_are_those_of_the_method_and_fair(client):
     """The keyed draw takes every list of team draft about as often as the method says."""
     client.create(length=3)
     rankings = [["a", "b", "c"], ["c", "a", "d"]]
-    counts = {}
     given = {"prod": rankings[0], "new": rankings[1]}
     bodies = [{"request_id": f"r{k}", "rankings": given} for k in range(800)]
-    for shown in client.calls("POST", "/v1/experiments/e/show", bodies):
-        counts[tuple(shown["documents"])] = counts.get(tuple(shown["documents"]), 0) + 1
-    expected = {}
+    every = client.calls("POST", "/v1/experiments/e/show", bodies)
+    counts, expected = Counter(tuple(shown["documents"]) for shown in every), Counter()
     for shown, p in TeamDraft().distribution(rankings, 3):
-        expected[shown.documents] = expected.get(shown.documents, 0) + p
+        expected[shown.documents] += p
     assert counts.keys() == expected.keys()
     for documents, p in expected.items():
         assert counts[documents] == pytest.approx(800 * p, abs=5 * np.sqrt(800 * p * (1 - p)))
@@ -128,7 +120,7 @@ def test_the_second_page_goes_on_from_the_first(client):
         _, odd = client.show(f"r{k}", length=4, offset=5)
         assert odd["documents"] == [first["documents"][5], *second["documents"][:3]]
     client.wait_closed()
-    log = map(json.loads, client.request("GET", "/v1/experiments/e/export").text.splitlines())
+    log = map(json.loads, client.export().splitlines())
     teams = [line["shown"]["evidence"][0] for line in log]
     # the second pick of a round that the page before has begun is no coin's any more
     assert all(len({a, b}) == 2 and who is None for who, a, b, _ in teams[2::3])
@@ -137,14 +129,9 @@ def test_the_second_page_goes_on_from_the_first(client):
 
 def test_what_is_not_compared(client):
     client.create()
-    status, answer = client.show("r1", rankings={"prod": ["a", "b"], "new": []})
-    assert (status, answer["serve"], answer["why"], answer["documents"]) == (
-        200,
-        "production",
-        "empty",
-        ["a", "b"],
-    )
-    assert answer["token"] is None
+    _, answer = client.show("r1", rankings={"prod": ["a", "b"], "new": []})
+    assert (answer["serve"], answer["why"], answer["token"]) == ("production", "empty", None)
+    assert answer["documents"] == ["a", "b"]
     _, answer = client.show("r2", rankings={"prod": [], "new": ["a"]})
     assert (answer["serve"], answer["documents"]) == ("production", [])
     client.service.not_compared("e", "timeout")
@@ -187,7 +174,7 @@ def test_share_and_control(client):
     report = client.wait_closed()
     assert report["control"] == 2 * served["control"]
     assert report["n_impressions"] == 2 * served["interleaved"]
-    ratio = next(guard for guard in report["guardrails"] if guard["name"] == "sample_ratio")
+    ratio = client.guardrail("sample_ratio", report)
     assert ratio["n"] == served["interleaved"] + served["control"]
     assert not ratio["alarm"]
 
@@ -196,17 +183,17 @@ def test_states(client):
     client.create(state="draft")
     for state in ("draft", "running", "paused", "running", "killed"):
         if state != "draft":
-            assert client.call("POST", "/v1/experiments/e/state", {"to": state})[1]["state"] == state
+            assert client.set_state(state)["state"] == state
         _, shown = client.show(f"r {state}")
         if state == "running":
             assert shown["serve"] == "interleaved"
         else:
             assert (shown["serve"], shown["why"], shown["token"]) == ("production", state, None)
             assert shown["documents"] == RANKINGS["prod"][:10]
-    assert client.call("POST", "/v1/experiments/e/state", {"to": "stopped"})[0] == 200
+    client.set_state("stopped")
     assert client.call("POST", "/v1/experiments/e/state", {"to": "running"})[0] == 409
-    _, changes = client.call("GET", "/v1/experiments/e/changes")
-    assert [change["what"] for change in changes["changes"]][:2] == ["killed -> stopped", "running -> killed"]
+    changes = [change["what"] for change in client.changes()]
+    assert changes[:2] == ["killed -> stopped", "running -> killed"]
 
 
 def test_kill_switch(client):
@@ -223,11 +210,8 @@ def test_revisions(client):
     put = {"rankers": ["prod", "new"], "window_s": 60}
     path = "/v1/experiments/e"
     # what does not change the meaning goes on
-    assert client.call("PUT", path, {**put, "share": 0.5})[1] == {
-        "key": "e",
-        "revision": 1,
-        "state": "running",
-    }
+    expected = {"key": "e", "revision": 1, "state": "running"}
+    assert client.call("PUT", path, {**put, "share": 0.5})[1] == expected
     assert client.call("PUT", path, {**put, "length": 5}, headers={"If-Match": "2"})[0] == 409
     assert client.call("PUT", path, {**put, "length": 5}, headers={"If-Match": "1"})[1]["revision"] == 2
     assert client.report()["pending"] == 0
@@ -247,12 +231,8 @@ def test_another_ranker_is_another_revision(open_client):
     with open_client(engines=engines) as client:
 
         def revision(new, **more):
-            used = {"prod": {"engine": "shop"}, "new": new}
-            status, answer = client.call(
-                "PUT", "/v1/experiments/e", {"rankers": ["prod", "new"], "engines": used, **more}
-            )
-            assert status == 201, answer
-            return answer["revision"]
+            engines = {"prod": {"engine": "shop"}, "new": new}
+            return client.create(state="draft", engines=engines, **more)["revision"]
 
         boosted = {"engine": "shop", "body": {"boost": 2}}
         assert revision(boosted) == 1
@@ -274,7 +254,7 @@ def store(store_url):
 def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store):
     used = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "body": {"boost": 2}}}
     config = check_config({"rankers": ["prod", "new"], "engines": used}, {"shop": SHOP})
-    row = store.put("e", config, fresh=True, state="running", now=1, who="w", what="made")
+    row = store.put("e", config, state="running", now=1, who="w", what="made")
 
     def after(table):
         follow_engines(store, {} if table is None else {"shop": table}, 2)
@@ -285,14 +265,11 @@ def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store):
     moved = {"url": "http://127.0.0.2:9200/shop/_search", "timeout_s": 3, "headers": {"x": "y"}}
     assert after({**SHOP, **moved}) == (1, "running")
     assert after(None) == (1, "running")
-    assert after({**SHOP, "body": {"size": 3}}) == (2, "running")
-    assert after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search"}) == (
-        3,
-        "running",
-    )
-    assert (
-        after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search", "id": "x"})[0] == 4
-    )
+    table = SHOP
+    other = {"body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search", "id": "x"}
+    for revision, (name, value) in enumerate(other.items(), start=2):
+        table = {**table, name: value}
+        assert after(table) == (revision, "running")
     assert store.experiments(newest=False)[0].state == "stopped"
     assert store.progress(row.id).version == 0
     # a revision of an earlier release: what it was is not known, so nothing has changed
@@ -325,16 +302,16 @@ def test_units_cannot_be_joined(client):
     """Between experiments a unit has different hashes, and after the end its key is gone."""
     client.create("a")
     client.create("b")
-    rows = []
+    units = set()
     for key in ("a", "b"):
         client.show("r", key=key, unit="user 17")
-        row = client.service.registry.known(key).row
-        rows.append(client.service.store.impressions(row.id, 0, None)[0].unit)
-        assert client.service.store.forget(row.id, rows[-1]) == 1
-        assert client.service.store.impressions(row.id, 0, None)[0].unit == FORGOTTEN
-    assert rows[0] != rows[1]
-    client.call("POST", "/v1/experiments/a/state", {"to": "stopped"})
-    assert client.service.registry.known("a").row.unit_key is None
+        (one,) = client.stored(key)
+        units.add(one.unit)
+        assert client.service.store.forget(client.row(key).id, one.unit) == 1
+        assert client.stored(key)[0].unit == FORGOTTEN
+    assert len(units) == 2
+    client.set_state("stopped", "a")
+    assert client.row("a").unit_key is None
 
 
 def test_a_winner_is_served_where_the_experiment_says_so(client):
@@ -342,15 +319,10 @@ def test_a_winner_is_served_where_the_experiment_says_so(client):
     rankings = {"prod": ["a", "b"], "new": ["b", "a"]}
     for k in range(40):
         _, shown = client.show(f"r{k}", rankings=rankings)
-        record = client.service.store.impressions(1, k, None, 1)[0].record
-        teams = teams_of(
-            Shown("team_draft", tuple(record["documents"]), 2, tuple(map(tuple, record["evidence"])))
-        )
+        teams = client.service.store.impressions(1, k, None, 1)[0].record["evidence"][0]
         client.click({"token": shown["token"], "place": 1 + teams.index(1)})
     report = client.wait_closed()
-    assert report["verdict"]["winner"] == "new"
-    client.run(client.service._refresh())
-    assert report["always_valid_winner"] == "new"
+    assert (report["verdict"]["winner"], report["always_valid_winner"]) == ("new", "new")
     _, shown = client.show("later", rankings=rankings)
     assert (shown["serve"], shown["documents"], shown["token"]) == ("winner", ["b", "a"], None)
     _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": "x"})
@@ -362,7 +334,6 @@ def test_it_stops_after_so_many(client):
     for k in range(8):
         client.show(f"r{k}")
     client.wait_closed()
-    client.run(client.service._refresh())
     assert client.show("late")[1]["why"] == "stopped"
 
 
@@ -371,7 +342,7 @@ def test_no_query_unless_asked(client):
     client.create("b", log_query=True, log_rankings=True)
     for key, kept in (("a", None), ("b", "secret words")):
         client.show("r", key=key, query="secret words")
-        one = client.service.store.impressions(client.service.registry.known(key).row.id, 0, None)[0]
+        (one,) = client.stored(key)
         assert one.query == kept
         assert (one.rankings is None) == (kept is None)
 
@@ -392,11 +363,8 @@ def test_the_bandit_learns_in_order(client):
             }
             _, shown = client.show(request, rankings=rankings, assignment=assigned["assignment"])
             assert shown["serve"] == "interleaved", shown
-            liked = [d for d in shown["documents"] if d[:1] == "c" and rng.random() < 0.5]
-            if liked:
-                client.click(*({"token": shown["token"], "document": d} for d in liked))
+            click_some(client, shown, lambda d: d[:1] == "c" and rng.random() < 0.5)
         report = client.wait_closed()
-        client.run(client.service._refresh())
     bandit = report["bandit"]
     assert bandit["n_duels"] == 160
     assert bandit["best"] == "c"
@@ -421,15 +389,12 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
     for k in range(60):
         _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})
         rankings = {name: [f"d{d}" for d in rng.permutation(8)] for name in assigned["rankers"]}
-        _, shown = client.show(
-            f"r{k}", rankings=rankings, assignment=assigned["assignment"], unit=f"u{k % 9}"
-        )
-        events = [{"token": shown["token"], "document": d} for d in shown["documents"] if rng.random() < 0.4]
-        if events:
-            client.click(*events)
+        more = {"assignment": assigned["assignment"], "unit": f"u{k % 9}"}
+        _, shown = client.show(f"r{k}", rankings=rankings, **more)
+        click_some(client, shown, lambda d: rng.random() < 0.4)
     bandit = client.wait_closed()["bandit"]
     log = tmp_path / "log.jsonl"
-    log.write_bytes(client.request("GET", "/v1/experiments/e/export").content)
+    log.write_bytes(client.export())
     read = read_log(log)
     assert read.rankers == tuple(names)
     assert len(read.impressions) <= bandit["n_duels"] == 60
@@ -459,7 +424,7 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
         client.click({"token": shown["token"], "place": 1 + k % 3})
     report = client.wait_closed()
     log = tmp_path / "log.jsonl"
-    log.write_bytes(client.request("GET", "/v1/experiments/e/export").content)
+    log.write_bytes(client.export())
     assert b'"u' not in log.read_bytes().replace(b'"user"', b"")
     caution = report["caution"]
     assert caution is None if unit == "request" else caution.endswith(f"--cluster {unit}.")
@@ -476,10 +441,10 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
     said = capsys.readouterr()
     assert said.err == "structsvm: left out: 3 impressions of units that were forgotten\n"
     assert said.out.endswith(": 9 impressions\n")
-    assert log.read_text() == client.request("GET", "/v1/experiments/e/export").text
+    assert log.read_bytes() == client.export()
     assert main(["interleave", "analyse", str(log), "--cluster", unit]) == 0
     assert main(["clicks", "describe", str(log)]) == 0
-    ubi = client.request("GET", "/v1/experiments/e/export?format=ubi").text.splitlines()
+    ubi = client.export(form="ubi").splitlines()
     assert len({one["query_id"] for one in map(json.loads, ubi)}) == 9
 
 
@@ -505,8 +470,6 @@ def test_metrics_and_health(client):
 
 
 def test_series_grows_slowly():
-    from structsvm.live.closing import next_snapshot
-
     n, found = 0, []
     while n < 10**7:
         n = next_snapshot(n)

@@ -9,15 +9,15 @@ import pytest
 from structsvm.live.closing import Folded
 from structsvm.live.config import check_config, continued
 from structsvm.live.guardrails import by_counters
-from structsvm.live.store.queries import StoredImpression
+from tests.live.samples import impression
 
 FOLDS = 500
 MORE = int(os.environ.get("STRUCTSVM_EXPERIMENTS", "0"))
 """Experiments of each row of the tables, where few are too few."""
 
 
-def config(share=0.5, **more):
-    return check_config({"rankers": ["prod", "new"], "share": share, **more})
+def config(share):
+    return check_config({"rankers": ["prod", "new"], "share": share})
 
 
 class World:
@@ -29,7 +29,7 @@ class World:
         self.config = config(share)
         self.folded = Folded(self.config)
         self.units: dict[bytes, int] = {}
-        self.pending: list[StoredImpression] = []
+        self.pending = []
         self.n = 0
 
     def change(self, share):
@@ -44,11 +44,8 @@ class World:
         self.n += 1
         chance, epoch = share / (share + beside) if beside else None, self.config.get("epoch", 0)
         serve = "control" if bucket >= share else "same"
-        self.pending.append(
-            StoredImpression(
-                self.n, b"", self.n, unit, serve, {"documents": ["a"]}, None, None, None, chance, epoch, ()
-            )
-        )
+        more = {"unit": unit, "serve": serve, "chance": chance, "epoch": epoch}
+        self.pending.append(impression(self.n, {"documents": ["a"]}, **more))
         if len(self.pending) == self.window + FOLDS:
             self.fold()
 
@@ -138,8 +135,8 @@ def test_without_production_beside_it_nothing_is_compared(client):
     client.create(share=0.3, guardrails={"control": False})
     for k in range(300):
         client.show(f"r{k}", unit=f"u{k}")
-    found = {one["name"]: one for one in client.wait_closed()["guardrails"]}
-    assert (found["sample_ratio"]["n"], found["sample_ratio"]["alarm"]) == (0, False)
+    found = client.guardrail("sample_ratio", client.wait_closed())
+    assert (found["n"], found["alarm"]) == (0, False)
 
 
 def test_an_alarm_can_be_acknowledged(client):
@@ -159,7 +156,7 @@ def test_an_alarm_can_be_acknowledged(client):
 
     assert alarms(broken(150, 0)) == ["sample_ratio"]
     assert client.call("GET", "/v1/experiments/e")[1]["state"] == "killed"
-    assert client.call("POST", "/v1/experiments/e/state", {"to": "running"})[1]["state"] == "running"
+    client.set_state("running")
     assert alarms(client.report()) == []
     client.show("one more", unit="other")
     report = client.wait_closed()
@@ -168,13 +165,13 @@ def test_an_alarm_can_be_acknowledged(client):
     assert alarms(broken(150, 1000)) == ["sample_ratio"]
     path = "/v1/experiments/e/acknowledge"
     assert client.call("POST", path, {"guardrail": "none"})[0] == 422
-    changes = client.call("GET", "/v1/experiments/e/changes")
+    changes = client.changes()
     assert client.call("POST", path, {"guardrail": "slow"}) == (200, {"acknowledged": []})
-    assert client.call("GET", "/v1/experiments/e/changes") == changes
+    assert client.changes() == changes
     answer = client.call("POST", path, {"guardrail": "sample_ratio", "reason": "fixed"})
     assert answer == (200, {"acknowledged": ["sample_ratio"]})
     assert alarms(client.report()) == []
-    assert client.call("GET", "/v1/experiments/e/changes")[1]["changes"][0]["reason"] == "fixed"
+    assert client.changes()[0]["reason"] == "fixed"
     assert alarms(broken(150, 2000)) == ["sample_ratio"]
 
 
@@ -184,9 +181,8 @@ def test_the_alarm_of_a_share_begins_anew_once_it_is_acknowledged(client, guardr
     body = {} if guardrail is None else {"guardrail": guardrail}
 
     def fail(n):
-        store = client.service.store
-        store.count({(client.service.registry.known("e").row.id, "not_compared:timeout"): n})
-        found = {one["name"]: one for one in client.report()["guardrails"]}["not_compared"]
+        client.service.store.count({(client.row().id, "not_compared:timeout"): n})
+        found = client.guardrail("not_compared")
         return found["alarm"], found["n"], found["value"]
 
     for _ in range(2):
@@ -222,5 +218,5 @@ def test_a_share_changed_over_http_kills_nothing(client):
         client.show(f"s{k}", unit=f"v{k}")
     report = client.wait_closed()
     assert (report["experiment"]["state"], report["experiment"]["revision"]) == ("running", 1)
-    watch = next(one for one in report["guardrails"] if one["name"] == "sample_ratio")
+    watch = client.guardrail("sample_ratio", report)
     assert (watch["alarm"], watch["n"]) == (False, 100)

@@ -1,15 +1,11 @@
 """UBI in and out: what is written is read back by the reader of click logs, and events become clicks."""
 
-import asyncio
 import json
-from types import SimpleNamespace
 
-import httpx
 import pytest
-from starlette.applications import Starlette
 
 from structsvm.clicks import cells_of_log, read_ubi
-from structsvm.live.ubi import click_of, lines, routes
+from structsvm.live.ubi import click_of, lines
 
 
 def event(action="click", query_id="t", document="a", **more):
@@ -27,16 +23,6 @@ ROWS = [
     {"seq": 2, "token": "t2", "shown_at": 1767225601000, "serve": "production", "documents": ["b", "é\n\u2028"],
      "query": "lamp", "clicks": []},
 ]  # fmt: skip
-
-
-class Desk:
-    def __init__(self):
-        self.events = []
-
-    async def clicks(self, events):
-        self.events += events
-        rejected = [{"index": i, "code": "bad_token"} for i, e in enumerate(events) if e["token"] == "forged"]
-        return {"accepted": len(events) - len(rejected), "duplicate": 0, "late": 0, "rejected": rejected}
 
 
 def written(rows):
@@ -84,35 +70,19 @@ def test_events_as_clicks(given, expected):
     assert click_of(given) == expected
 
 
-def post(desk, **options):
-    async def ask():
-        app = Starlette(routes=routes(desk))
-        desk.settings = SimpleNamespace(keyless=True)
-        app.state.service = desk
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.post("/v1/ubi/events", **options)
-
-    return asyncio.run(ask())
-
-
-def test_one_event_or_a_list_is_taken_and_rejections_keep_their_numbers():
-    desk = Desk()
-    found = post(desk, json=[event("impression"), event(), 3, event(query_id="forged"), event(document="b")])
-    assert found.json() == {
+def test_one_event_or_a_list_is_taken_and_rejections_keep_their_numbers(client):
+    client.create()
+    token = client.show(rankings={"prod": ["a", "b"], "new": ["b", "a"]})[1]["token"]
+    first, second = event(query_id=token), event(query_id=token, document="b")
+    given = [event("impression"), first, 3, event(query_id="forged"), second]
+    path = "/v1/ubi/events"
+    assert client.call("POST", path, given)[1] == {
         "accepted": 2, "duplicate": 0, "late": 0, "ignored": 2, "rejected": [{"index": 3, "code": "bad_token"}],
     }  # fmt: skip
-    assert [e["document"] for e in desk.events] == ["a", "a", "b"]
     # as navigator.sendBeacon sends it
-    found = post(desk, content=json.dumps(event()), headers={"content-type": "text/plain"})
-    assert found.json()["accepted"] == 1
-    assert post(desk, json=event("impression")).json()["ignored"] == 1
-
-
-def test_too_many_events_are_refused():
-    desk = Desk()
-    assert post(desk, json=[event()] * 1001).status_code == 413
-    assert desk.events == []
+    assert client.call("POST", path, first, headers={"content-type": "text/plain"})[1]["duplicate"] == 1
+    assert client.call("POST", path, event("impression"))[1]["ignored"] == 1
+    assert client.call("POST", path, [first] * 1001)[0] == 413
 
 
 def test_with_the_service_itself(client, tmp_path):
@@ -130,10 +100,9 @@ def test_with_the_service_itself(client, tmp_path):
     cells = {}
     for form, read in (("ubi", read_ubi), ("structsvm", cells_of_log)):
         path = tmp_path / f"{form}.jsonl"
-        path.write_bytes(client.request("GET", f"/v1/experiments/e/export?format={form}").content)
+        path.write_bytes(client.export(form=form))
         cells[form] = read(path)
     ubi, own = cells["ubi"], cells["structsvm"]
-    assert (
-        (ubi.n_shows, ubi.n_clicks, ubi.n_queries) == (own.n_shows, own.n_clicks, own.n_queries) == (60, 6, 3)
-    )
+    for one in (ubi, own):
+        assert (one.n_shows, one.n_clicks, one.n_queries) == (60, 6, 3)
     assert dict(ubi.dropped) == {}

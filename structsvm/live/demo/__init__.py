@@ -70,13 +70,9 @@ def _routes(session: Session) -> list[Route]:
     from structsvm.live.demo import pages
 
     async def search(request: Request) -> Response:
-        if not session.ready:
-            return HTMLResponse(pages.waiting_page(session.problem))
         return HTMLResponse(pages.search_page(session, await session.page()))
 
     async def verdict(request: Request) -> Response:
-        if not session.ready:
-            return HTMLResponse(pages.waiting_page(session.problem))
         found = await session.service.report(session.experiment)
         return HTMLResponse(pages.verdict_panel(session, found), headers={"Content-Security-Policy": _FRAMED})
 
@@ -98,8 +94,6 @@ def _routes(session: Session) -> list[Route]:
         return _back("/demo")
 
     async def training(request: Request) -> Response:
-        if not session.ready:
-            return HTMLResponse(pages.waiting_page(session.problem))
         problem = ""
         if request.method == "POST":
             try:
@@ -110,13 +104,21 @@ def _routes(session: Session) -> list[Route]:
         found = await session.service.report(STAGES["pair"])
         return HTMLResponse(pages.train_page(session, waiting=found["n_impressions"], problem=problem))
 
+    def once_ready(page: Any) -> Any:
+        async def answer(request: Request) -> Response:
+            if not session.ready:
+                return HTMLResponse(pages.waiting_page(session.problem))
+            return await page(request)
+
+        return answer
+
     # the scope also keeps pages of other sites from sending forms
     return [
-        Route("/demo", endpoint(search, scope=None)),
-        Route("/demo/verdict", endpoint(verdict, scope=None)),
+        Route("/demo", endpoint(once_ready(search), scope=None)),
+        Route("/demo/verdict", endpoint(once_ready(verdict), scope=None)),
         Route("/demo/clicks", endpoint(clicks, scope="show"), methods=["POST"]),
         Route("/demo/switch", endpoint(switch, scope="show"), methods=["POST"]),
-        Route("/demo/train", endpoint(training, scope="show"), methods=["GET", "POST"]),
+        Route("/demo/train", endpoint(once_ready(training), scope="show"), methods=["GET", "POST"]),
     ]
 
 

@@ -81,6 +81,11 @@ class Session:
         await self.service.registry.put(key, config)
         await self.service.registry.set_state(key, "running", reason="demo")
 
+    def _made_world(self) -> World:
+        if self.world is None:
+            raise Refused(503, "not_ready", "the demo is being prepared", 1)
+        return self.world
+
     @property
     def ready(self) -> bool:
         """Whether lists can be shown."""
@@ -97,15 +102,14 @@ class Session:
 
     async def page(self, rng: np.random.Generator | None = None, stage: str | None = None) -> dict[str, Any]:
         """Return a list for a random image: ``{"query", "documents", "token"}``."""
-        if self.world is None:
-            raise Refused(503, "not_ready", "the demo is being prepared", 1)
+        world = self._made_world()
         rng = np.random.default_rng() if rng is None else rng
         key = STAGES[self.stage if stage is None else stage]
-        query = int(rng.choice(self.world.queries))
+        query = int(rng.choice(world.queries))
         request = uuid.UUID(bytes=rng.bytes(16)).hex
         assigned = await self.service.assign(key, request)
         rankers = dict.fromkeys([*assigned["rankers"], self._production(key)])
-        rankings = {ranker: self.world.ranking(ranker, query, rng) for ranker in rankers}
+        rankings = {ranker: world.ranking(ranker, query, rng) for ranker in rankers}
         shown = await self.service.show(
             key, request, rankings, length=LENGTH, query=f"d{query}", assignment=assigned.get("assignment")
         )
@@ -123,8 +127,7 @@ class Session:
         """Make one simulated visit: a search, and clicks mostly on images of the same digit."""
         rng = self._rng if rng is None else rng
         page = await self.page(rng, stage)
-        assert self.world is not None
-        places = self.world.clicks(page["query"], page["documents"], rng)
+        places = self._made_world().clicks(page["query"], page["documents"], rng)
         self.visits += 1
         if places and page["token"] is not None:
             await self.click(page["token"], places)
@@ -146,20 +149,16 @@ class Session:
 
     async def train(self) -> ClickTraining:
         """Train a ranker from the closed impressions of the first experiment, and let it compete."""
-        if self.world is None:
-            raise Refused(503, "not_ready", "the demo is being prepared", 1)
+        world = self._made_world()
         async with self._training:
             text = await asyncio.to_thread(b"".join, self.service.export("digits"))
             records = [json.loads(line) for line in text.splitlines()]
             if not any(record.get("clicks") for record in records):
-                raise Refused(
-                    409,
-                    "no_clicks",
-                    f"no clicks are closed yet: click, wait {self.window_s:g} s, and try again",
-                )
+                wait = f"no clicks are closed yet: click, wait {self.window_s:g} s, and try again"
+                raise Refused(409, "no_clicks", wait)
             name = f"clicks-{len(self.trainings) + 1}"
             try:
-                found = await asyncio.to_thread(self.world.learn_from_clicks, name, records)
+                found = await asyncio.to_thread(world.learn_from_clicks, name, records)
             except BadInput as error:
                 raise Refused(409, "no_clicks", str(error)) from None
             self.trainings.append(found)

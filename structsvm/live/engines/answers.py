@@ -1,17 +1,19 @@
-"""What dialects share: the request as read, answers that cannot be used, and values behind dotted paths."""
+"""What dialects share: their methods, the request as read, answers that cannot be used, and dotted paths."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from structsvm.checks import BadInput
 
+Object = Mapping[str, Any]
+"""An object of JSON."""
+
 MAX_PAGE = 10_000
 """Largest number of documents before and on a page; OpenSearch and Elasticsearch refuse more by default."""
-
 
 NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 
@@ -35,6 +37,56 @@ class UnusableAnswer(Exception):
         self.reason = reason
 
 
+class Dialect(Protocol):
+    """How a kind of engine is asked, and how it answers; ``_at`` are dotted paths in its answers."""
+
+    label: ClassVar[str]
+    identity: ClassVar[str] = "id"
+    """Dotted path of the id in a document."""
+    page_parameters: ClassVar[tuple[str, ...]] = ()
+    documents_at: ClassVar[str]
+    total_at: ClassVar[tuple[str, ...]]
+    partial_at: ClassVar[tuple[str, ...]] = ()
+    """What is true where an answer is partial."""
+
+    def read(self, body: Object, parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
+        """Return the page that is asked for, and whether its order is the ranker's to choose."""
+
+    def is_plain(self, body: Object) -> bool:
+        """Return whether the engine can read the client's body as it is."""
+        return True
+
+    def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
+        """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
+
+    def query(self, body: Object) -> Any:
+        """Return what stands for ``"{query}"`` in a configured body."""
+        return body.get("query")
+
+    def total(self, answer: Object) -> int | None:
+        """Return how many documents there are, at least; None where the answer does not say it."""
+        counts = (at_path(answer, path) for path in self.total_at)
+        return next((n for n in counts if type(n) is int and n >= 0), None)
+
+    def documents(self, answer: Object) -> Sequence[Any]:
+        """Return the documents; raise ``UnusableAnswer`` where there are none, or not all."""
+        for path in self.partial_at:
+            if at_path(answer, path):
+                raise UnusableAnswer("partial", f"{path} is {at_path(answer, path)}")
+        found = at_path(answer, self.documents_at)
+        if not isinstance(found, list):
+            raise UnusableAnswer("junk", f"expected {self.documents_at}")
+        return found
+
+    def merge(
+        self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return production's answer with the chosen documents, which do not tell who found them."""
+
+    def named(self, answer: Object, query_id: str) -> dict[str, Any]:
+        """Return an answer with the token that clicks refer to."""
+
+
 def at_path(value: Any, path: str) -> Any:
     """Return what stands at a dotted path of nested objects, None where there is nothing."""
     for key in path.split("."):
@@ -52,11 +104,6 @@ def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
         result[key] = merged_mappings(old, value) if both else value  # type: ignore[arg-type]
     return result
-
-
-def count_of(value: Any) -> int | None:
-    """Return a number of documents as an answer says it; None for anything else."""
-    return value if type(value) is int and value >= 0 else None
 
 
 def page_number(name: str, value: Any, default: int) -> int:

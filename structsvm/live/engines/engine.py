@@ -7,33 +7,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from structsvm.checks import BadInput, check_choice, check_number
 from structsvm.common.lazy import labelled, labels
-from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, merged_mappings
+from structsvm.live.engines.answers import Dialect, Query, UnusableAnswer, at_path, merged_mappings
 
 _KEYS = ("kind", "url", "body", "headers", "headers_env", "id", "timeout_s")
 _MAX_ID = 256
-
-
-class Dialect(Protocol):
-    """How a kind of engine is asked, and how it answers."""
-
-    label: str
-    identity: str
-
-    page_parameters: tuple[str, ...]
-
-    def read(self, body: Mapping[str, Any], parameters: Mapping[str, str] = ...) -> Query: ...
-    def is_plain(self, body: Mapping[str, Any]) -> bool: ...
-    def total(self, answer: Any) -> int | None: ...
-    def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]: ...
-    def query(self, body: Mapping[str, Any]) -> Any: ...
-    def documents(self, answer: Mapping[str, Any]) -> Any: ...
-    def merge(self, production: Any, others: Any, chosen: Any, ids: Any) -> dict[str, Any]: ...
-    def named(self, answer: Any, query_id: str | None) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from structsvm.live.engines.answers import (
-    NO_PARAMETERS,
-    Query,
-    UnusableAnswer,
-    at_path,
-    count_of,
-    page_number,
-    text_in,
-)
+from structsvm.live.engines.answers import NO_PARAMETERS, Dialect, Object, Query, page_number, text_in
 
 _COSTLY = ("aggs", "aggregations", "suggest", "profile")
 """Parts of a request whose answer is taken from production only."""
@@ -35,7 +27,7 @@ _HARMLESS = frozenset(
 _BY_SCORE = ("_score", ["_score"], [{"_score": "desc"}], [{"_score": {"order": "desc"}}], {"_score": "desc"})
 
 
-class OpenSearch:
+class OpenSearch(Dialect):
     """Bodies of the query DSL, or ``{"q": text, "from": n, "size": n}`` where the configuration has a ``body``.
 
     In an interleaved answer ``_score`` and ``max_score`` are null, as in lists sorted by a field: scores of two
@@ -50,13 +42,15 @@ class OpenSearch:
     'sort'
     """
 
-    label: ClassVar[str] = "opensearch"
-    identity: ClassVar[str] = "_id"
-    page_parameters: ClassVar[tuple[str, ...]] = ("from", "size")
-    keeps_ext: ClassVar[bool] = True
+    label = "opensearch"
+    identity = "_id"
+    page_parameters = ("from", "size")
+    documents_at = "hits.hits"
+    total_at = ("hits.total.value", "hits.total")
+    partial_at = ("timed_out", "_shards.failed")
+    keeps_ext = True
 
-    def read(self, body: Mapping[str, Any], parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
-        """Return the page that is asked for, and whether its order is the ranker's to choose."""
+    def read(self, body: Object, parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
         first = page_number("from", parameters.get("from", body.get("from")), 0)
         size = page_number("size", parameters.get("size", body.get("size")), 10)
         obstacle = None
@@ -72,18 +66,10 @@ class OpenSearch:
             obstacle = "group"
         return Query(first, size, text_in(body, "q", "ext.ubi.user_query"), obstacle)
 
-    def is_plain(self, body: Mapping[str, Any]) -> bool:
-        """Return whether the engine can read the client's body as it is."""
+    def is_plain(self, body: Object) -> bool:
         return "q" not in body and (self.keeps_ext or "ext" not in body)
 
-    def total(self, answer: Mapping[str, Any]) -> int | None:
-        """Return how many documents there are, at least; None where the answer does not say it."""
-        found = at_path(answer, "hits.total")
-        found = found.get("value") if isinstance(found, Mapping) else found
-        return count_of(found)
-
-    def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
+    def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
         sent = {name: value for name, value in body.items() if name != "q"}
         sent["from"], sent["size"] = first, size
         if lean:
@@ -94,42 +80,24 @@ class OpenSearch:
             sent.pop("ext", None)
         return sent
 
-    def query(self, body: Mapping[str, Any]) -> Any:
-        """Return what stands for ``"{query}"`` in a configured body."""
+    def query(self, body: Object) -> Any:
         return body.get("query", None if "q" in body else {"match_all": {}})
 
-    def documents(self, answer: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the hits; raise ``UnusableAnswer`` where shards failed or time ran out."""
-        if answer.get("timed_out") is True or at_path(answer, "_shards.failed"):
-            raise UnusableAnswer("partial", "shards failed or timed out")
-        hits = at_path(answer, "hits.hits")
-        if not isinstance(hits, list):
-            raise UnusableAnswer("junk", "expected hits.hits")
-        return hits
-
     def merge(
-        self,
-        production: Mapping[str, Any],
-        others: Sequence[Mapping[str, Any]],
-        chosen: Sequence[Mapping[str, Any]],
-        ids: Sequence[str],
+        self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen hits, which do not tell who found them."""
         hits = [
             {**{name: value for name, value in hit.items() if name not in _TELLING}, "_score": None}
             for hit in chosen
         ]
         return {**production, "hits": {**production["hits"], "hits": hits, "max_score": None}}
 
-    def named(self, answer: Mapping[str, Any], query_id: str | None) -> dict[str, Any]:
-        """Return an answer with the token that clicks refer to."""
-        if query_id is None:
-            return dict(answer)
+    def named(self, answer: Object, query_id: str) -> dict[str, Any]:
         ext = _mapping(answer.get("ext"))
         return {**answer, "ext": {**ext, "ubi": {**_mapping(ext.get("ubi")), "query_id": query_id}}}
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: Any) -> Object:
     return value if isinstance(value, Mapping) else {}
 
 
@@ -144,5 +112,5 @@ class Elasticsearch(OpenSearch):
     [['ext', 'from', 'query', 'size'], ['from', 'query', 'size']]
     """
 
-    label: ClassVar[str] = "elasticsearch"
-    keeps_ext: ClassVar[bool] = False
+    label = "elasticsearch"
+    keeps_ext = False

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from structsvm.checks import BadInput
 from structsvm.live.engines.answers import (
     NO_PARAMETERS,
+    Dialect,
+    Object,
     Query,
-    UnusableAnswer,
-    at_path,
-    count_of,
     page_number,
     text_in,
 )
@@ -22,7 +21,7 @@ _COSTLY = ("facet", "stats", "spellcheck", "debug", "debugQuery", "mlt", "terms"
 _TRUE = (True, "true", "on")
 
 
-class Solr:
+class Solr(Dialect):
     """Bodies of the JSON request API (``query``, ``limit``, ``offset``, ``sort``, ``params``), or ``{"q": text,
     "from": n, "size": n}``.
 
@@ -39,12 +38,12 @@ class Solr:
     'sort'
     """
 
-    label: ClassVar[str] = "solr"
-    identity: ClassVar[str] = "id"
-    page_parameters: ClassVar[tuple[str, ...]] = ()
+    label = "solr"
+    documents_at = "response.docs"
+    total_at = ("response.numFound",)
+    partial_at = ("responseHeader.partialResults",)
 
-    def read(self, body: Mapping[str, Any], parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
-        """Return the page that is asked for, and whether its order is the ranker's to choose."""
+    def read(self, body: Object, parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
         params = _params(body)
         first = page_number("offset", _first(body, params, ("offset", "from"), "start"), 0)
         size = page_number("limit", _first(body, params, ("limit", "size"), "rows"), 10)
@@ -64,16 +63,10 @@ class Solr:
             obstacle = "group"
         return Query(first, size, text_in(body, "q", "params.user_query", "query", "params.q"), obstacle)
 
-    def is_plain(self, body: Mapping[str, Any]) -> bool:
-        """Return whether Solr can read the client's body as it is."""
+    def is_plain(self, body: Object) -> bool:
         return not {"q", "from", "size"} & set(body)
 
-    def total(self, answer: Mapping[str, Any]) -> int | None:
-        """Return how many documents there are; None where the answer does not say it."""
-        return count_of(at_path(answer, "response.numFound"))
-
-    def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
-        """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
+    def body(self, body: Object, first: int, size: int, *, lean: bool) -> dict[str, Any]:
         sent = {name: value for name, value in body.items() if name not in ("q", "from", "size")}
         if "q" in body:
             sent.setdefault("query", body["q"])
@@ -89,27 +82,9 @@ class Solr:
         sent["offset"], sent["limit"] = first, size
         return sent
 
-    def query(self, body: Mapping[str, Any]) -> Any:
-        """Return what stands for ``"{query}"`` in a configured body."""
-        return body.get("query")
-
-    def documents(self, answer: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the documents; raise ``UnusableAnswer`` for partial results."""
-        if at_path(answer, "responseHeader.partialResults"):
-            raise UnusableAnswer("partial", "partial results")
-        docs = at_path(answer, "response.docs")
-        if not isinstance(docs, list):
-            raise UnusableAnswer("junk", "expected response.docs")
-        return docs
-
     def merge(
-        self,
-        production: Mapping[str, Any],
-        others: Sequence[Mapping[str, Any]],
-        chosen: Sequence[Mapping[str, Any]],
-        ids: Sequence[str],
+        self, production: Object, others: Sequence[Object], chosen: Sequence[Object], ids: Sequence[str]
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen documents, which do not tell who found them."""
         docs = [{name: value for name, value in doc.items() if name != "score"} for doc in chosen]
         answer = {**production, "response": {**production["response"], "docs": docs}}
         answer["response"].pop("maxScore", None)
@@ -121,12 +96,11 @@ class Solr:
             answer["highlighting"] = {name: known[name] for name in ids if name in known}
         return answer
 
-    def named(self, answer: Mapping[str, Any], query_id: str | None) -> dict[str, Any]:
-        """Return an answer with the token that clicks refer to."""
-        return dict(answer) if query_id is None else {**answer, "ubi": {"query_id": query_id}}
+    def named(self, answer: Object, query_id: str) -> dict[str, Any]:
+        return {**answer, "ubi": {"query_id": query_id}}
 
 
-def _params(body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _params(body: Object) -> Object:
     params = body.get("params")
     if params is None:
         return {}
@@ -135,7 +109,7 @@ def _params(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return params
 
 
-def _first(body: Mapping[str, Any], params: Mapping[str, Any], names: Sequence[str], param: str) -> Any:
+def _first(body: Object, params: Object, names: Sequence[str], param: str) -> Any:
     for name in names:
         if body.get(name) is not None:
             return body[name]

@@ -48,11 +48,7 @@ def band_over_time(
         return "L".join("{} {}".format(*frame.at(p[0], p[which])) for p in ordered)
 
     outline = path(3, points) + "L" + path(2, points[::-1])
-    parts = []
-    for tick in frame.y.ticks():
-        _, level = frame.at(frame.x.low, tick)
-        parts.append(f'<path class="grid" d="M{x0} {level}H{x1}"/>')
-        parts.append(f'<text x="{x0 - 5}" y="{level + 4}" text-anchor="end">{charts.number(tick)}</text>')
+    parts = [frame.levels()]
     for tick in _round_numbers(frame.x.low, frame.x.high):
         place, _ = frame.at(tick, frame.y.low)
         parts.append(f'<path class="grid" d="M{place} {top}V{bottom}"/>')

@@ -75,33 +75,21 @@ class PostgresConnection:
 
 
 def _show(cursor: Any, shown: list[ShownRow]) -> list[Stored | None]:
+    first = {row.id: row for row in reversed(shown)}  # of two with one id in a batch
     # in one order everywhere, so that two workers with the same ids wait and do not deadlock
-    ordered = sorted(shown)
-    cursor.execute(_SHOWN, [list(column) for column in zip(*ordered, strict=True)])
-    made = {bytes(row[0]) for row in cursor.fetchall()}
-    if len(made) == len(shown):
-        return [None] * len(shown)
-    cursor.execute(_STORED, ([row.id for row in shown if row.id not in made or _twice(row, shown)],))
-    stored = {bytes(row[0]): Stored(*row[1:]) for row in cursor.fetchall()}
-    answers: list[Stored | None] = []
-    for row in shown:
-        if row.id in made:
-            made.discard(row.id)
-            kept = stored.get(row.id)
-            # of two with one id in a batch, the one that was taken is new
-            answers.append(None if kept is None or kept == (row.shown_at, row.serve, row.record) else kept)
-        else:
-            answers.append(stored[row.id])
-    return answers
-
-
-def _twice(row: ShownRow, shown: list[ShownRow]) -> bool:
-    return sum(other.id == row.id for other in shown) > 1
+    cursor.execute(_SHOWN, [list(column) for column in zip(*sorted(first.values()), strict=True)])
+    made = {row[0] for row in cursor.fetchall()}
+    earlier = [row.id for row in shown if row.id not in made or row is not first[row.id]]
+    stored: dict[bytes, Stored] = {}
+    if earlier:
+        cursor.execute(_STORED, (earlier,))
+        stored = {row[0]: Stored(*row[1:]) for row in cursor.fetchall()}
+    return [None if row.id in made and row is first[row.id] else stored[row.id] for row in shown]
 
 
 def _click(cursor: Any, clicks: list[ClickRow]) -> list[int]:
     cursor.execute(_PLACES, (list({row.id for row in clicks}),))
-    places = {(bytes(row[0]), row[3]): (row[1], row[2]) for row in cursor.fetchall()}
+    places = {(row[0], row[3]): (row[1], row[2]) for row in cursor.fetchall()}
     fates = [GONE] * len(clicks)
     first: dict[tuple[int, int, str], int] = {}
     rows = []

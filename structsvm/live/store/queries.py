@@ -23,6 +23,15 @@ _COUNTED = text(
     "INSERT INTO units (experiment, unit, epoch) VALUES (:experiment, :unit, :epoch) "
     "ON CONFLICT (experiment, unit) DO UPDATE SET epoch = excluded.epoch"
 )
+_ADDED = text(
+    "INSERT INTO counters (experiment, name, value) VALUES (:experiment, :name, :n) "
+    "ON CONFLICT (experiment, name) DO UPDATE SET value = counters.value + excluded.value"
+)
+_NEW = text("INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING")
+_NUMBERED = text(
+    "INSERT INTO meta (name, value) VALUES ('changes', :value) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
 
 
 class ExperimentRow(NamedTuple):
@@ -88,6 +97,10 @@ class Store:
         self.reading.dispose()
         self.writing.dispose()
 
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
+        with self.reading.connect() as connection:
+            return connection.execute(query).all()
+
     def _one(self, query: Select[Any]) -> Any:
         """Return the one value that a query asks for; None where there is no row."""
         with self.reading.connect() as connection:
@@ -119,15 +132,10 @@ class Store:
             if fresh is None:
                 fresh = old is None or old.state == "stopped" or not same_meaning(old.config, config)
             if old is not None and not fresh:
-                own = update(schema.experiments).where(_e.id == old.id)
-                connection.execute(own.values(config=json.dumps(continued(old.config, config))))
+                _set(connection, old.id, config=json.dumps(continued(old.config, config)))
             else:
                 if old is not None:
-                    connection.execute(
-                        update(schema.experiments)
-                        .where(_e.id == old.id)
-                        .values(state="stopped", unit_key=None)
-                    )
+                    _set(connection, old.id, state="stopped", unit_key=None)
                 going = old is not None and old.state in ("running", "paused")
                 made = connection.execute(
                     schema.experiments.insert().values(
@@ -137,17 +145,11 @@ class Store:
                         created_at=now, settled=0,
                     )
                 )  # fmt: skip
-                identity = made.inserted_primary_key
-                assert identity is not None
-                connection.execute(
-                    schema.stats.insert().values(
-                        experiment=identity[0], horizon=0, watermark=0, version=0, state=""
-                    )
-                )
+                assert made.inserted_primary_key is not None
+                fresh_state = {"experiment": made.inserted_primary_key[0], "version": 0, "state": ""}
+                connection.execute(schema.stats.insert().values(**fresh_state, horizon=0, watermark=0))
                 if config["kind"] == "bandit":
-                    connection.execute(
-                        schema.bandits.insert().values(experiment=identity[0], version=0, state="")
-                    )
+                    connection.execute(schema.bandits.insert().values(fresh_state))
             what = what or ("created" if old is None else "new revision" if fresh else "changed")
             self._log(connection, now, who, key, what, "")
             return next(row for row in _experiments(connection, newest=True) if row.key == key)
@@ -158,13 +160,10 @@ class Store:
             row = connection.execute(select(_e.state, _e.key).where(_e.id == experiment)).one()
             if row.state == state or row.state == "stopped":
                 return False
-            values: dict[str, Any] = {"state": state, "settled": 0}
-            if state == "stopped":
-                values["unit_key"] = None
-            connection.execute(update(schema.experiments).where(_e.id == experiment).values(values))
+            ended = {"unit_key": None} if state == "stopped" else {}
+            _set(connection, experiment, state=state, settled=0, **ended)
             if (row.state, state) == ("killed", "running"):  # who starts it again has seen why it was killed
-                for name in Watches.NAMES:
-                    self._add(connection, experiment, f"{ACKNOWLEDGED}{name}", 1)
+                _add(connection, {(experiment, f"{ACKNOWLEDGED}{name}"): 1 for name in Watches.NAMES})
             self._log(connection, now, who, row.key, f"{row.state} -> {state}", reason)
         return True
 
@@ -175,24 +174,18 @@ class Store:
         """Note that alarms were seen: add to the counters by which those guardrails begin anew."""
         with self.writing.begin() as connection:
             key = connection.execute(select(_e.key).where(_e.id == experiment)).scalar_one()
-            for name, n in counts.items():
-                self._add(connection, experiment, name, n)
+            _add(connection, {(experiment, name): n for name, n in counts.items()})
             self._log(connection, now, who, key, f"acknowledged {', '.join(guardrails)}", reason)
 
     def _log(self, connection: Connection, now: int, who: str, key: str, what: str, reason: str) -> None:
         connection.execute(schema.changes.insert().values(at=now, who=who, key=key, what=what, reason=reason))
         number = connection.execute(select(func.max(schema.changes.c.id))).scalar()
-        changed = connection.execute(
-            update(schema.meta).where(schema.meta.c.name == "changes").values(value=str(number))
-        )
-        if not changed.rowcount:
-            connection.execute(schema.meta.insert().values(name="changes", value=str(number)))
+        connection.execute(_NUMBERED, {"value": str(number)})
 
     def changes(self, key: str) -> list[dict[str, Any]]:
         """Return who changed an experiment, when and why; newest first."""
         query = select(schema.changes).where(schema.changes.c.key == key).order_by(schema.changes.c.id.desc())
-        with self.reading.connect() as connection:
-            return [dict(row) for row in connection.execute(query.limit(100)).mappings()]
+        return [row._asdict() for row in self._rows(query.limit(100))]
 
     def changed_at(self, key: str) -> int:
         """Return when an experiment was last changed; 0 for never."""
@@ -207,37 +200,31 @@ class Store:
 
     def documents(self, ids: Sequence[bytes]) -> dict[bytes, list[str]]:
         """Return the documents of impressions by their ids."""
-        with self.reading.connect() as connection:
-            rows = connection.execute(select(_i.id, _i.record).where(_i.id.in_(ids)))
-            return {bytes(row.id): json.loads(row.record)["documents"] for row in rows}
+        rows = self._rows(select(_i.id, _i.record).where(_i.id.in_(ids)))
+        return {row.id: json.loads(row.record)["documents"] for row in rows}
 
     def impressions(
         self, experiment: int, after: int, upto: int | None, limit: int | None = None, *, late: bool = False
     ) -> list[StoredImpression]:
         """Return impressions with ``after < seq <= upto`` in their order, with their clicks in the order made."""
-        query = select(schema.impressions).where(_i.experiment == experiment, _i.seq > after)
+        columns = [_i[name] for name in StoredImpression._fields if name != "clicks"]
+        query = select(*columns).where(_i.experiment == experiment, _i.seq > after)
         if upto is not None:
             query = query.where(_i.seq <= upto)
-        with self.reading.connect() as connection:
-            rows = connection.execute(query.order_by(_i.seq).limit(limit)).all()
-            if not rows:
-                return []
-            of = {row.seq: [] for row in rows}  # type: dict[int, list[tuple[int, str, int, float | None, int]]]
-            clicked = select(schema.clicks).where(_c.impression >= rows[0].seq, _c.impression <= rows[-1].seq)
-            if not late:
-                clicked = clicked.where(_c.late == 0)
-            for click in connection.execute(clicked.order_by(_c.impression, _c.at, _c.place, _c.action)):
-                if click.impression in of:
-                    of[click.impression].append(
-                        (click.place, click.action, click.at, click.dwell, click.late)
-                    )
+        rows = self._rows(query.order_by(_i.seq).limit(limit))
+        if not rows:
+            return []
+        of: dict[int, list[Any]] = {row.seq: [] for row in rows}
+        clicked = select(schema.clicks).where(_c.impression.between(rows[0].seq, rows[-1].seq))
+        if not late:
+            clicked = clicked.where(_c.late == 0)
+        for impression, *click in self._rows(clicked.order_by(_c.impression, _c.at, _c.place, _c.action)):
+            if impression in of:
+                of[impression].append(tuple(click))
         return [
-            StoredImpression(
-                row.seq, bytes(row.id), row.shown_at, row.unit, row.serve, json.loads(row.record), row.query,
-                row.rankings, row.elapsed_ms, row.chance, row.epoch, tuple(of[row.seq]),
-            )
+            StoredImpression._make([*row, tuple(of[row.seq])])._replace(record=json.loads(row.record))
             for row in rows
-        ]  # fmt: skip
+        ]
 
     def n_after(self, experiment: int, seq: int) -> int:
         """Return the number of impressions behind ``seq``."""
@@ -255,9 +242,7 @@ class Store:
         first = select(_i.shown_at).where(_i.experiment == _s.experiment, _i.seq > _s.watermark)
         oldest = first.order_by(_i.seq).limit(1).scalar_subquery()
         query = select(_s.experiment, oldest).join(schema.experiments, _e.id == _s.experiment)
-        with self.reading.connect() as connection:
-            rows = connection.execute(query.where(_e.settled == 0)).all()
-        return {experiment: at for experiment, at in rows if at is not None}
+        return {row[0]: row[1] for row in self._rows(query.where(_e.settled == 0)) if row[1] is not None}
 
     def n_late(self, experiment: int) -> int:
         """Return the number of late clicks on an experiment's impressions."""
@@ -290,32 +275,24 @@ class Store:
     def delete_settled(self, before: int) -> int:
         """Delete the impressions of settled experiments whose last one was shown before a time; return how many."""
         n = 0
-        for row in self.experiments(
-            newest=False
-        ):  # killed, and all is closed: it cannot be started again then
-            ended = (
-                row.state == "killed" and self.first_after(row.id, self.progress(row.id).watermark) is None
-            )
-            if ended and self.changed_at(row.key) < before:
-                self.set_state(
-                    row.id, "stopped", now=before, who="clean", reason="its impressions are deleted"
-                )
+        reason = "its impressions are deleted"
+        for row in self.experiments(newest=False):
+            if row.state != "killed" or self.changed_at(row.key) >= before:
+                continue
+            if (
+                self.first_after(row.id, self.progress(row.id).watermark) is None
+            ):  # else it may be started again
+                self.set_state(row.id, "stopped", now=before, who="clean", reason=reason)
                 self.settle(row.id)
-        with self.reading.connect() as connection:
-            settled = connection.execute(select(_e.id).where(_e.settled == 1)).scalars().all()
-        for experiment in settled:
+        for (experiment,) in self._rows(select(_e.id).where(_e.settled == 1)):
+            own = _i.experiment == experiment
             with self.writing.begin() as connection:
-                last = connection.execute(
-                    select(func.max(_i.shown_at)).where(_i.experiment == experiment)
-                ).scalar()
+                last = connection.execute(select(func.max(_i.shown_at)).where(own)).scalar()
                 if last is None or last >= before:
                     continue
-                own = select(_i.seq).where(_i.experiment == experiment)
-                connection.execute(delete(schema.clicks).where(_c.impression.in_(own)))
-                n += connection.execute(
-                    delete(schema.impressions).where(_i.experiment == experiment)
-                ).rowcount
-                self._add(connection, experiment, "deleted", 1)
+                connection.execute(delete(schema.clicks).where(_c.impression.in_(select(_i.seq).where(own))))
+                n += connection.execute(delete(schema.impressions).where(own)).rowcount
+                _add(connection, {(experiment, "deleted"): 1})
         return n
 
     # ---- the closer --------------------------------------------------------------------------------------------
@@ -323,8 +300,8 @@ class Store:
     def progress(self, experiment: int) -> ClosingProgress:
         """Return how far the closer is."""
         query = select(_s.horizon, _s.watermark, _s.version, _s.state).where(_s.experiment == experiment)
-        with self.reading.connect() as connection:
-            return ClosingProgress(*connection.execute(query).one())
+        (row,) = self._rows(query)
+        return ClosingProgress(*row)
 
     def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
         """Move the horizon over impressions shown up to ``due``, and return it; from now on clicks on them are late.
@@ -359,11 +336,8 @@ class Store:
     def counted(self, experiment: int, units: Collection[bytes]) -> dict[bytes, int]:
         """Return those of some units of which an impression is closed, and the epoch of the last that counted."""
         column = schema.units.c
-        query = select(column.unit, column.epoch).where(
-            column.experiment == experiment, column.unit.in_(units)
-        )
-        with self.reading.connect() as connection:
-            return {bytes(unit): epoch for unit, epoch in connection.execute(query)} if units else {}
+        known = select(column.unit, column.epoch).where(column.experiment == experiment)
+        return {row.unit: row.epoch for row in self._rows(known.where(column.unit.in_(units)))}
 
     def fold(
         self,
@@ -405,9 +379,7 @@ class Store:
     def settle(self, experiment: int) -> None:
         """Say that the closer has nothing left to do for an experiment."""
         with self.writing.begin() as connection:
-            connection.execute(
-                update(schema.experiments).where(_e.id == experiment).values(settled=1, unit_key=None)
-            )
+            _set(connection, experiment, settled=1, unit_key=None)
             connection.execute(delete(schema.units).where(schema.units.c.experiment == experiment))
         if not self._is_postgres:
             with self.reading.connect() as connection:  # what was deleted is not left in the log either
@@ -427,30 +399,21 @@ class Store:
                     return True
         with self.writing.begin() as connection:
             if found is None:
-                taken = connection.execute(select(column.value).where(column.name == name)).scalar()
-                if taken is not None:
-                    return False
-                connection.execute(schema.meta.insert().values(name=name, value=mine))
-                return True
-            changed = connection.execute(
-                update(schema.meta).where(column.name == name, column.value == found).values(value=mine)
-            )
-            return bool(changed.rowcount)
+                taken = connection.execute(_NEW, {"name": name, "value": mine})
+            else:
+                own = update(schema.meta).where(column.name == name, column.value == found)
+                taken = connection.execute(own.values(value=mine))
+            return bool(taken.rowcount)
 
     def series(self, experiment: int) -> list[dict[str, Any]]:
         """Return the snapshots of an experiment."""
         query = select(schema.series.c.snapshot).where(schema.series.c.experiment == experiment)
-        with self.reading.connect() as connection:
-            rows = connection.execute(query.order_by(schema.series.c.n)).scalars()
-            return [json.loads(row) for row in rows]
+        return [json.loads(row.snapshot) for row in self._rows(query.order_by(schema.series.c.n))]
 
     def bandit(self, experiment: int) -> tuple[int, str]:
         """Return version and state of a bandit; the state is empty before its first outcomes."""
         column = schema.bandits.c
-        with self.reading.connect() as connection:
-            row = connection.execute(
-                select(column.version, column.state).where(column.experiment == experiment)
-            ).one()
+        (row,) = self._rows(select(column.version, column.state).where(column.experiment == experiment))
         return row.version, row.state
 
     def bandit_version(self, experiment: int) -> int:
@@ -463,26 +426,13 @@ class Store:
     def count(self, counts: Mapping[tuple[int, str], int]) -> None:
         """Add to counters, by experiment and name."""
         with self.writing.begin() as connection:
-            for (experiment, name), n in sorted(counts.items()):
-                self._add(connection, experiment, name, n)
-
-    def _add(self, connection: Connection, experiment: int, name: str, n: int) -> None:
-        connection.execute(
-            text(
-                "INSERT INTO counters (experiment, name, value) VALUES (:experiment, :name, :n) "
-                "ON CONFLICT (experiment, name) DO UPDATE SET value = counters.value + excluded.value"
-            ),
-            {"experiment": experiment, "name": name, "n": n},
-        )
+            _add(connection, counts)
 
     def counters(self, experiment: int) -> dict[str, int]:
         """Return the counters of an experiment."""
         column = schema.counters.c
-        with self.reading.connect() as connection:
-            rows = connection.execute(
-                select(column.name, column.value).where(column.experiment == experiment)
-            )
-            return {row.name: row.value for row in rows}
+        rows = self._rows(select(column.name, column.value).where(column.experiment == experiment))
+        return {row.name: row.value for row in rows}
 
     def add_key(self, identity: str, hashed: bytes, scope: str, now: int) -> None:
         """Store a key."""
@@ -493,9 +443,7 @@ class Store:
 
     def callers(self) -> list[dict[str, Any]]:
         """Return all keys: id, hash, scope, created_at, last_used_day."""
-        with self.reading.connect() as connection:
-            rows = connection.execute(select(schema.keys).order_by(schema.keys.c.created_at)).mappings()
-            return [{**row, "hash": bytes(row["hash"])} for row in rows]
+        return [row._asdict() for row in self._rows(select(schema.keys).order_by(schema.keys.c.created_at))]
 
     def delete_key(self, identity: str) -> bool:
         """Delete a key; return False where none has that id."""
@@ -533,12 +481,17 @@ class Store:
 def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]:
     query = select(schema.experiments).order_by(_e.key, _e.revision)
     rows = [
-        ExperimentRow(
-            row.id, row.key, row.revision, row.state, json.loads(row.config), bytes(row.salt),
-            None if row.unit_key is None else bytes(row.unit_key), row.created_at, bool(row.settled),
-        )
+        ExperimentRow(*row)._replace(config=json.loads(row.config), settled=bool(row.settled))
         for row in connection.execute(query)
-    ]  # fmt: skip
-    if not newest:
-        return rows
-    return list({row.key: row for row in rows}.values())
+    ]
+    return list({row.key: row for row in rows}.values()) if newest else rows
+
+
+def _set(connection: Connection, experiment: int, **values: Any) -> None:
+    connection.execute(update(schema.experiments).where(_e.id == experiment).values(values))
+
+
+def _add(connection: Connection, counts: Mapping[tuple[int, str], int]) -> None:
+    """Add to counters, by experiment and name, in one order everywhere."""
+    rows = [{"experiment": e, "name": name, "n": n} for (e, name), n in sorted(counts.items())]
+    connection.execute(_ADDED, rows)
