@@ -53,6 +53,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert
 from msgspec.json import Decoder, decode
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice
@@ -151,16 +152,19 @@ class Impression:
     def to_dict(self) -> dict[str, Any]:
         """The object of one line; what is not known is left out."""
         line: dict[str, Any] = {"shown": self.shown.to_dict()}
-        if self.rankers:
-            line["rankers"] = list(self.rankers)
-        if self.among:
-            line["among"] = list(self.among)
-        for key in ("query", "session", "user", "query_words"):
-            if getattr(self, key) is not None:
-                line[key] = getattr(self, key)
-        for key in ("title_bold", "abstract_bold"):
-            if getattr(self, key) is not None:
-                line[key] = list(getattr(self, key))
+        for key in (
+            "rankers",
+            "among",
+            "query",
+            "session",
+            "user",
+            "query_words",
+            "title_bold",
+            "abstract_bold",
+        ):
+            value = getattr(self, key)
+            if value is not None and value != ():
+                line[key] = list(value) if isinstance(value, tuple) else value
         if self.clicks is not None:
             line["clicks"] = [
                 {key: value for key, value in click._asdict().items() if value is not None}
@@ -200,18 +204,15 @@ class Line(Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, one: Impression) -> Line:
         """Return the line of an impression."""
-        return cls(
-            one.shown, one.shown.impression, one.clicks, one.query, one.session, one.user, one.rankers,
-            one.query_words, one.title_bold, one.abstract_bold, one.among,
-        )  # fmt: skip
+        return cls(name=one.shown.impression, **vars(one))
 
     def impression(self) -> Impression:
         """Return the line as an object of the public interface."""
-        shown = self.shown if self.name is None else replace(self.shown, impression=self.name)
-        return Impression(
-            shown, self.clicks, self.query, self.session, self.user, self.rankers, self.query_words,
-            self.title_bold, self.abstract_bold, self.among,
-        )  # fmt: skip
+        fields = asdict(self)
+        name = fields.pop("name")
+        if name is not None:
+            fields["shown"] = replace(self.shown, impression=name)
+        return Impression(**fields)
 
     def places(self) -> tuple[int, ...]:
         """Return the clicked places, from 0, in ascending order."""
@@ -366,11 +367,8 @@ def read_log(
 
 def check_policies(missing_record: str, missing_feedback: str) -> None:
     """ValueError for a policy that :func:`read_log` does not know."""
-    for name, value, known in (
-        ("missing_record", missing_record, ("error", "skip")),
-        ("missing_feedback", missing_feedback, ("skip", "no_click", "error")),
-    ):
-        check_choice(name, value, known)
+    check_choice("missing_record", missing_record, ("error", "skip"))
+    check_choice("missing_feedback", missing_feedback, ("skip", "no_click", "error"))
 
 
 def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[list[tuple[int, bytes]]]:
@@ -469,11 +467,9 @@ class Lines:
                 )
             name = fields.impression
         query, session, user = fields.query, fields.session, fields.user
-        for value in (query, session, user):
-            # NumPy drops NUL at the end of a string, and two ids may become one
+        for key, value in (("query", query), ("session", session), ("user", user)):
             if type(value) is str and "\0" in value:
-                key = next(key for key in ("query", "session", "user") if getattr(fields, key) is value)
-                raise BadInput(key, f"expected an id without NUL, got {value!r:.80}")
+                _check_id(key, value)
         clicks = None if fields.clicks is None else _clicks(fields.clicks, shown)
         rankers = fields.rankers
         if rankers and (rankers != self._rankers or len(rankers) != shown.n_rankers):
@@ -488,9 +484,8 @@ class Lines:
                     "among", f"expected the names of 'rankers' among them, got {fields.among!r:.80}"
                 )
         n = len(shown.documents)
-        for counts in (fields.title_bold, fields.abstract_bold):
+        for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
             if counts is not None and len(counts) != n:
-                key = "title_bold" if counts is fields.title_bold else "abstract_bold"
                 raise ValueError(f"{key}: expected {n} counts, one per document, got {counts!r:.80}")
         return Line(
             shown, name, clicks, query, session, user, rankers, fields.query_words, fields.title_bold,

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive
+from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import check_arms, check_horizon, check_pair, pick, tied
+from structsvm.online.bandits.policy import check_horizon, check_pair, pick, tied
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel
 
@@ -39,7 +39,7 @@ class BeatTheMean(SavedState):
     assumes = "total order, relaxed transitivity"
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, gamma: float = 1.0) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.horizon = check_horizon(horizon, "Beat the Mean")
         self.gamma = check_positive("gamma", gamma)
         self.t = 0

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive
-from structsvm.online.bandits.policy import check_arms, check_pair, tied
+from structsvm.checks import check_positive, check_whole
+from structsvm.online.bandits.policy import check_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.online.bandits.sparring import ucb1
 from structsvm.protocols import Duel
@@ -38,7 +38,7 @@ class Doubler(SavedState):
     assumes = "utilities"
 
     def __init__(self, n_arms: int, *, alpha: float = 2.5) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.epoch = 1
         self.pool = np.zeros(self.n_arms)  # how often each arm was right in the last epoch

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import check_arms, check_horizon, check_pair
+from structsvm.online.bandits.policy import check_horizon, check_pair
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel
 
@@ -45,7 +45,7 @@ class InterleavedFilter(SavedState):
     explores_compiled = True
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, prune: bool = True) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.horizon = check_horizon(horizon, "interleaved filter")
         self.prune = bool(prune)
         self.t = 0

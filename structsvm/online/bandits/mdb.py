@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_positive
+from structsvm.checks import BadInput, check_positive, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import CountsWins, check_arms, record_set
+from structsvm.online.bandits.policy import CountsWins, record_set
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.protocols import Duel
 
@@ -49,7 +49,7 @@ class MDB(CountsWins):
     compares_sets = True
 
     def __init__(self, n_arms: int, *, alpha: float = 0.5, beta: float = 1.5) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.beta = check_positive("beta", beta)
         if beta < 1:

@@ -10,7 +10,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import check_arms, pick, record_pair, tied
+from structsvm.online.bandits.policy import pick, record_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel
 
@@ -85,7 +85,7 @@ class MergeRUCB(SavedState):
         size: int = 4,
         order: Sequence[int] | None = None,
     ) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         if alpha <= 0.5:
             raise BadInput("alpha", "expected more than 1/2, where C(delta) is defined", value=alpha)

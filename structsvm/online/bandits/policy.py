@@ -22,11 +22,6 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return first, second
 
 
-def check_arms(n_arms: int) -> int:
-    """Return ``n_arms`` as an int; raise ValueError below one."""
-    return check_whole("n_arms", n_arms)
-
-
 def check_horizon(horizon: float | None, who: str) -> int:
     """Return ``horizon`` as an int; raise ValueError without one, naming the bandit ``who``."""
     if horizon is None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import CountsWins, check_arms, record_set
+from structsvm.checks import check_whole
+from structsvm.online.bandits.policy import CountsWins, record_set
 from structsvm.protocols import Duel
 
 
@@ -29,7 +30,7 @@ class RandomSubset(CountsWins):
     compares_sets = True
 
     def __init__(self, n_arms: int) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:

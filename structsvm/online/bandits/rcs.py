@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive
+from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import CountsWins, check_arms, pair_indices, pick, record_pair, tied
+from structsvm.online.bandits.policy import CountsWins, pair_indices, pick, record_pair, tied
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.protocols import Duel
 
@@ -40,7 +40,7 @@ class RCS(CountsWins):
     compiled = "structsvm.online.bandits.compiled.rcs"
 
     def __init__(self, n_arms: int, *, alpha: float = 0.501) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.t = 0
         self.wins = np.zeros((self.n_arms, self.n_arms))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive
+from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import check_arms, pair_indices, record_pair, tied
+from structsvm.online.bandits.policy import pair_indices, record_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel
 
@@ -45,7 +45,7 @@ class RMED1(SavedState):
     compiled = "structsvm.online.bandits.compiled.rmed"
 
     def __init__(self, n_arms: int, *, margin: float | None = None) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.margin = (
             0.3 * float(power(self.n_arms, 1.01)) if margin is None else check_positive("margin", margin)
         )

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_positive
+from structsvm.checks import BadInput, check_positive, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import CountsWins, check_arms, pick, record_pair
+from structsvm.online.bandits.policy import CountsWins, pick, record_pair
 from structsvm.protocols import Duel
 
 
@@ -58,7 +58,7 @@ class RUCB(CountsWins):
     compiled = "structsvm.online.bandits.compiled.rucb"
 
     def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.t = 0
         self.leader = -1  # B of the paper; -1 is the empty set

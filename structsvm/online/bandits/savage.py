@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive
+from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
-    check_arms,
     check_horizon,
     copeland_leader,
     pair_indices,
@@ -49,7 +48,7 @@ class SAVAGE(SavedState):
     assumes = "Condorcet winner"
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, delta: float | None = None) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.horizon = check_horizon(horizon, "SAVAGE")
         self.delta = 1.0 / self.horizon if delta is None else check_positive("delta", delta)
         self.t = 0

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive
+from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import check_arms, check_pair, tied
+from structsvm.online.bandits.policy import check_pair, tied
 from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel
 
@@ -45,7 +45,7 @@ class Sparring(SavedState):
     assumes = "utilities"
 
     def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
-        self.n_arms = check_arms(n_arms)
+        self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.rewards = np.zeros((2, self.n_arms))
         self.plays = np.zeros((2, self.n_arms))

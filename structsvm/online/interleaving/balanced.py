@@ -51,20 +51,14 @@ class Balanced(ListsByChoices):
         """Return the clicked documents in each ranking's top ``k``, (2,); raise ValueError for wrong input."""
         check_record(shown, self.name, n_rows=2)
         clicked = check_clicks(clicks, len(shown.documents))
-        evidence = evidence_ranks(shown)
-        credit = np.zeros(2)
-        if clicked.any():
-            lowest = int(np.flatnonzero(clicked)[-1])
-            ranks = [row[lowest] for row in evidence if row[lowest] is not None]
-            if not ranks:
-                raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")
-            depth = min(rank for rank in ranks if rank is not None)
-            for ranker, row in enumerate(evidence):
-                credit[ranker] = sum(
-                    click and rank is not None and rank <= depth
-                    for rank, click in zip(row, clicked, strict=True)
-                )
-        return credit
+        ranks = evidence_ranks(shown)
+        if not clicked.any():
+            return np.zeros(2)
+        lowest = int(np.flatnonzero(clicked)[-1])
+        depth = ranks[:, lowest].min()
+        if np.isinf(depth):
+            raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")
+        return np.asarray((ranks[:, clicked] <= depth).sum(axis=1), dtype=np.float64)
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the sign of the difference in credit for each pair, (2, 2)."""

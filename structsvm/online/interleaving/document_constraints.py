@@ -43,12 +43,8 @@ class DocumentConstraints(Balanced):
         """Return the constraints each ranking satisfies, (2,); raise ValueError for a wrong record or clicks."""
         check_record(shown, self.name, n_rows=2)
         clicked = check_clicks(clicks, len(shown.documents))
-        constraints = []
+        ranks, credit = evidence_ranks(shown), np.zeros(2)
         for k in np.flatnonzero(clicked).tolist():
-            rivals = range(min(k + 2, len(shown.documents)))
-            constraints += [(k, rival) for rival in rivals if not clicked[rival]]
-        credit = np.zeros(2)
-        for ranker, row in enumerate(evidence_ranks(shown)):
-            rank = [np.inf if value is None else value for value in row]
-            credit[ranker] = sum(rank[better] <= rank[worse] for better, worse in constraints)
+            worse = ~clicked[: k + 2]
+            credit += (ranks[:, k, None] <= ranks[:, : k + 2][:, worse]).sum(axis=1)
         return credit

@@ -232,13 +232,8 @@ def _sampled_lists(
     length = min(length, len(set().union(*rankings)))
     lists: dict[tuple[Hashable, ...], None] = {}
     for _ in range(max_lists):
-        pointer = [0] * len(rankings)
-        documents: dict[Hashable, None] = {}
+        documents: list[Hashable] = []
         while len(documents) < length:
-            i = int(rng.integers(len(rankings)))
-            while pointer[i] < len(rankings[i]) and rankings[i][pointer[i]] in documents:
-                pointer[i] += 1
-            if pointer[i] < len(rankings[i]):
-                documents[rankings[i][pointer[i]]] = None
+            documents += _next_documents([rankings[int(rng.integers(len(rankings)))]], documents)
         lists[tuple(documents)] = None
     return list(lists)

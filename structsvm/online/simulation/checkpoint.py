@@ -18,34 +18,15 @@ from structsvm.protocols import Float, Int, World
 _MOST_SETTINGS_BYTES = 1 << 28
 
 
-def fingerprint(
-    bandit: Any,
-    options: dict[str, Any] | None,
-    fresh: Any,
-    world: World,
-    times: Int,
-    n_runs: int,
-    seed: int,
-    regret: str,
-    compiled: bool,
-) -> str:
-    """Return a text of all settings that must agree for a checkpoint to be resumed."""
+def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
+    """Return a text of a fresh bandit, its world and all settings that must agree for a checkpoint to be resumed."""
     world_digest = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
     for name in ("preferences", "scores"):
         if getattr(world, name, None) is not None:
             world_digest.update(np.ascontiguousarray(getattr(world, name)).tobytes())
     world_digest.update(getattr(world, "fingerprint", b""))
-    settings = {
-        "bandit": bandit if isinstance(bandit, str) else type(fresh).__name__,
-        "options": options or {},
-        "state": fresh.to_json() if hasattr(fresh, "to_json") else "",
-        "world": world_digest.hexdigest(),
-        "times": times.tolist(),
-        "n_runs": n_runs,
-        "seed": seed,
-        "regret": regret,
-        "compiled": compiled,
-    }
+    settings["state"] = fresh.to_json() if hasattr(fresh, "to_json") else ""
+    settings["world"] = world_digest.hexdigest()
     return json.dumps(settings, sort_keys=True, default=str)
 
 

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.machine import count_threads
-from structsvm.online.bandits.policy import check_whole
 from structsvm.online.simulation.runs import (
     REGRETS,
     as_world,
     bandit_maker,
-    check_regret,
     generators,
     in_processes,
     in_threads,
@@ -54,7 +52,7 @@ def explore(
     alike; after ``max_steps`` comparisons the answer is the bandit's best guess.
     """
     world = as_world(world)
-    check_regret(regret)
+    check_choice("regret", regret, REGRETS)
     steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     streams = run_streams(seed, n_runs)
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)

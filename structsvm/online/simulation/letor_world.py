@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.portable.arrays import dot, products
 from structsvm.common.portable.elementary import exp2, log2
-from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, compare_pairs
+from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, preference_matrix
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
 from structsvm.online.users import CascadeUser
@@ -195,16 +194,11 @@ class InterleavedRankers:
         self.method = method
         self.clicks = _click_model(ranked, clicks)
         self.n_arms = ranked.n_rankers
-        pairs = np.column_stack(pair_indices(self.n_arms))
-        counts = compare_pairs(
-            ranked, pairs, self.clicks, n_samples, method=method, length=length, random_state=random_state,
+        # a live duel is won with the probability of its outcome: the mean outcome is the probability of winning
+        self.matrix = preference_matrix(
+            ranked, self.clicks, n_samples, method=method, length=length, random_state=random_state,
             n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
-        # a live duel is won with the probability of its outcome: the mean outcome is the probability of winning
-        share = counts.preference
-        self.matrix = np.full((self.n_arms, self.n_arms), 0.5)
-        self.matrix[pairs[:, 0], pairs[:, 1]] = share
-        self.matrix[pairs[:, 1], pairs[:, 0]] = 1 - share
         self._utilities = utilities
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.machine import count_threads
 from structsvm.common.notebook import html_by
-from structsvm.online.bandits.policy import check_whole
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
 from structsvm.online.simulation.runs import (
     REGRETS,
     as_world,
     bandit_maker,
-    check_regret,
     generators,
     in_processes,
     in_threads,
@@ -203,7 +201,7 @@ def simulate(
         raise BadInput("horizon", f"expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
     streams = run_streams(seed, n_runs)
     n_runs = len(streams)
-    check_regret(regret)
+    check_choice("regret", regret, REGRETS)
     grid = time_grid(times, steps)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
     first = fresh()  # a bad name or option fails here, before any worker starts
@@ -214,9 +212,11 @@ def simulate(
         )
     playable = getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays")
     plays_compiled = isinstance(bandit, str) and hasattr(first, "compiled") and playable
-    store = Checkpoint(
-        checkpoint, fingerprint(bandit, options, first, world, grid, n_runs, seed, regret, plays_compiled)
-    )
+    settings = fingerprint(
+        first, world, bandit=bandit if isinstance(bandit, str) else type(first).__name__, options=options or {},
+        times=grid.tolist(), n_runs=n_runs, seed=seed, regret=regret, compiled=plays_compiled,
+    )  # fmt: skip
+    store = Checkpoint(checkpoint, settings)
     store.read(n_runs, len(grid), world.n_arms)
     todo = [run for run in range(n_runs) if not store.done[run]]
 

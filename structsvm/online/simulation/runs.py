@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput
 from structsvm.common.portable.elementary import geomspace
 from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.simulation.checkpoint import RunState, UnderWay
@@ -81,10 +81,6 @@ def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any]
     raise BadInput(
         "bandit", "expected a name, a bandit or a callable (n_arms, horizon) -> bandit", value=bandit
     )
-
-
-def check_regret(regret: str) -> None:
-    check_choice("regret", regret, REGRETS)
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:

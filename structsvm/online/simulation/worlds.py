@@ -69,6 +69,7 @@ def _matrix(probability: Float) -> Float:
 
 class _CoinFlips:
     preferences: Float
+    scores: Float | None = None
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
         """Flip a coin for each pair, independent of the others (``World.compare``); none for an arm against itself."""
@@ -105,7 +106,6 @@ class PreferenceMatrix(_CoinFlips):
 
     def __init__(self, P: ArrayLike, *, utilities: ArrayLike | None = None) -> None:
         self.preferences = check_preferences(P)
-        self.scores: Float | None = None
         self.n_arms = len(self.preferences)
         if utilities is not None:
             values = _vector(utilities)
@@ -173,7 +173,6 @@ class Utilities(_CoinFlips):
         self.link = link
         self.n_arms = len(self.utilities)
         self.preferences = _matrix(LINKS[link](self.utilities[:, None] - self.utilities[None, :]))
-        self.scores: Float | None = None
         self.winners = np.flatnonzero(self.utilities == self.utilities.max())
         self.gaps = self.preferences[self.winners[0]] - 0.5
         self.gaps[self.winners] = 0.0

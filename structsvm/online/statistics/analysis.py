@@ -211,11 +211,8 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, strings and lists; infinity becomes None, as JSON has none."""
-        more = self.more_queries()
-        answer = asdict(self)
-        answer["always_valid_winner"] = self.always_valid_winner
-        answer["more_queries"] = more
-        return _plain(answer)
+        more = {"always_valid_winner": self.always_valid_winner, "more_queries": self.more_queries()}
+        return _plain(asdict(self) | more)
 
 
 def analyse(
@@ -314,14 +311,18 @@ def answered(
     correction: str,
 ) -> Analysis:
     """The answer, from the figures of every pair of rankers."""
-    cluster = log.cluster
-    independent = cluster is not None or log.again is None
+    independent = log.cluster is not None or log.again is None
     winner, sure = (
         _winner(log.rankers, pairs, alpha, always_valid=kind) if independent else None
         for kind in (False, True)
     )
-    notes = _remarks(log, measured, cluster) + _contradictions(pairs, test, winner, sure)
-    sizes = None if measured.clusters is None else np.bincount(measured.clusters)
+    n_clusters = n_effective = largest = None
+    if measured.clusters is not None:
+        sizes = np.bincount(measured.clusters)
+        n_clusters, largest = len(sizes), float(sizes.max() / sizes.sum())
+        n_effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
+    notes = _remarks(log, measured, n_clusters, n_effective, largest)
+    notes += _contradictions(pairs, test, winner, sure)
     return Analysis(
         method=log.method,
         rankers=log.rankers,
@@ -331,16 +332,14 @@ def answered(
         n_missing_record=log.n_missing_record,
         n_repeated=log.n_repeated,
         n_identical=log.n_identical,
-        n_clusters=None if sizes is None else len(sizes),
-        n_effective_clusters=None
-        if sizes is None
-        else float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum()),
-        largest_cluster_share=None if sizes is None else float(sizes.max() / sizes.sum()),
+        n_clusters=n_clusters,
+        n_effective_clusters=n_effective,
+        largest_cluster_share=largest,
         estimand=measured.estimand,
         test=test,
         statistic=measured.statistic,
         correction=correction,
-        cluster=cluster,
+        cluster=log.cluster,
         alpha=alpha,
         power=power,
         pairs=pairs,
@@ -351,9 +350,15 @@ def answered(
     )
 
 
-def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[str]:
+def _remarks(
+    log: CreditedLog,
+    measured: Measured,
+    n_clusters: int | None,
+    n_effective: float | None,
+    largest: float | None,
+) -> list[str]:
     """Return remarks that a reader of the figures should know."""
-    notes = []
+    notes, cluster = [], log.cluster
     if log.method in _BIASED:
         notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be its bias")
     if log.n_missing_feedback:
@@ -381,12 +386,10 @@ def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[
             f"it were of another one: what {by}s prefer by chance would make a winner, so none is named; analyse with "
             f"cluster={by!r} (--cluster {by}), with a {by} in every impression"
         )
-    if measured.clusters is not None:
-        sizes = np.bincount(measured.clusters).astype(float)
+    if n_clusters is not None:
         notes.append(
-            f"the largest of {len(sizes):,} {cluster}s has {sizes.max() / sizes.sum():.1%} of the queries; weighted by "
-            f"queries they would be worth {sizes.sum() ** 2 / (sizes**2).sum():,.1f} {cluster}s of equal size; here "
-            "each counts once"
+            f"the largest of {n_clusters:,} {cluster}s has {largest:.1%} of the queries; weighted by queries they "
+            f"would be worth {n_effective:,.1f} {cluster}s of equal size; here each counts once"
         )
     if measured.met is not None:
         notes.append(
@@ -562,34 +565,26 @@ def compared(
     corrected: list[float | None] = [None] * len(figures)
     if None not in sequences:
         corrected = CORRECTIONS[correction]([s[2] for s in sequences if s is not None]).tolist()
-    return tuple(
-        PairComparison(
-            a,
-            b,
-            one.wins,
-            one.losses,
-            one.ties,
-            one.mean,
-            *one.interval,
-            {name: result.p_value for name, result in one.results.items()},
-            float(p),
-            {1: a, -1: b}.get(_direction(test, one.results[test])),
-            one.needed if np.sign(one.mean) == _direction(test, one.results[test]) else math.inf,
-            None if one.sequence is None else one.sequence[0],
-            None if one.sequence is None else one.sequence[1],
-            p_always,
-            None if one.sequence is None else one.sequence[3],
-            *_counted(one.results.get("sign")),
+    made = []
+    for (a, b), one, p, p_always in zip(combinations(rankers, 2), figures, adjusted, corrected, strict=True):
+        direction, sign = _direction(test, one.results[test]), one.results.get("sign")
+        lower, upper, _, needed_always = one.sequence or (None, None, None, None)
+        made.append(
+            PairComparison(
+                *(a, b, one.wins, one.losses, one.ties, one.mean, *one.interval),
+                p_values={name: result.p_value for name, result in one.results.items()},
+                p_value=float(p),
+                leader={1: a, -1: b}.get(direction),
+                queries_needed=one.needed if np.sign(one.mean) == direction else math.inf,
+                always_valid_lower=lower,
+                always_valid_upper=upper,
+                always_valid_p_value=p_always,
+                always_valid_queries_needed=needed_always,
+                unit_wins=None if sign is None else int(sign.statistic),
+                unit_losses=None if sign is None else sign.n - int(sign.statistic),
+            )
         )
-        for (a, b), one, p, p_always in zip(
-            combinations(rankers, 2), figures, adjusted, corrected, strict=True
-        )
-    )
-
-
-def _counted(sign: TestResult | None) -> tuple[int | None, int | None]:
-    """Return the positive and the negative values of a sign test."""
-    return (None, None) if sign is None else (int(sign.statistic), sign.n - int(sign.statistic))
+    return tuple(made)
 
 
 def _sequence(

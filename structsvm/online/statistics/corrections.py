@@ -25,14 +25,9 @@ def benjamini_hochberg(p: ArrayLike) -> Float:
     return np.asarray(false_discovery_control(values)) if len(values) else values
 
 
-def uncorrected(p: ArrayLike) -> Float:
-    """Return the p-values unchanged: right for one comparison that was chosen before the data were seen."""
-    return p_values(p)
-
-
 CORRECTIONS: dict[str, Callable[[ArrayLike], Float]] = {
     "holm": holm,
     "bh": benjamini_hochberg,
-    "none": uncorrected,
+    "none": p_values,  # right for one comparison that was chosen before the data were seen
 }
 """Corrections by name."""

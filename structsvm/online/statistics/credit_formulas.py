@@ -69,11 +69,9 @@ class Credits(NamedTuple):
     spread: Float  # most by which credits differ for a click (optimised); else the largest credit of a ranker
 
 
-def credit_rows(
-    method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, source: str
-) -> Credits:
-    """Credit impressions of one method, for every pair of its rankers."""
-    n = len(rows.numbers)
+def credit_rows(method: str, n_rankers: int, rows: Rows, source: str) -> Credits:
+    """Credit impressions of one method, for every two of its rankers in the order of ``combinations``."""
+    n, pairs = len(rows.numbers), list(combinations(range(n_rankers), 2))
     made = Credits(np.empty((n, n_rankers)), np.empty((n, len(pairs))), np.zeros(n))
     groups: dict[tuple[int, int, int], list[int]] = {}
     for k, (record, clicks) in enumerate(zip(rows.records, rows.places, strict=True)):
@@ -107,13 +105,13 @@ class CreditRow(NamedTuple):
 
 
 def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -> Credits:
-    """Credit impressions of one method that come one by one, for every two rankers in the order of ``combinations``."""
+    """Credit impressions of one method that come one by one, as :func:`credit_rows` does."""
     columns = Rows(
         [row.number for row in rows],
         [Record(tuple(row.documents), tuple(map(tuple, row.evidence)), row.bound) for row in rows],
         [tuple(row.places) for row in rows],
     )
-    return credit_rows(method, n_rankers, list(combinations(range(n_rankers), 2)), columns, "impression ")
+    return credit_rows(method, n_rankers, columns, "impression ")
 
 
 def beyond_bound(spread: Float, bound: Float | float) -> NDArray[np.bool_]:

@@ -242,8 +242,9 @@ class _Reader:
             if line.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
             self.pairs = list(combinations(range(self.like[1]), 2))
-            self.columns = [([], []) for _ in self.pairs]
-            self.met = [[] for _ in self.pairs]
+            # of two that never meet the columns are empty
+            self.columns = [([], [np.empty(0)]) for _ in self.pairs]
+            self.met = [[np.empty(0, dtype=np.int64)] for _ in self.pairs]
         self._take_ids(line.user, line.session)
         if self.weights is not None:
             impression = line.impression()
@@ -309,11 +310,10 @@ class _Reader:
         if not self.rows.numbers or self.like is None:
             return
         rows, (method, n_rankers) = self.rows, self.like
-        bound = np.array([record.bound for record in rows.records], dtype=np.float64)
         if self.header.is_duels:
-            self._keep_duels(method, bound)
+            self._keep_duels(method)
         else:
-            self._keep(method, credit_rows(method, n_rankers, self.pairs, rows, self.source), bound)
+            self._keep(method, self._credited(method, n_rankers, rows))
         self.numbers.append(np.array(rows.numbers, dtype=np.int64))
         self.n_clicks.append(np.array(list(map(len, rows.places)), dtype=np.int32))
         self.content.append(np.array(self.contents, dtype=np.int64))
@@ -322,10 +322,15 @@ class _Reader:
             ids.settle()
         self.rows, self.contents, self.psi, self.duels = Rows([], [], []), [], [], []
 
-    def _keep(self, method: str, made: Credits, bound: Float) -> None:
-        credit, outcome, spread = made
-        self.has_bound &= method != Optimized.name or not beyond_bound(spread, bound).any()
-        self.largest = max(self.largest, float(spread.max()))
+    def _credited(self, method: str, n_rankers: int, rows: Rows) -> Credits:
+        made = credit_rows(method, n_rankers, rows, self.source)
+        bound = np.array([record.bound for record in rows.records], dtype=np.float64)
+        self.has_bound &= method != Optimized.name or not beyond_bound(made.spread, bound).any()
+        self.largest = max(self.largest, float(made.spread.max()))
+        return made
+
+    def _keep(self, method: str, made: Credits) -> None:
+        credit, outcome, _ = made
         for p, (i, j) in enumerate(self.pairs):
             delta, won = self.columns[p]
             if self.weights is not None:
@@ -334,7 +339,7 @@ class _Reader:
                 delta.append(credit[:, i] - credit[:, j])
             won.append(outcome[:, p].copy())
 
-    def _keep_duels(self, method: str, bound: Float) -> None:
+    def _keep_duels(self, method: str) -> None:
         """Credit lists on which few of the rankers met, and keep them in the columns of those."""
         before = sum(map(len, self.numbers))
         column = {pair: p for p, pair in enumerate(self.pairs)}
@@ -344,15 +349,8 @@ class _Reader:
         of: list[list[tuple[int, float, float]]] = [[] for _ in self.pairs]
         for size, members in groups.items():
             own = list(combinations(range(size), 2))
-            rows = self.rows
-            some = Rows(
-                [rows.numbers[k] for k in members],
-                [rows.records[k] for k in members],
-                [rows.places[k] for k in members],
-            )
-            made = credit_rows(method, size, own, some, self.source)
-            self.has_bound &= method != Optimized.name or not beyond_bound(made.spread, bound[members]).any()
-            self.largest = max(self.largest, float(made.spread.max()))
+            some: Any = ([part[k] for k in members] for part in self.rows)
+            made = self._credited(method, size, Rows(*some))
             for row, k in enumerate(members):
                 arms = self.duels[k]
                 for p, (i, j) in enumerate(own):
@@ -410,19 +408,26 @@ class _Reader:
         del numbers, content, names
         clicked = joined(self.n_clicks)[keep] > 0
         pairs: list[PairColumns] = []
-        met: tuple[Int, ...] | None = None
+        met: list[Int] = []
         if self.header.is_duels:
-            met = self._duels(keep, n, pairs)
-        for own, won in () if self.header.is_duels else self.columns:
-            outcome = joined(won)[keep]
+            kept = np.zeros(n, dtype=bool)
+            kept[keep] = True
+            number = np.cumsum(kept) - 1
+        for (own, won), lists in zip(self.columns, self.met, strict=True):
+            stays = keep
+            if self.header.is_duels:
+                rows = joined(lists)
+                stays = kept[rows]
+                met.append(number[rows[stays]])
+            outcome = joined(won)[stays]
             if self.like[0] == Optimized.name and self.has_bound:
                 own.clear()  # the outcome is the statistic
-            pairs.append(PairColumns(joined(own)[keep] if own else outcome, outcome))
+            pairs.append(PairColumns(joined(own)[stays] if own else outcome, outcome))
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
             n_missing_record, n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
-            None if cluster else next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None), met,
-            n_without,
+            None if cluster else next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None),
+            tuple(met) if self.header.is_duels else None, n_without,
         )  # fmt: skip
 
     def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:
@@ -437,27 +442,6 @@ class _Reader:
         if without.size:
             keep = has_id if isinstance(keep, slice) else has_id & keep
         return keep, int(without.size)
-
-    def _duels(self, keep: Any, n: int, pairs: list[PairColumns]) -> tuple[Int, ...]:
-        """Append the columns of a bandit's log, of each pair the lists on which it met; return which these are."""
-        kept = np.zeros(n, dtype=bool)
-        kept[keep] = True
-        number = np.cumsum(kept) - 1
-        numbers = []
-        for (own, won), met in zip(self.columns, self.met, strict=True):
-            if not met:
-                pairs.append(PairColumns(np.empty(0), np.empty(0)))
-                numbers.append(np.empty(0, dtype=np.int64))
-                continue
-            rows = joined(met)
-            stays = kept[rows]
-            outcome = joined(won)[stays]
-            is_outcome = not own or (
-                self.like is not None and self.like[0] == Optimized.name and self.has_bound
-            )
-            pairs.append(PairColumns(outcome if is_outcome else joined(own)[stays], outcome))
-            numbers.append(number[rows[stays]])
-        return tuple(numbers)
 
     def _distinct(self, names: Int, numbers: Int, content: Int) -> tuple[Any, int]:
         """Which impressions are the first of their id, and how many are not; ValueError where two disagree."""

@@ -27,11 +27,6 @@ def _rows(psi: ArrayLike) -> Float:
     return rows
 
 
-def _ridge(ridge: float) -> float:
-    check_number("ridge", ridge, 0)
-    return float(ridge)
-
-
 def max_mean_difference(psi: ArrayLike) -> Float:
     """Return the unit vector in the direction of ``sum_j Psi_j``: the largest mean score (thesis 7.2.1)."""
     total = _rows(psi).sum(axis=0)
@@ -47,7 +42,8 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     rows = _rows(psi)
     total = rows.sum(axis=0)
     _length(total)
-    sigma = matmul(rows.T, rows) + _ridge(ridge) * np.eye(rows.shape[1])
+    check_number("ridge", ridge, 0)
+    sigma = matmul(rows.T, rows) + ridge * np.eye(rows.shape[1])
     if ridge:
         w = solve(sigma, total)
     else:  # sigma may be singular; total lies in its range
@@ -63,7 +59,8 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
     ``ridge=0`` is plain maximum likelihood, which does not exist if some direction is never wrong; 1 has little effect
     with hundreds of queries.
     """
-    rows, ridge = _rows(psi), _ridge(ridge)
+    rows = _rows(psi)
+    check_number("ridge", ridge, 0)
     if not rows.any():
         raise BadInput("psi", "expected queries with clicks, all rows are zero")
     from sklearn.linear_model import LogisticRegression

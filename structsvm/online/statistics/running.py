@@ -35,10 +35,12 @@ from structsvm.online.statistics.analysis import (
 from structsvm.online.statistics.corrections import CORRECTIONS
 from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
+from structsvm.online.statistics.sample_size import units_needed
 from structsvm.online.statistics.significance import (
     DECIMALS,
     TESTS,
     TestResult,
+    as_result,
     drawn_signs,
     mean_p,
     sign_p,
@@ -279,15 +281,17 @@ class RunningStatistics:
         mean = dot(values, counts) / n
         square = dot((values - mean) ** 2, counts)
         error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
-        results = {"z": _mean_result(mean, error * math.sqrt((n - 1) / n), n, False)}
-        results["t"] = _mean_result(mean, error, n, True)
+        results = {
+            "z": as_result(*mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n),
+            "t": as_result(*mean_p(mean, error, n, True), n),
+        }
         rounded = np.round(values, DECIMALS)
         if self.method in DRAWN:
-            results = {"sign": _sign_result(pair.wins, pair.wins + pair.losses), **results}
+            results = {"sign": as_result(*sign_p(pair.wins, pair.wins + pair.losses)), **results}
         else:
             positive, decided = int(counts[rounded > 0].sum()), int(counts[rounded != 0].sum())
             results = {
-                "sign": _sign_result(positive, decided),
+                "sign": as_result(*sign_p(positive, decided)),
                 **results,
                 "wilcoxon": _wilcoxon(rounded, counts),
             }
@@ -300,7 +304,7 @@ class RunningStatistics:
             mean,
             student_interval(mean, error, n, self.alpha),
             results,
-            _queries_needed(mean, square / n, n, level, power),
+            units_needed(mean, square / n, n, level, power),
             (bound * lower, bound * upper, p, needed),
         )
 
@@ -309,16 +313,6 @@ def _table(cells: Mapping[float, int]) -> tuple[Float, NDArray[np.int64]]:
     """The values, increasing, and how often each occurred."""
     values = sorted(cells)
     return np.array(values, dtype=np.float64), np.array([cells[v] for v in values], dtype=np.int64)
-
-
-def _mean_result(mean: float, error: float, n: int, student: bool) -> TestResult:
-    statistic, p = mean_p(np.float64(mean), np.float64(error), n, student)
-    return TestResult(float(statistic), float(p), n)
-
-
-def _sign_result(positive: int, n: int) -> TestResult:
-    statistic, p, decided = sign_p(positive, n)
-    return TestResult(float(statistic), float(p), int(decided))
 
 
 def _wilcoxon(values: Float, counts: NDArray[np.int64]) -> TestResult:
@@ -333,13 +327,3 @@ def _wilcoxon(values: Float, counts: NDArray[np.int64]) -> TestResult:
     W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
     z = W / math.sqrt(variance) if n else 0.0
     return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
-
-
-def _queries_needed(mean: float, variance: float, n: int, level: float, power: float) -> float:
-    """``queries_needed`` of a log with this mean and variance."""
-    from scipy.special import ndtri
-
-    if mean == 0 or n < 2:
-        return math.inf
-    reach = max(float(ndtri(1 - level / 2) + ndtri(power)), 0.0)
-    return reach**2 * variance / mean**2

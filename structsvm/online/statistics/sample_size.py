@@ -150,14 +150,19 @@ def queries_needed(
     >>> round(queries_needed(last + others)), round(queries_needed(last))
     (284, 92)
     """
-    from scipy.special import ndtri
-
     check_fraction("alpha", alpha)
     check_fraction("power", power)
     values = check_delta(delta)
     units = cluster_means(values, clusters)
-    mean = float(units.mean())
-    if mean == 0 or len(units) < 2:
+    needed = units_needed(float(units.mean()), float(units.var()), len(units), alpha, power)
+    return needed * len(values) / len(units)
+
+
+def units_needed(mean: float, variance: float, n: int, alpha: float, power: float) -> float:
+    """Return what :func:`queries_needed` does, in units (queries or clusters), of which ``n`` have these moments."""
+    from scipy.special import ndtri
+
+    if mean == 0 or n < 2:
         return float("inf")
     reach = max(float(ndtri(1 - alpha / 2) + ndtri(power)), 0.0)
-    return reach**2 * float(units.var()) / mean**2 * len(values) / len(units)
+    return reach**2 * variance / mean**2

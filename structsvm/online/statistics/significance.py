@@ -50,8 +50,7 @@ def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None
     >>> sign_test([1, 2, 1, -1, 0])
     TestResult(statistic=3.0, p_value=0.625, n=4)
     """
-    statistic, p, n = signs(cluster_means(delta, clusters))
-    return TestResult(float(statistic), float(p), int(n))
+    return as_result(*signs(cluster_means(delta, clusters)))
 
 
 def z_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
@@ -118,8 +117,7 @@ def wilcoxon_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | 
     >>> wilcoxon_test([1, 2, 3, -1])
     TestResult(statistic=1.288..., p_value=0.197..., n=4)
     """
-    statistic, p, n = signed_ranks(cluster_means(delta, clusters))
-    return TestResult(float(statistic), float(p), int(n))
+    return as_result(*signed_ranks(cluster_means(delta, clusters)))
 
 
 TESTS: dict[str, Callable[..., TestResult]] = {
@@ -129,6 +127,11 @@ TESTS: dict[str, Callable[..., TestResult]] = {
     "wilcoxon": wilcoxon_test,
 }
 """The tests by name."""
+
+
+def as_result(statistic: Any, p: Any, n: Any) -> TestResult:
+    """Return the result of one test, of NumPy's numbers, as Python's."""
+    return TestResult(float(statistic), float(p), int(n))
 
 
 def check_delta(delta: ArrayLike) -> Float:
@@ -188,8 +191,7 @@ def _mean_test(
     error = standard_error(values)
     if not student:
         error *= np.sqrt((n - 1) / n)
-    statistic, p = mean_p(np.float64(values.mean()), np.float64(error), n, student)
-    return TestResult(float(statistic), float(p), n)
+    return as_result(*mean_p(values.mean(), error, n, student), n)
 
 
 def mean_p(mean: Any, error: Any, n: int, student: bool) -> tuple[Float, Float]:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.online.users.click_tables import ClickTables, TableClicks, check_table
+from structsvm.online.users.click_tables import ClickTables, TableClicks
 
 CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {
     ("perfect", 2): ((0.0, 1.0), (0.0, 0.0)),
@@ -63,10 +63,7 @@ class CascadeUser(TableClicks):
     stop: Literal["click", "any"] = "click"
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "click_probability", check_table("click_probability", self.click_probability)
-        )
-        object.__setattr__(self, "stop_probability", check_table("stop_probability", self.stop_probability))
+        self._check_tables("click_probability", "stop_probability")
         if len(self.click_probability) != len(self.stop_probability):
             raise BadInput(
                 "stop_probability",

@@ -37,16 +37,45 @@ class TableClicks:
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """Draw clicks on a list with these grades (integers from 0), as booleans by position."""
-        return sample_clicks(*self._tables_of(grades), rng)
+        tables, checked = self._tables_of(grades)
+        generator = np.random.default_rng(rng)
+        clicks = np.zeros(checked.shape[0], dtype=bool)
+        for k, grade in enumerate(checked):
+            clicks[k] = generator.random() < tables.click[grade, k]
+            stop = tables.stop_after_click if clicks[k] else tables.stop_after_skip
+            if generator.random() < stop[grade, k]:
+                break
+        return clicks
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
         """Return the exact probability of a click at each position."""
-        return click_marginals(*self._tables_of(grades))
+        tables, checked = self._tables_of(grades)
+        positions = np.arange(checked.shape[0])
+        click = tables.click[checked, positions]
+        stay = click * (1 - tables.stop_after_click[checked, positions])
+        stay += (1 - click) * (1 - tables.stop_after_skip[checked, positions])
+        # of reaching the position, times that of a click there
+        return click * np.concatenate(([1.0], np.cumprod(stay)[:-1]))[: checked.shape[0]]
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
         """Return the exact probability of this vector of clicks."""
         tables, checked = self._tables_of(grades)
-        return click_likelihood(tables, checked, check_clicks(clicks, checked.shape[0]))
+        clicked = check_clicks(clicks, checked.shape[0])
+        # summed over where the user stops reading
+        reading, gone = 1.0, 0.0
+        for k, grade in enumerate(checked):
+            click = tables.click[grade, k]
+            if clicked[k]:
+                here, stop, gone = reading * click, tables.stop_after_click[grade, k], 0.0
+            else:
+                here, stop = reading * (1 - click), tables.stop_after_skip[grade, k]
+            reading, gone = here * (1 - stop), gone + here * stop
+        return float(reading + gone)
+
+    def _check_tables(self, *names: str) -> None:
+        """Make these attributes tuples of probabilities."""
+        for name in names:
+            object.__setattr__(self, name, check_table(name, getattr(self, name)))
 
     def _tables_of(self, grades: ArrayLike) -> tuple[ClickTables, NDArray[np.int64]]:
         tables = self.tables(np.size(grades))
@@ -109,37 +138,3 @@ def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
     if bad:
         raise BadInput("clicks", f"expected 0 or 1 for each shown document, got {bad[0]!r}")
     return values.astype(bool)
-
-
-def sample_clicks(tables: ClickTables, grades: NDArray[np.int64], rng: Any) -> NDArray[np.bool_]:
-    """Draw one user's clicks on a list with these grades."""
-    generator = np.random.default_rng(rng)
-    clicks = np.zeros(grades.shape[0], dtype=bool)
-    for k, grade in enumerate(grades):
-        clicks[k] = generator.random() < tables.click[grade, k]
-        stop = tables.stop_after_click if clicks[k] else tables.stop_after_skip
-        if generator.random() < stop[grade, k]:
-            break
-    return clicks
-
-
-def click_marginals(tables: ClickTables, grades: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the exact click probability of each position: that of reaching it, times that of a click there."""
-    positions = np.arange(grades.shape[0])
-    click = tables.click[grades, positions]
-    stay = click * (1 - tables.stop_after_click[grades, positions])
-    stay += (1 - click) * (1 - tables.stop_after_skip[grades, positions])
-    return click * np.concatenate(([1.0], np.cumprod(stay)[:-1]))[: grades.shape[0]]
-
-
-def click_likelihood(tables: ClickTables, grades: NDArray[np.int64], clicks: NDArray[np.bool_]) -> float:
-    """Return the exact probability of a vector of clicks, summed over where the user stops reading."""
-    reading, gone = 1.0, 0.0
-    for k, grade in enumerate(grades):
-        click = tables.click[grade, k]
-        if clicks[k]:
-            here, stop, gone = reading * click, tables.stop_after_click[grade, k], 0.0
-        else:
-            here, stop = reading * (1 - click), tables.stop_after_skip[grade, k]
-        reading, gone = here * (1 - stop), gone + here * stop
-    return float(reading + gone)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structsvm.online.users.click_tables import ClickTables, TableClicks, check_places, check_table
+from structsvm.online.users.click_tables import ClickTables, TableClicks, check_places
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class DependentClickUser(TableClicks):
     continuation: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attraction", check_table("attraction", self.attraction))
-        object.__setattr__(self, "continuation", check_table("continuation", self.continuation))
+        self._check_tables("attraction", "continuation")
 
     def tables(self, length: int) -> ClickTables:
         """Return the model as (n_grades, length) tables."""

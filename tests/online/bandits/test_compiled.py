@@ -22,10 +22,15 @@ OPTIONS = {
 }
 
 
-def both(name, world, *, options=None, n_jobs=None, **settings):
-    """The same simulation by the literal policy and in its compiled form."""
+def compiled_as_literal(name, world, *, options=None, n_jobs=None, **settings):
+    """Play the same simulation by the literal policy and in its compiled form, which is returned."""
     literal = simulate(partial(make, name, **(options or {})), world, **settings)
-    return literal, simulate(name, world, options=options, n_jobs=n_jobs, **settings)
+    compiled = simulate(name, world, options=options, n_jobs=n_jobs, **settings)
+    assert (literal.compiled, compiled.compiled) == (False, True)
+    np.testing.assert_array_equal(compiled.duels, literal.duels)
+    np.testing.assert_array_equal(compiled.winners, literal.winners)
+    np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
+    return compiled
 
 
 def random_world(seed: int) -> PreferenceMatrix | Utilities | NormalScores:
@@ -48,19 +53,8 @@ def test_same_duels_under_shared_random_numbers(name: str) -> None:
         world = random_world(seed)
         options = OPTIONS.get(name) if seed % 2 else None
         kind = ["average", "weak", "average" if name == "mdb" else "sum"][seed % 3]
-        settings = {
-            "horizon": 700,
-            "seed": seed,
-            "regret": kind,
-            "options": options,
-            "times": range(1, 701, 7),
-        }
-        literal, compiled = both(name, world, **settings)
-        assert compiled.compiled
-        assert not literal.compiled
-        np.testing.assert_array_equal(compiled.duels, literal.duels)
-        np.testing.assert_array_equal(compiled.winners, literal.winners)
-        np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
+        settings = {"horizon": 700, "seed": seed, "regret": kind, "times": range(1, 701, 7)}
+        compiled_as_literal(name, world, options=options, **settings)
 
 
 def live_world(
@@ -84,20 +78,9 @@ def test_same_live_duels_under_shared_random_numbers(name: str) -> None:
     for seed, case in enumerate(cases):
         world = live_world(*case)
         options = OPTIONS.get(name) if seed == 1 else None
-        settings = {
-            "horizon": 600,
-            "n_runs": 2,
-            "seed": seed,
-            "regret": "weak" if seed else "average",
-            "options": options,
-            "times": range(1, 601, 7),
-        }
-        literal, compiled = both(name, world, n_jobs=2, **settings)
-        assert compiled.compiled
-        assert not literal.compiled
-        np.testing.assert_array_equal(compiled.duels, literal.duels)
-        np.testing.assert_array_equal(compiled.winners, literal.winners)
-        np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
+        kind = "weak" if seed else "average"
+        settings = {"horizon": 600, "n_runs": 2, "seed": seed, "regret": kind, "times": range(1, 601, 7)}
+        compiled_as_literal(name, world, options=options, n_jobs=2, **settings)
 
 
 def circle(n: int, strength: float) -> np.ndarray:
@@ -139,16 +122,8 @@ def test_same_duels_where_sets_of_possible_arms_change_in_every_way(name: str) -
         if name == "mdb":
             options["beta"] = float(rng.choice([1.0, 1.0000001, 1.5, 4.0, 1e6]))
         horizon = int(rng.choice([1, 3, 30, 300, 600]))
-        settings = {
-            "horizon": horizon,
-            "seed": int(rng.integers(1 << 30)),
-            "options": options,
-            "times": range(1, horizon + 1),
-        }
-        literal, compiled = both(name, world, **settings)
-        np.testing.assert_array_equal(compiled.duels, literal.duels)
-        np.testing.assert_array_equal(compiled.winners, literal.winners)
-        np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
+        settings = {"horizon": horizon, "seed": int(rng.integers(1 << 30)), "times": range(1, horizon + 1)}
+        compiled = compiled_as_literal(name, world, options=options, **settings)
         alone += horizon >= 300 and np.diag(compiled.duels).sum() > horizon / 2
     assert alone > 5  # runs in which the compiled form jumped
 
@@ -158,9 +133,7 @@ def test_same_duels_while_no_arm_may_be_the_winner(name: str) -> None:
     """An impossible arm that wins may stay impossible, and become possible earlier than all others."""
     world = PreferenceMatrix(circle(8, 0.6), utilities=np.zeros(8))
     settings = {"horizon": 600, "n_runs": 12, "seed": 0, "options": {"alpha": 0.1}}
-    literal, compiled = both(name, world, **settings)
-    np.testing.assert_array_equal(compiled.duels, literal.duels)
-    np.testing.assert_array_equal(compiled.winners, literal.winners)
+    compiled_as_literal(name, world, **settings)
 
 
 @pytest.mark.slow
@@ -169,12 +142,8 @@ def test_same_duels_across_long_jumps(name: str) -> None:
     """A clear winner makes long quiet stretches: the jumps must land where the policy wakes up."""
     world = Utilities([0.1, 0.95, 0.3, 0.2])
     for seed in range(2):
-        literal = simulate(partial(make, name), world, horizon=9_000, seed=seed)
-        compiled = simulate(name, world, horizon=9_000, seed=seed)
-        if name != "mergerucb":
-            assert np.diag(compiled.duels).sum() > 6000
-        np.testing.assert_array_equal(compiled.duels, literal.duels)
-        np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
+        compiled = compiled_as_literal(name, world, horizon=9_000, seed=seed)
+        assert np.diag(compiled.duels).sum() > 6000 or name == "mergerucb"
 
 
 @pytest.mark.slow
@@ -209,9 +178,7 @@ def test_merge_rucb_in_a_given_order_plays_the_same_duels(n_arms: int) -> None:
     world = Utilities(rng.random(n_arms))
     for order in (range(n_arms), rng.permutation(n_arms)):
         settings = {"horizon": 900, "n_runs": 2, "seed": 3, "options": {"order": order}}
-        literal, compiled = both("mergerucb", world, **settings)
-        np.testing.assert_array_equal(compiled.duels, literal.duels)
-        np.testing.assert_array_equal(compiled.winners, literal.winners)
+        compiled_as_literal("mergerucb", world, **settings)
 
 
 def test_merge_rucb_draws_another_order_for_each_run_and_the_same_for_a_seed() -> None:
@@ -237,11 +204,8 @@ def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) ->
         # arm 0 surely beats all; the others win every second duel against each other on average
         P = np.full((n, n), 0.5)
         P[0, 1:], P[1:, 0] = 1.0, 0.0
-        settings = {"horizon": 2000, "seed": seed, "times": range(1, 2001)}
-        literal, compiled = both(name, P, **settings)
-        np.testing.assert_array_equal(compiled.duels, literal.duels)
-        np.testing.assert_array_equal(compiled.winners, literal.winners)
-        fallen += int(literal.winners[0, 0] != literal.winners[0, -1])
+        winners = compiled_as_literal(name, P, horizon=2000, seed=seed, times=range(1, 2001)).winners
+        fallen += int(winners[0, 0] != winners[0, -1])
     assert fallen > 30
 
 

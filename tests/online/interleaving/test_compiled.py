@@ -199,57 +199,41 @@ def test_distortion_of_a_ranker_that_only_wins_in_a_crowd():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("pairs", "change", "message"),
     [
-        (
-            lambda w: compare_pairs(w, [(0, 9)], USERS["any"], 5),
-            r"pairs: expected rankers from 0 to 2, got \[\[0, 9\]\]",
-        ),
-        (lambda w: compare_pairs(w, [(0, -1)], USERS["any"], 5), "pairs: expected rankers from 0 to 2"),
-        (
-            lambda w: compare_pairs(w, [0, 1], USERS["any"], 5),
-            r"pairs: expected integers of shape \(n_pairs, 2\)",
-        ),
-        (
-            lambda w: compare_pairs(w, [(0, 1)], USERS["any"], 5, method="balanced"),
-            r"method=.*: expected 'team_draft'",
-        ),
-        (
-            lambda w: compare_pairs(w, [(0, 1)], USERS["any"], 5, length=0),
-            "length=0: expected a whole number >= 1",
-        ),
-        (lambda w: compare_pairs(w, [(0, 1)], USERS["any"], 0), "n_samples=0: expected a whole number >= 1"),
-        (
-            lambda w: compare_pairs(w, [(0, 1)], CascadeUser.named("perfect", 2), 5),
-            "expected an integer from 0 to 1",
-        ),
-        (lambda w: compare_pairs(w, [(0, 1)], USERS["position"], 5), "examination: the table covers 3 place"),
-        (lambda w: multileave_outcomes(w, [0], USERS["any"]), "rankers: expected at least 2"),
-        (
-            lambda w: multileave_outcomes(w, [0, 0], USERS["any"]),
-            "rankers: expected different ones from 0 to 2",
-        ),
-        (
-            lambda w: multileave_outcomes(w, [0, 3], USERS["any"]),
-            "rankers: expected different ones from 0 to 2",
-        ),
-        (lambda w: multileave_outcomes(w, [0, 1], USERS["any"], method="om"), "method='om': expected 'sosm'"),
+        ([(0, 9)], {}, r"pairs: expected rankers from 0 to 2, got \[\[0, 9\]\]"),
+        ([(0, -1)], {}, "pairs: expected rankers from 0 to 2"),
+        ([0, 1], {}, r"pairs: expected integers of shape \(n_pairs, 2\)"),
+        ([(0, 1)], {"method": "balanced"}, r"method=.*: expected 'team_draft'"),
+        ([(0, 1)], {"length": 0}, "length=0: expected a whole number >= 1"),
+        ([(0, 1)], {"n_samples": 0}, "n_samples=0: expected a whole number >= 1"),
+        ([(0, 1)], {"clicks": CascadeUser.named("perfect", 2)}, "expected an integer from 0 to 1"),
+        ([(0, 1)], {"clicks": USERS["position"]}, "examination: the table covers 3 place"),
     ],
 )
-def test_bad_calls(call, message):
+def test_bad_pairs(pairs, change, message):
     with pytest.raises(ValueError, match=message):
-        call(_world())
+        compare_pairs(_world(), pairs, **{"clicks": USERS["any"], "n_samples": 5, **change})
+
+
+@pytest.mark.parametrize(
+    ("rankers", "method", "message"),
+    [
+        ([0], "sosm", "rankers: expected at least 2"),
+        ([0, 0], "sosm", "rankers: expected different ones from 0 to 2"),
+        ([0, 3], "sosm", "rankers: expected different ones from 0 to 2"),
+        ([0, 1], "om", "method='om': expected 'sosm'"),
+    ],
+)
+def test_bad_multileavings(rankers, method, message):
+    with pytest.raises(ValueError, match=message):
+        multileave_outcomes(_world(), rankers, USERS["any"], method=method)
 
 
 @pytest.mark.parametrize(
     ("rankings", "grades", "offsets", "message"),
     [
-        (
-            [[0, 1, 0, 0]],
-            [0] * 4,
-            [0, 2, 4],
-            r"rankings\[0\]: expected a permutation .* 0 to 1 of query 1, got \[0, 0\]",
-        ),
+        ([[0, 1, 0, 0]], [0] * 4, [0, 2, 4], r"rankings\[0\]: .* 0 to 1 of query 1, got \[0, 0\]"),
         ([[0, 2, -1, 1]], [0] * 4, [0, 2, 4], r"rankings\[0\]: expected a permutation"),
         ([[0, 1]], [0, -1], [0, 2], r"grades\[1\]: expected an integer"),
         ([[0, 1]], [0, 0.5], [0, 2], r"grades\[1\]: expected an integer .* got 0.5"),

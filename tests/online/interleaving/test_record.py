@@ -70,25 +70,6 @@ def test_numpy_ids_become_plain_ones(method):
 
 
 @pytest.mark.parametrize("method", METHODS, ids=_name)
-def test_same_seed_same_list_and_settings_hold_no_state(method):
-    rankings = [list("abcdef"), list("fbdace")]
-    assert method.show(rankings, 4, 7) == method.show(rankings, 4, np.random.default_rng(7))
-    first = method.show(rankings, 4, 8)
-    before = method.credit(first, [1, 0, 0, 1])
-    method.show(rankings, 4, 9)
-    np.testing.assert_array_equal(type(method)().credit(first, [1, 0, 0, 1]), before)
-
-
-@pytest.mark.parametrize("method", METHODS, ids=_name)
-def test_no_clicks_no_outcome(method):
-    shown = method.show([list("abc"), list("cxa")], 3, 0)
-    np.testing.assert_array_equal(method.credit(shown, [0, 0, 0]), [0, 0])
-    np.testing.assert_array_equal(method.outcome(shown, [0, 0, 0]), np.zeros((2, 2)))
-    outcome = method.outcome(shown, [1, 0, 1])
-    np.testing.assert_array_equal(outcome, -outcome.T)
-
-
-@pytest.mark.parametrize("method", METHODS, ids=_name)
 def test_identical_rankings_tie(method):
     for shown, _ in method.distribution([list("abcd")] * 2, 4):
         assert shown.documents == tuple("abcd") or method.name == "probabilistic"

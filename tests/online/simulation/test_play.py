@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from structsvm.checks import BadInput
 from structsvm.online import bandits, simulate
 from structsvm.online.bandits import RUCB, Duel, make
 from structsvm.online.simulation import runs
 from structsvm.online.simulation.exploration import explore
-from structsvm.online.simulation.play import RunProgress
+from structsvm.online.simulation.play import RunProgress, Simulation
 from structsvm.online.simulation.runs import log_grid
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
 WORLD = Utilities([0.2, 0.9, 0.4, 0.6])
 FORMS = ["rucb", partial(make, "rucb")]
 """The same bandit, played compiled and not."""
+
+
+def assert_same(a: Simulation, b: Simulation) -> None:
+    for name in ("regret", "winners", "duels"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
 class Fixed:
@@ -68,13 +75,12 @@ def test_regret_definitions() -> None:
 
 def test_duels_are_counted() -> None:
     P = PreferenceMatrix(worst_case(3))
-    assert simulate(Fixed((2, 0)), P, horizon=7, n_runs=2).duels.tolist() == [
-        [0, 0, 14],
-        [0, 0, 0],
-        [0, 0, 0],
-    ]
-    assert simulate(Fixed((2, 1, 0)), P, horizon=7).duels.tolist() == [[0, 7, 7], [0, 0, 7], [0, 0, 0]]
-    assert simulate(Fixed((1,)), P, horizon=7).duels.tolist() == [[0, 0, 0], [0, 7, 0], [0, 0, 0]]
+    for arms, duels in (
+        ((2, 0), [[0, 0, 14], [0, 0, 0], [0, 0, 0]]),
+        ((2, 1, 0), [[0, 14, 14], [0, 0, 14], [0, 0, 0]]),
+        ((1,), [[0, 0, 0], [0, 14, 0], [0, 0, 0]]),
+    ):
+        assert simulate(Fixed(arms), P, horizon=7, n_runs=2).duels.tolist() == duels
     assert simulate("rucb", WORLD, horizon=500, n_runs=3).duels.sum() == 1500
 
 
@@ -83,9 +89,7 @@ def test_workers_and_other_runs_change_nothing(bandit: Any) -> None:
     one = simulate(bandit, WORLD, horizon=200, n_runs=4, seed=7)
     two = simulate(bandit, WORLD, horizon=200, n_runs=4, seed=7, n_jobs=2)
     fewer = simulate(bandit, WORLD, horizon=200, n_runs=2, seed=7)
-    np.testing.assert_array_equal(one.regret, two.regret)
-    np.testing.assert_array_equal(one.winners, two.winners)
-    np.testing.assert_array_equal(one.duels, two.duels)
+    assert_same(one, two)
     np.testing.assert_array_equal(one.regret[:2], fewer.regret)
     assert (simulate(bandit, WORLD, horizon=200, n_runs=4, seed=8).regret != one.regret).any()
     assert len({tuple(row) for row in one.regret}) == 4
@@ -132,6 +136,27 @@ def test_interval_and_accuracy() -> None:
     assert np.isinf(simulate("mdb", WORLD, horizon=10).interval()[1]).all()
 
 
+@pytest.mark.parametrize("bandit", FORMS, ids=["compiled", "uncompiled"])
+def test_on_a_dask_client(bandit: Any) -> None:
+    distributed = pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
+    options = {"horizon": 500, "n_runs": 4, "seed": 3}
+    expected = simulate(bandit, WORLD, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        place = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+        with distributed.LocalCluster(**place) as cluster, distributed.Client(cluster):
+            assert_same(simulate(bandit, WORLD, n_jobs=-1, backend="dask", **options), expected)
+    with pytest.raises(BadInput, match="backend='dask': expected a backend of joblib that can be used"):
+        simulate(bandit, WORLD, n_jobs=-1, backend="dask", **options)
+
+
+def test_on_threads_and_under_an_unknown_name() -> None:
+    play = partial(simulate, "savage", WORLD, horizon=300, n_runs=3, seed=1)
+    assert_same(play(n_jobs=2, backend="threading"), play())
+    with pytest.raises(BadInput, match="backend='cluster': expected a backend of joblib"):
+        play(backend="cluster")
+
+
 class Interrupt(Exception):
     pass
 
@@ -159,9 +184,7 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, bandi
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
     assert min(progress.step for progress in again if progress.run == 1 or compiled) >= 100
     assert all(progress.run > 0 for progress in again)
-    np.testing.assert_array_equal(resumed.regret, whole.regret)
-    np.testing.assert_array_equal(resumed.winners, whole.winners)
-    np.testing.assert_array_equal(resumed.duels, whole.duels)
+    assert_same(resumed, whole)
     # all done: nothing is played again
     again.clear()
     np.testing.assert_array_equal(
@@ -192,11 +215,7 @@ class PulledPlug(PreferenceMatrix):
 def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Leave a run of RUCB under way behind; how it was asked for."""
     monkeypatch.setattr(runs, "_SAVE_SECONDS", 0.0)
-    settings: dict[str, Any] = {
-        "horizon": 1000,
-        "seed": 4,
-        "checkpoint": tmp_path / "state.npz",
-    }
+    settings: dict[str, Any] = {"horizon": 1000, "seed": 4, "checkpoint": tmp_path / "state.npz"}
     with pytest.raises(KeyboardInterrupt):
         simulate(FORMS[1], PulledPlug(700), **settings)
     return settings
@@ -208,20 +227,14 @@ def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
 ) -> None:
     monkeypatch.setattr(runs, "_SAVE_SECONDS", 0.0)
     # few times to record at: saving must not wait for them
-    settings: dict[str, Any] = {
-        "horizon": 1000,
-        "seed": 4,
-        "times": [1],
-        "checkpoint": tmp_path / "state.npz",
-    }
-    whole = simulate(partial(make, name), PulledPlug(np.inf), **{**settings, "checkpoint": None})
+    play = partial(simulate, partial(make, name), horizon=1000, seed=4, times=[1])
+    whole = play(PulledPlug(np.inf))
     with pytest.raises(KeyboardInterrupt):
-        simulate(partial(make, name), PulledPlug(700), **settings)
+        play(PulledPlug(700), checkpoint=tmp_path / "state.npz")
     saved = json.loads((tmp_path / "state.npz.run0").read_text())
     assert 600 < saved["step"] <= 700
-    resumed = simulate(partial(make, name), PulledPlug(1000 - saved["step"]), **settings)
-    np.testing.assert_array_equal(resumed.regret, whole.regret)
-    np.testing.assert_array_equal(resumed.duels, whole.duels)
+    resumed = play(PulledPlug(1000 - saved["step"]), checkpoint=tmp_path / "state.npz")
+    assert_same(resumed, whole)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from structsvm.online.statistics import always_valid as av
-from structsvm.online.statistics import confidence_sequence, holm, queries_needed, t_test
+from structsvm.online.statistics import confidence_sequence, holm, queries_needed
 from structsvm.online.statistics.corrections import benjamini_hochberg
 
 
@@ -198,11 +198,6 @@ def test_corrections_know_their_limits(correct):
     for bad in ([0.5, 1.5], [0.5, np.nan]):
         with pytest.raises(ValueError, match=r"p\[1\]: expected a number in \[0, 1\]"):
             correct(bad)
-
-
-def test_a_t_test_of_the_same_data_is_less_strict():
-    values = np.random.default_rng(5).choice([-1.0, 0.0, 1.0], 300, p=[0.2, 0.5, 0.3])
-    assert t_test(values).p_value < confidence_sequence(values).p_values[0]
 
 
 def test_outcomes_beyond_one_by_rounding_are_one():

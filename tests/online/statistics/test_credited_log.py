@@ -121,6 +121,12 @@ def test_weighted_clicks_are_those_of_the_features(tmp_path):
         read_credits(tmp_path / "log.jsonl", weights=[1.0])
 
 
+def both_refuse(path, message, **options):
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match=message):
+            read(path, **options)
+
+
 # -- repeated lines ----------------------------------------------------------------------------------------
 
 
@@ -131,7 +137,7 @@ def lines(tmp_path, *texts):
 
 
 def line(rank, **keys):
-    return json.dumps({"shown": TEAMS.to_dict(), "clicks": [{"rank": rank}], **keys})
+    return json.dumps({"shown": TEAMS.to_dict(), "clicks": [{"rank": rank}]} | keys)
 
 
 def test_a_repeated_impression_counts_once(tmp_path):
@@ -164,24 +170,14 @@ def test_lines_twice_make_no_winner_where_they_have_ids(tmp_path):
     [
         line(2, impression="i1"),
         line(1, impression="i1", user="u"),
-        json.dumps(
-            {
-                "shown": {**TEAMS.to_dict(), "documents": ["a", "c"]},
-                "clicks": [{"rank": 1}],
-                "impression": "i1",
-            }
-        ),
-        json.dumps({"shown": TEAMS.to_dict(), "clicks": [{"rank": 1}, {"rank": 2}], "impression": "i1"}),
-        json.dumps({"shown": TEAMS.to_dict() | {"bound": 2.0}, "clicks": [{"rank": 1}], "impression": "i1"}),
+        line(1, impression="i1", shown=TEAMS.to_dict() | {"documents": ["a", "c"]}),
+        line(1, impression="i1", clicks=[{"rank": 1}, {"rank": 2}]),
+        line(1, impression="i1", shown=TEAMS.to_dict() | {"bound": 2.0}),
     ],
 )
 def test_an_id_of_two_impressions_is_refused(tmp_path, other):
     path = lines(tmp_path, line(1), line(1, impression="i1"), line(2, impression="i0"), other)
-    for read in (read_log, read_credits):
-        with pytest.raises(
-            ValueError, match=r"log\.jsonl:4: .* as it stands at .*log\.jsonl:2, got other clicks"
-        ):
-            read(path)
+    both_refuse(path, r"log\.jsonl:4: .* as it stands at .*log\.jsonl:2, got other clicks")
 
 
 def test_a_list_logged_before_its_clicks_is_one_impression(tmp_path):
@@ -189,9 +185,7 @@ def test_a_list_logged_before_its_clicks_is_one_impression(tmp_path):
     path = lines(tmp_path, shown, line(2, impression=7))
     for log in (read_log(path), read_credits(path)):
         assert (log.n_missing_feedback, log.n_repeated, analyse(log).n_impressions) == (1, 0, 1)
-    for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match="one line"):
-            read(path, missing_feedback="no_click")
+    both_refuse(path, "one line", missing_feedback="no_click")
 
 
 def test_identical_lines_without_an_id_are_noted_and_kept(tmp_path):
@@ -209,11 +203,7 @@ def test_two_ids_on_a_line_are_refused(tmp_path):
     path = lines(
         tmp_path, line(1), json.dumps({"shown": TEAMS.with_impression(1).to_dict(), "impression": "1"})
     )
-    for read in (read_log, read_credits):
-        with pytest.raises(
-            ValueError, match=r":2: impression: expected one id, got '1' on the line and 1 in"
-        ):
-            read(path)
+    both_refuse(path, r":2: impression: expected one id, got '1' on the line and 1 in")
 
 
 def test_simulated_logs_have_ids_and_old_records_none():
@@ -257,18 +247,9 @@ def test_what_cannot_be_is_refused_with_its_line(tmp_path, bad, message):
 def test_few_impressions_without_the_id_for_clusters_are_left_out(tmp_path, duels):
     """Less than one in twenty, of those that are not repeated; the rest counts as if they were not there."""
     among = {"among": ["a", "b", "c"]} if duels else {}
-    named = [
-        json.dumps(
-            {**json.loads(line(1 + k % 2, user=f"u{k % 7}")), "impression": k, "rankers": ["a", "b"], **among}
-        )
-        for k in range(41)
-    ]
-    without = [
-        json.dumps(
-            {key: value for key, value in json.loads(one).items() if key != "user"} | {"impression": f"w{k}"}
-        )
-        for k, one in enumerate(named[:3])
-    ]
+    among["rankers"] = ["a", "b"]
+    named = [line(1 + k % 2, user=f"u{k % 7}", impression=k, **among) for k in range(41)]
+    without = [line(1 + k % 2, impression=f"w{k}", **among) for k in range(3)]
     path = lines(tmp_path, named[0], without[0], *named[1:], without[1], named[5], without[1])
     read = analyse(read_credits(path, cluster="user"), cluster="user")
     assert read == analyse(read_log(path), cluster="user")
@@ -285,9 +266,7 @@ def test_few_impressions_without_the_id_for_clusters_are_left_out(tmp_path, duel
 def test_the_longest_line_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "_LONGEST", 500)
     path = lines(tmp_path, line(1), line(1, padding="x" * 500))
-    for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match=r"log\.jsonl:2: expected one list and its clicks per line, got"):
-            read(path)
+    both_refuse(path, r"log\.jsonl:2: expected one list and its clicks per line, got")
 
 
 # -- memory, and the command -------------------------------------------------------------------------------
@@ -323,13 +302,9 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("key", ["user", "session", "query"])
 def test_what_is_no_id_is_refused_by_both_readers(tmp_path, key, value, expected):
     """Also where ids are not used. NumPy drops NULs at the end of strings: two users would be one."""
-    lines = [{**i.to_dict(), key: "a"} for i in simulated(METHODS[0], 3)]
-    lines[2][key] = value
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match=rf"log.jsonl:3: {key}: expected {expected}"):
-            read(path)
+    made = [i.to_dict() | {key: value if k == 2 else "a"} for k, i in enumerate(simulated(METHODS[0], 3))]
+    path = lines(tmp_path, *map(json.dumps, made))
+    both_refuse(path, rf"log.jsonl:3: {key}: expected {expected}")
 
 
 def test_an_expansion_beyond_what_is_stated_is_refused(tmp_path, monkeypatch):
@@ -338,20 +313,16 @@ def test_an_expansion_beyond_what_is_stated_is_refused(tmp_path, monkeypatch):
     [one] = simulated(METHODS[0], 1)
     text = (json.dumps(one.to_dict()) + " " * 2_000_000 + "\n").encode() * 3
     path.write_bytes(gzip.compress(text))
+    both_refuse(path, "decompression bomb", max_expansion=100)
     for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match="decompression bomb"):
-            read(path, max_expansion=100)
         read(path, max_expansion=np.inf)
 
 
 @pytest.mark.parametrize("rest", ["x", " {}", ",", "\r\r x", "]"])
 def test_what_follows_the_object_of_a_line_is_refused_by_both_readers(tmp_path, rest):
-    lines = [json.dumps(i.to_dict()) for i in simulated(METHODS[0], 3)]
-    path = tmp_path / "log.jsonl"
-    path.write_text("\n".join([*lines[:2], lines[2] + rest]))
-    for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match=r"log.jsonl:3: expected one JSON object per line"):
-            read(path)
+    first, second, third = (json.dumps(i.to_dict()) for i in simulated(METHODS[0], 3))
+    path = lines(tmp_path, first, second, third + rest)
+    both_refuse(path, r"log.jsonl:3: expected one JSON object per line")
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)

@@ -1,7 +1,7 @@
 """The log of a bandit: each pair of rankers is compared on the lists on which it met, and on no other."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -27,20 +27,9 @@ def duels(method, n, seed=0, sizes=(2, 3)):
         shown = interleaver.show([rng.permutation(8).tolist() for _ in arms], 5, rng)
         clicks = tuple(Click(place + 1) for place in range(5) if rng.random() < 0.3)
         names = tuple(NAMES[arm] for arm in arms)
-        made.append(
-            Impression(
-                shown.with_impression(f"i{k}"),
-                clicks,
-                user=f"u{rng.integers(n // 3)}",
-                rankers=names,
-                among=NAMES,
-            )
-        )
+        user = f"u{rng.integers(n // 3)}"
+        made.append(Impression(shown.with_impression(f"i{k}"), clicks, user=user, rankers=names, among=NAMES))
     return made
-
-
-def figures(pair):
-    return {key: value for key, value in asdict(pair).items() if key not in ("a", "b", "leader")}
 
 
 @pytest.mark.parametrize("cluster", [None, "user"])

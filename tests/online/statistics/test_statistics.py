@@ -132,11 +132,6 @@ def test_features_agree_with_the_definitions_one_by_one():
     assert len(FEATURES) == 14
 
 
-def test_the_third_feature_is_plus_or_minus_one_a_query():
-    rows = psi(random_impressions(300, np.random.default_rng(1)))
-    assert set(np.round(rows[:, 2], 9)) == {-1.0, 0.0, 1.0}
-
-
 def test_the_first_feature_is_the_credit_of_team_draft():
     from structsvm.online.interleaving import TeamDraft
 

@@ -8,14 +8,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
-
-
-@kernel
-def _best(share, alive, n_alive, ties):
-    """Return the remaining arm with the largest share of wins; break ties by ``ties``."""
-    highest = share[:n_alive].max()
-    best = np.flatnonzero(share[:n_alive] == highest)
-    return alive[best[int(ties.random() * len(best)) if len(best) > 1 else 0]]
+from structsvm.online.bandits.compiled.reductions import exploit, one_of_largest
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
@@ -86,15 +79,10 @@ def _beat_the_mean(outcomes, costs, times, factor, log_t, rng, ties, regret, win
                     fewest, n_fewest = _fewest(played, n_alive)
         if t == times[next_time]:
             regret[next_time] = total
-            winners[next_time] = _best(share, alive, n_alive, ties)
+            winners[next_time] = alive[one_of_largest(share[:n_alive], share[:n_alive].max(), ties)]
             next_time += 1
-    # the last arm plays itself alone
     arm = alive[0]
-    duels[arm, arm] += horizon - t
-    while next_time < len(times):
-        regret[next_time] = total + costs[arm, arm] * (times[next_time] - t)
-        winners[next_time] = arm
-        next_time += 1
+    exploit(arm, t, total, costs[arm, arm], times, next_time, regret, winners, duels)
 
 
 @kernel

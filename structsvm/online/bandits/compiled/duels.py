@@ -48,19 +48,13 @@ def _flip(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
 
 
 def _interleave(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
-    rankings, places, grades, offsets, decay, click, after_click, after_skip, by_teams, task, value = outcomes
+    ranked, tables, decay, by_teams, task, value = outcomes
     task[:, 0] = (first, second, 1, 0, 0)
     seed = rng.integers(0, _ALL_BITS, size=1, dtype=np.uint64, endpoint=True)
     if by_teams:
-        team_draft(
-            rankings, grades, offsets, click, after_click, after_skip,
-            task[0], task[1], task[2], seed, task[3], task[4],
-        )  # fmt: skip
+        team_draft(ranked, tables, task[0], task[1], task[2], seed, task[3], task[4])
     else:
-        probabilistic(
-            rankings, places, grades, offsets, decay, click, after_click, after_skip,
-            task[0], task[1], task[2], seed, task[3], task[4], value,
-        )  # fmt: skip
+        probabilistic(ranked, tables, decay, task[0], task[1], task[2], seed, task[3], task[4], value)
     return (1 + task[3, 0] - task[4, 0]) / 2
 
 
@@ -69,10 +63,10 @@ def _nothing(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
 
 
 def _merge(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
-    rankings, places, grades, offsets, _, click, after_click, after_skip, _, _, _ = outcomes
+    ranked, tables, _, _, _, _ = outcomes
     won[: len(arms), : len(arms)] = 0
     seed = rng.integers(0, _ALL_BITS, size=1, dtype=np.uint64, endpoint=True)
-    multileave(rankings, places, grades, offsets, click, after_click, after_skip, arms, 1, seed[0], True, won)
+    multileave(ranked, tables, arms, 1, seed[0], True, won)
 
 
 @overload(is_live)

@@ -10,27 +10,16 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
+from structsvm.online.bandits.compiled.reductions import exploit
 
 
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused InterleavedFilter; fill regret, winners and duels."""
-    explore(policy, world, times, kind, rng, ties, regret, winners, duels, limit=int(times[-1]))
+def play(policy: Any, world: Any, times: Any, *settings: Any) -> None:
+    """Play one run of ``policy``, an unused InterleavedFilter."""
+    explore(policy, world, times, *settings, limit=int(times[-1]))
 
 
 def explore(
-    policy: Any,
-    world: Any,
-    times: Any,
-    kind: int,
-    rng: Any,
-    ties: Any,
-    regret: Any,
-    winners: Any,
-    duels: Any,
-    *,
-    limit: int,
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, *results: Any, limit: int
 ) -> tuple[int, float, int]:
     """Explore for at most ``limit`` steps, then exploit to ``times[-1]``.
 
@@ -42,7 +31,7 @@ def explore(
     log_t = log(policy.horizon * k**2)
     settings = (order, log_t, policy.prune, limit, rng)
     outcome: tuple[int, float, int] = _filter(
-        outcomes_of(world), pair_costs(world.gaps, kind), times, *settings, regret, winners, duels
+        outcomes_of(world), pair_costs(world.gaps, kind), times, *settings, *results
     )
     return outcome
 
@@ -99,12 +88,6 @@ def _filter(outcomes, costs, times, order, log_t, prune, limit, rng, regret, win
             regret[next_time] = total
             winners[next_time] = candidate
             next_time += 1
-    spent, cost = t, total
-    each = costs[candidate, candidate]
-    if n == 0 and len(times) > 0 and times[-1] > t:
-        duels[candidate, candidate] += times[-1] - t
-    while next_time < len(times):
-        regret[next_time] = total + each * (times[next_time] - t)
-        winners[next_time] = candidate
-        next_time += 1
-    return spent, cost, candidate
+    if n == 0 and len(times) > 0:
+        exploit(candidate, t, total, costs[candidate, candidate], times, next_time, regret, winners, duels)
+    return t, total, candidate

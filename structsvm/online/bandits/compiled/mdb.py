@@ -13,17 +13,15 @@ import numpy as np
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.duels import duel, is_live, merge_set, outcomes_of
-from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
+from structsvm.online.bandits.compiled.reductions import largest, record, steps_before
 
 
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused MDB read for its parameters; fill regret, winners and duels."""
+def play(policy: Any, world: Any, times: Any, kind: int, *streams_and_results: Any) -> None:
+    """Play one run of ``policy``, an unused MDB read for its parameters."""
     scores = getattr(world, "scores", None)
     scores = np.empty(0) if scores is None else scores
     settings = (policy.alpha, policy.beta)
-    _mdb(outcomes_of(world), scores, world.gaps, kind, times, *settings, rng, ties, regret, winners, duels)
+    _mdb(outcomes_of(world), scores, world.gaps, kind, times, *settings, *streams_and_results)
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
@@ -81,14 +79,10 @@ def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, wi
                 if i != arm:
                     soonest = min(soonest, needed[i])
             steps = steps_before(soonest, t, horizon)
-            last = t + steps - 1
-            while next_time < len(times) and times[next_time] <= last:
-                regret[next_time] = total + gaps[arm] * (times[next_time] - t + 1)
-                winners[next_time] = copeland_leader(wins, ties)
-                next_time += 1
+            next_time = record(t, steps, total, gaps[arm], wins, ties, times, next_time, regret, winners)
             total += gaps[arm] * steps
             duels[arm, arm] += steps
-            t = last
+            t += steps - 1
             continue
         if narrow == 0:
             for i in range(k):
@@ -133,8 +127,7 @@ def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, wi
             if stale[i]:
                 stale[i] = False
                 needed[i] = largest(threshold[i])
-        total += least if kind == 2 else cost / n_wide
+        cost = least if kind == 2 else cost / n_wide
         if t == times[next_time]:
-            regret[next_time] = total
-            winners[next_time] = copeland_leader(wins, ties)
-            next_time += 1
+            next_time = record(t, 1, total, cost, wins, ties, times, next_time, regret, winners)
+        total += cost

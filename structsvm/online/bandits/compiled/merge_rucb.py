@@ -11,13 +11,12 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
+from structsvm.online.bandits.compiled.reductions import exploit, one_of_largest
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 
-def play(
-    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
-) -> None:
-    """Play one run of ``policy``, an unused MergeRUCB read for its parameters; fill regret, winners and duels.
+def play(policy: Any, world: Any, times: Any, kind: int, rng: Any, *ties_and_results: Any) -> None:
+    """Play one run of ``policy``, an unused MergeRUCB read for its parameters.
     The kernel returns at the end of each stage: merging is rare and done by the policy's own function.
     """
     k = world.n_arms
@@ -35,8 +34,8 @@ def play(
         for b, batch in enumerate(batches):
             members[b, : len(batch)] = batch
         again = _stage(
-            *(outcomes_of(world), costs, times, policy.alpha, policy.offset, rng, ties),
-            *(wins, threshold, members, sizes, state, total, regret, winners, duels),
+            *(outcomes_of(world), costs, times, policy.alpha, policy.offset),
+            *(wins, threshold, members, sizes, state, total, rng, *ties_and_results),
         )
         batches = [members[b, : sizes[b]].tolist() for b in range(len(batches))]
         if again and len(batches) > 1:
@@ -46,32 +45,17 @@ def play(
 @kernel
 def _best(wins, members, sizes, ties):
     """Return the remaining arm with the largest share of wins; break ties by ``ties``."""
-    k = len(wins)
-    highest = -1.0
+    arms = np.empty(sizes.sum(), dtype=np.int64)
+    share = np.empty(len(arms))
     n = 0
-    share = np.full(k, -1.0)
     for b in range(len(sizes)):
-        for a in range(sizes[b]):
-            arm = members[b, a]
+        for arm in members[b, : sizes[b]]:
             won = wins[arm].sum()
             plays = won + wins[:, arm].sum()
-            share[arm] = won / plays if plays > 0 else 0.5
-    for b in range(len(sizes)):
-        for a in range(sizes[b]):
-            value = share[members[b, a]]
-            if value > highest:
-                highest = value
-                n = 1
-            elif value == highest:
-                n += 1
-    pos = int(ties.random() * n) if n > 1 else 0
-    for b in range(len(sizes)):
-        for a in range(sizes[b]):
-            if share[members[b, a]] == highest:
-                if pos == 0:
-                    return members[b, a]
-                pos -= 1
-    return 0
+            arms[n] = arm
+            share[n] = won / plays if plays > 0 else 0.5
+            n += 1
+    return arms[one_of_largest(share, share.max(), ties)]
 
 
 @kernel
@@ -81,14 +65,14 @@ def _stage(
     times,
     alpha,
     offset,
-    rng,
-    ties,
     wins,
     threshold,
     members,
     sizes,
     state,
     total,
+    rng,
+    ties,
     regret,
     winners,
     duels,
@@ -98,6 +82,7 @@ def _stage(
     horizon = times[-1]
     limit = len(costs) / math.ldexp(1.0, state[2])
     remaining = sizes.sum()
+    bounds = np.empty(members.shape[1])
     while True:
         t = state[0] + 1
         log_t = log(t + offset)
@@ -138,13 +123,7 @@ def _stage(
             for b in range(n_batches):
                 if sizes[b] == 1:
                     arm = members[b, 0]
-            cost = costs[arm, arm]
-            while state[1] < len(times):
-                regret[state[1]] = total[0] + cost * max(0, times[state[1]] - t + 1)
-                winners[state[1]] = arm
-                state[1] += 1
-            duels[arm, arm] += horizon - t + 1
-            state[0] = horizon
+            exploit(arm, t - 1, total[0], costs[arm, arm], times, state[1], regret, winners, duels)
             return False
         # the answer after a step is recorded once its batch is updated, as in the policy
         if t - 1 == times[state[1]]:
@@ -160,29 +139,19 @@ def _stage(
         n_highest = 0
         for a in range(size):
             j = members[current, a]
+            bounds[a] = -1.0
             if j == champion:
                 continue
             plays = wins[j, champion] + wins[champion, j]
-            bound = wins[j, champion] / plays + np.sqrt(alpha * log_t / plays) if plays > 0 else np.inf
-            if bound > highest:
-                highest = bound
+            bounds[a] = wins[j, champion] / plays + np.sqrt(alpha * log_t / plays) if plays > 0 else np.inf
+            if bounds[a] > highest:
+                highest = bounds[a]
                 challenger = j
                 n_highest = 1
-            elif bound == highest:
+            elif bounds[a] == highest:
                 n_highest += 1
         if n_highest > 1:
-            pos = int(rng.random() * n_highest)
-            for a in range(size):
-                j = members[current, a]
-                if j == champion:
-                    continue
-                plays = wins[j, champion] + wins[champion, j]
-                bound = wins[j, champion] / plays + np.sqrt(alpha * log_t / plays) if plays > 0 else np.inf
-                if bound == highest:
-                    if pos == 0:
-                        challenger = j
-                        break
-                    pos -= 1
+            challenger = members[current, one_of_largest(bounds[:size], highest, rng)]
         won = duel(outcomes, champion, challenger, rng)
         wins[champion, challenger] += won
         wins[challenger, champion] += 1.0 - won

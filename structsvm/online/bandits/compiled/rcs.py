@@ -17,7 +17,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, lgamma, log
 from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel, is_live
-from structsvm.online.bandits.compiled.reductions import copeland_leader, steps_before
+from structsvm.online.bandits.compiled.reductions import largest, one_of_largest, record, steps_before
 
 
 @kernel
@@ -109,6 +109,7 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
     lead = 0  # the last champion that beat everyone
     chance = _all(beats, lead)
     defeated = False  # whether lead is known not to win the next tournament
+    bounds = np.empty(k)
     total = 0.0
     next_time = 0
     t = 0
@@ -126,22 +127,13 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                 lead = champion
                 chance = _all(beats, lead)
             else:
-                least = reigns.min()
-                n = 0
-                for i in range(k):
-                    n += reigns[i] == least
-                pos = int(rng.random() * n) if n > 1 else 0
-                champion = 0
-                while reigns[champion] > least or pos > 0:
-                    pos -= reigns[champion] == least
-                    champion += 1
+                champion = one_of_largest(reigns, reigns.min(), rng)
         defeated = False
         width = np.sqrt(alpha * log(t))
         rates, roots = share[champion], root[champion]
-        highest = -1.0
         for j in range(k):
-            bound = rates[j] + width * roots[j]
-            highest = bound if bound > highest else highest
+            bounds[j] = rates[j] + width * roots[j]
+        highest = largest(bounds)
         if highest < 0.5:
             # the champion against itself: nothing changes until a bound reaches 1/2, or it loses the
             # tournament
@@ -160,29 +152,13 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                         defeated = True
             reigns[champion] += steps
             cost = costs[champion, champion]
-            last = t + steps - 1
-            while next_time < len(times) and times[next_time] <= last:
-                regret[next_time] = total + cost * (times[next_time] - t + 1)
-                winners[next_time] = copeland_leader(wins, ties)
-                next_time += 1
+            next_time = record(t, steps, total, cost, wins, ties, times, next_time, regret, winners)
             total += cost * steps
             duels[champion, champion] += steps
-            t = last
+            t += steps - 1
             continue
         reigns[champion] += 1
-        n_highest = 0
-        challenger = champion
-        for j in range(k):
-            if rates[j] + width * roots[j] == highest:
-                n_highest += 1
-                challenger = j
-        if n_highest > 1:
-            pos = int(rng.random() * n_highest)
-            challenger = -1
-            while pos >= 0:
-                challenger += 1
-                if rates[challenger] + width * roots[challenger] == highest:
-                    pos -= 1
+        challenger = one_of_largest(bounds, highest, rng)
         won = duel(outcomes, champion, challenger, rng)
         i, j = min(champion, challenger), max(champion, challenger)
         if i != champion:
@@ -202,12 +178,11 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
         root[i, j] = root[j, i] = 1 / np.sqrt(n)
         if lead in (i, j):
             chance = _all(beats, lead)
-        total += costs[champion, challenger]
-        duels[i, j] += 1
+        cost = costs[champion, challenger]
         if t == times[next_time]:
-            regret[next_time] = total
-            winners[next_time] = copeland_leader(wins, ties)
-            next_time += 1
+            next_time = record(t, 1, total, cost, wins, ties, times, next_time, regret, winners)
+        total += cost
+        duels[i, j] += 1
 
 
 play = player(_rcs, lambda policy: (policy.alpha,))

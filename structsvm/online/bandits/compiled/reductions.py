@@ -1,8 +1,6 @@
-"""Largest value, Copeland leader, and steps to skip, shared by the compiled bandits."""
+"""Largest value, Copeland leader, steps to skip, and records of a run, shared by the compiled bandits."""
 
 from __future__ import annotations
-
-import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
@@ -12,8 +10,25 @@ from structsvm.common.portable.compiled import exp, log
 def copeland_leader(wins, ties):
     """Return the arm that is ahead of the most others; break ties by ``ties``."""
     ahead = (wins > wins.T).sum(axis=1)
-    best = np.flatnonzero(ahead == ahead.max())
-    return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
+    return one_of_largest(ahead, ahead.max(), ties)
+
+
+@kernel
+def one_of_largest(values, maximum, rng):
+    """Return the place of a value that is ``maximum``; of several, which all are as likely."""
+    n = place = 0
+    for i in range(len(values)):
+        is_largest = values[i] == maximum
+        n += 1 if is_largest else 0
+        place = max(place, i if is_largest else 0)
+    if n > 1:
+        pos = int(rng.random() * n)
+        place = -1
+        while pos >= 0:
+            place += 1
+            if values[place] == maximum:
+                pos -= 1
+    return place
 
 
 # without NaN and signed zeros the loop over arms becomes vector instructions; no value changes
@@ -33,3 +48,22 @@ def steps_before(soonest, t, horizon):
         return horizon - t + 1
     # stop just before the change, so that rounding cannot skip it
     return max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
+
+
+@kernel
+def record(t, steps, total, cost, wins, ties, times, next_time, regret, winners):
+    """Record regret and answer at the times among ``steps`` alike ones from ``t`` on; return the time that is next."""
+    while next_time < len(times) and times[next_time] < t + steps:
+        regret[next_time] = total + cost * (times[next_time] - t + 1)
+        winners[next_time] = copeland_leader(wins, ties)
+        next_time += 1
+    return next_time
+
+
+@kernel
+def exploit(arm, t, total, cost, times, next_time, regret, winners, duels):
+    """Record the rest of a run in which the last arm plays itself alone after step ``t``."""
+    duels[arm, arm] += times[-1] - t
+    for k in range(next_time, len(times)):
+        regret[k] = total + cost * (times[k] - t)
+        winners[k] = arm

@@ -8,14 +8,13 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
-from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
+from structsvm.online.bandits.compiled.reductions import largest, one_of_largest, record, steps_before
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
 def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
     k = len(costs)
-    n_arms = np.uint64(k)
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
     # row c: results of the others against c, so that the challenger is found in one row. The bound of a pair never
@@ -33,6 +32,7 @@ def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
     n_candidates = 0
     joins = 0.0
     leader = -1
+    bounds = np.empty(k)
     total = 0.0
     next_time = 0
     t = 0
@@ -65,11 +65,10 @@ def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                 champion = candidates[pos + 1]
         # the challenger has the largest bound against the champion
         width = np.sqrt(alpha * log_t) + 1e-300  # above 0, as zero times infinity is NaN at t = 1
-        row = np.uint64(champion)
-        highest = -1.0
-        for j in range(n_arms):
-            bound = share[row, j] + width * root[row, j]
-            highest = bound if bound > highest else highest
+        rates, roots = share[champion], root[champion]
+        for j in range(k):
+            bounds[j] = rates[j] + width * roots[j]
+        highest = largest(bounds)
         if highest < 0.5:
             # it plays itself alone: nothing changes until some bound against it reaches 1/2 again
             steps = 1
@@ -80,27 +79,12 @@ def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                         soonest = min(soonest, threshold[j, champion])
                 steps = steps_before(soonest, t, horizon)
             cost = costs[champion, champion]
-            last = t + steps - 1
-            while next_time < len(times) and times[next_time] <= last:
-                regret[next_time] = total + cost * (times[next_time] - t + 1)
-                winners[next_time] = copeland_leader(wins, ties)
-                next_time += 1
+            next_time = record(t, steps, total, cost, wins, ties, times, next_time, regret, winners)
             total += cost * steps
             duels[champion, champion] += steps
-            t = last
+            t += steps - 1
             continue
-        n_highest = challenger = 0
-        for j in range(k):
-            is_highest = share[row, j] + width * root[row, j] == highest
-            n_highest += 1 if is_highest else 0
-            challenger = max(challenger, j if is_highest else 0)
-        if n_highest > 1:
-            pos = int(rng.random() * n_highest)
-            challenger = -1
-            while pos >= 0:
-                challenger += 1
-                if share[row, challenger] + width * root[row, challenger] == highest:
-                    pos -= 1
+        challenger = one_of_largest(bounds, highest, rng)
         won = duel(outcomes, champion, challenger, rng)
         wins[champion, challenger] += won
         wins[challenger, champion] += 1.0 - won
@@ -122,12 +106,11 @@ def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                 joins = 0.0  # visit all arms again
             elif not before:
                 joins = min(joins, needed[a])
-        total += costs[champion, challenger]
-        duels[min(champion, challenger), max(champion, challenger)] += 1
+        cost = costs[champion, challenger]
         if t == times[next_time]:
-            regret[next_time] = total
-            winners[next_time] = copeland_leader(wins, ties)
-            next_time += 1
+            next_time = record(t, 1, total, cost, wins, ties, times, next_time, regret, winners)
+        total += cost
+        duels[min(champion, challenger), max(champion, challenger)] += 1
 
 
 play = player(_rucb, lambda policy: (policy.alpha,))

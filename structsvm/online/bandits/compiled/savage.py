@@ -10,7 +10,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
-from structsvm.online.bandits.compiled.reductions import copeland_leader
+from structsvm.online.bandits.compiled.reductions import copeland_leader, exploit
 
 
 @kernel
@@ -90,13 +90,8 @@ def _savage(outcomes, costs, times, log_t, rng, ties, regret, winners, duels):
             regret[next_time] = total
             winners[next_time] = _best(wins, alive, n_alive, ties)
             next_time += 1
-    # the last arm plays itself alone
     arm = alive[0]
-    duels[arm, arm] += horizon - t
-    while next_time < len(times):
-        regret[next_time] = total + costs[arm, arm] * (times[next_time] - t)
-        winners[next_time] = arm
-        next_time += 1
+    exploit(arm, t, total, costs[arm, arm], times, next_time, regret, winners, duels)
 
 
 def _settings(policy: Any) -> tuple[float]:

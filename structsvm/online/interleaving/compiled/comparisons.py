@@ -90,13 +90,9 @@ def compare_pairs(
     def run(part: slice) -> None:
         task = first[part], second[part], counts[part], seeds[part]
         if method == "team_draft":
-            team_draft(
-                ranked.rankings, ranked.grades, ranked.offsets, *tables, *task, wins[part], losses[part]
-            )
+            team_draft(ranked, tables, *task, wins[part], losses[part])
         else:
-            data = ranked.rankings, ranked.places, ranked.grades, ranked.offsets
-            results = wins[part], losses[part], outcome[part]
-            probabilistic(*data, decay, *tables, *task, *results)
+            probabilistic(ranked, tables, decay, *task, wins[part], losses[part], outcome[part])
 
     _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
     if method == "team_draft":
@@ -114,34 +110,17 @@ def preference_matrix(
     ranked: RankedQueries,
     clicks: ClickModel,
     n_samples: int,
-    *,
-    method: Literal["team_draft", "probabilistic"] = "probabilistic",
-    length: int = 10,
-    tau: float = 3.0,
-    random_state: int = 0,
-    n_jobs: int = 1,
-    callback: Callable[[float], object] | None = None,
+    **options: Any,
 ) -> NDArray[np.float64]:
     """Return the probability that ranker i beats ranker j, estimated by ``n_samples`` interleavings of every pair.
 
-    Parameters as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
+    Parameters and ``options`` as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
     """
-    first, second = np.triu_indices(ranked.n_rankers, 1)
-    counts = compare_pairs(
-        ranked,
-        np.column_stack([first, second]),
-        clicks,
-        n_samples,
-        method=method,
-        length=length,
-        tau=tau,
-        random_state=random_state,
-        n_jobs=n_jobs,
-        callback=callback,
-    )
+    first, second = pair_indices(ranked.n_rankers)
+    share = compare_pairs(ranked, np.column_stack([first, second]), clicks, n_samples, **options).preference
     matrix = np.full((ranked.n_rankers, ranked.n_rankers), 0.5)
-    matrix[first, second] = counts.preference
-    matrix[second, first] = 1 - counts.preference
+    matrix[first, second] = share
+    matrix[second, first] = 1 - share
     return matrix
 
 
@@ -181,8 +160,7 @@ def multileave_outcomes(
         part_outcome = np.zeros_like(outcome)
         for task in range(n_tasks)[part]:
             count = min(chunk, n_samples - task * chunk)
-            data = ranked.rankings, ranked.places, ranked.grades, ranked.offsets
-            multileave(*data, *tables, chosen, count, seeds[task], method == "sosm", part_outcome)
+            multileave(ranked, tables, chosen, count, seeds[task], method == "sosm", part_outcome)
         return part_outcome
 
     for part_outcome in _in_threads(run, n_tasks, chunk, n_jobs):
@@ -208,29 +186,23 @@ class LiveComparisons:
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
         """Return the outcome for two or more different rankers, as :class:`structsvm.protocols.World` defines it."""
-        data = self._ranked
         seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
-        layout = (data.rankings, data.places, data.grades, data.offsets)
         if len(arms) > 2:
             outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
-            multileave(*layout, *self.tables, np.array(arms), 1, seed[0], True, outcome)
+            multileave(self._ranked, self.tables, np.array(arms), 1, seed[0], True, outcome)
             return (1 + outcome[pair_indices(len(arms))]) / 2
         wins, losses = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        once = np.ones(1, dtype=np.int64)
-        task: list[Any] = [*self.tables, np.array(arms[:1]), np.array(arms[1:]), once, seed, wins, losses]
+        task: Any = np.array(arms[:1]), np.array(arms[1:]), np.ones(1, dtype=np.int64), seed, wins, losses
         if self._method == "team_draft":
-            team_draft(data.rankings, data.grades, data.offsets, *task)
+            team_draft(self._ranked, self.tables, *task)
         else:
-            task = [*layout, self._decay, *task, np.zeros(1)]
-            probabilistic(*task)
+            probabilistic(self._ranked, self.tables, self._decay, *task, np.zeros(1))
         return float(1 + wins[0] - losses[0]) / 2
 
     def arrays(self) -> tuple[Any, ...]:
         """Return what the compiled bandits compare with, scratch arrays of a run included."""
-        data = self._ranked
-        layout = (data.rankings, data.places, data.grades, data.offsets)
         scratch = np.zeros((5, 1), dtype=np.int64), np.zeros(1)
-        return (*layout, self._decay, *self.tables, self._method == "team_draft", *scratch)
+        return (self._ranked, self.tables, self._decay, self._method == "team_draft", *scratch)
 
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:

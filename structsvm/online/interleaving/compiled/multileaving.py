@@ -7,23 +7,22 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.random_numbers import below, happens, uniform
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.users.click_tables import ClickTables
 
 
 @kernel
 def multileave(
-    rankings: NDArray[np.int32],
-    places: NDArray[np.int32],
-    grades: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    click: NDArray[np.float64],
-    stop_after_click: NDArray[np.float64],
-    stop_after_skip: NDArray[np.float64],
+    ranked: RankedQueries,
+    tables: ClickTables,
     rankers: NDArray[np.int64],
     n_samples: int,
     state: np.uint64,
     sosm: bool,
     outcome: NDArray[np.int64],
 ) -> None:
+    rankings, places, grades, offsets = ranked
+    click, stop_after_click, stop_after_skip = tables
     n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, click.shape[1]
     longest = 0
     for q in range(n_queries):
@@ -71,8 +70,9 @@ def multileave(
             # for teams no document behind the last possible click matters
             if not reading and not sosm:
                 break
-        if n_clicks == 0:
+        if n_clicks == 0 or (sosm and n_shown == 1):
             continue
+        least, largest = 0.0, 1.0  # a team that is ahead wins
         if sosm:
             for i in range(n):
                 for c in range(n_clicks):
@@ -81,26 +81,15 @@ def multileave(
                     for k in range(n_shown):
                         rank += places[rankers[i], start + documents[k]] < own_rank
                     credit[i] += 1.0 / (rank * rank * rank)
-        if sosm:
             # draw wins with the probability of the outcome, as its sign need not be fair; one draw for all pairs
-            if n_shown > 1:
-                largest = n_clicks * (1.0 - 1.0 / (n_shown * n_shown * n_shown))
-                state, u = uniform(state)
-                for i in range(n):
-                    for j in range(i):
-                        difference = (credit[i] - credit[j]) / largest
-                        if u < difference:
-                            outcome[i, j] += 1
-                            outcome[j, i] -= 1
-                        elif u < -difference:
-                            outcome[i, j] -= 1
-                            outcome[j, i] += 1
-            continue
+            largest = n_clicks * (1.0 - 1.0 / (n_shown * n_shown * n_shown))
+            state, least = uniform(state)
         for i in range(n):
             for j in range(i):
-                if credit[i] > credit[j]:
+                difference = (credit[i] - credit[j]) / largest
+                if least < difference:
                     outcome[i, j] += 1
                     outcome[j, i] -= 1
-                elif credit[j] > credit[i]:
+                elif least < -difference:
                     outcome[i, j] -= 1
                     outcome[j, i] += 1

@@ -7,18 +7,15 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.random_numbers import below, happens, uniform
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.users.click_tables import ClickTables
 
 
 @kernel
 def probabilistic(
-    rankings: NDArray[np.int32],
-    places: NDArray[np.int32],
-    grades: NDArray[np.int64],
-    offsets: NDArray[np.int64],
+    ranked: RankedQueries,
+    tables: ClickTables,
     decay: NDArray[np.float64],
-    click: NDArray[np.float64],
-    stop_after_click: NDArray[np.float64],
-    stop_after_skip: NDArray[np.float64],
     first: NDArray[np.int64],
     second: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -27,6 +24,8 @@ def probabilistic(
     losses: NDArray[np.int64],
     outcome: NDArray[np.float64],
 ) -> None:
+    rankings, places, grades, offsets = ranked
+    click, stop_after_click, stop_after_skip = tables
     n_queries, length = offsets.shape[0] - 1, click.shape[1]
     total = np.cumsum(decay)
     # number of the comparison that last showed each document

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +11,7 @@ from structsvm.checks import BadInput
 from structsvm.online.users.click_tables import check_grades
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class RankedQueries:
+class RankedQueries(NamedTuple):
     """All documents of all queries as ranked by several rankers; rows of ``rankings`` and ``places`` are rankers.
 
     Within a query ``rankings`` holds its documents, numbered from 0, best first, and ``places`` their places, from 0.

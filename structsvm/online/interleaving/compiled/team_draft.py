@@ -7,16 +7,14 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.random_numbers import below, happens, next_bits
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.users.click_tables import ClickTables
 
 
 @kernel
 def team_draft(
-    rankings: NDArray[np.int32],
-    grades: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    click: NDArray[np.float64],
-    stop_after_click: NDArray[np.float64],
-    stop_after_skip: NDArray[np.float64],
+    ranked: RankedQueries,
+    tables: ClickTables,
     first: NDArray[np.int64],
     second: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -24,6 +22,8 @@ def team_draft(
     wins: NDArray[np.int64],
     losses: NDArray[np.int64],
 ) -> None:
+    rankings, _, grades, offsets = ranked
+    click, stop_after_click, stop_after_skip = tables
     n_queries, length = offsets.shape[0] - 1, click.shape[1]
     longest = 0
     for q in range(n_queries):
