@@ -16,6 +16,7 @@ from structsvm.common.portable.elementary import exp2
 from structsvm.metrics.conventions import Convention, discounts, gains
 from structsvm.metrics.ranks_and_ties import Ranking, segment_sum, sort_segments
 from structsvm.protocols import Float, Int
+from structsvm.queries import places_in
 
 
 class MeasureOptions(NamedTuple):
@@ -131,12 +132,10 @@ def _within(ranking: Ranking, settings: MeasureOptions) -> NDArray[np.bool_]:
 
 
 def _discounted(gain: Float, offsets: Int, settings: MeasureOptions) -> Float:
-    lengths = np.diff(offsets)
-    rank0 = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], lengths)
-    weight = 1.0 / discounts(int(lengths.max(initial=0)), settings.convention)
+    weight = 1.0 / discounts(int(np.diff(offsets).max(initial=0)), settings.convention)
     if settings.cutoff is not None:
         weight[settings.cutoff :] = 0.0
-    return segment_sum(gain * weight[rank0], offsets)
+    return segment_sum(gain * weight[places_in(offsets) - 1], offsets)
 
 
 def _ratio(above: Float, below: NDArray[np.generic]) -> Float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structsvm.metrics.conventions import Ties
 from structsvm.protocols import Float, Int
+from structsvm.queries import places_in
 
 # elements sorted per call, so that the padded copy, its mask and its indices fit in cache
 _CHUNK = 1 << 16
@@ -32,7 +33,7 @@ class Ranking:
     @cached_property
     def rank(self) -> Int:
         """Rank of each row of ``ranked``, from 1."""
-        return _ranks(self.ranked_offsets)
+        return places_in(self.ranked_offsets)
 
     @cached_property
     def lengths(self) -> Int:
@@ -144,7 +145,3 @@ def segment_sum(values: NDArray[Any], offsets: Int) -> NDArray[Any]:
     if filled.any():
         total[filled] = np.add.reduceat(values, offsets[:-1][filled])
     return total
-
-
-def _ranks(offsets: Int) -> Int:
-    return np.arange(1, offsets[-1] + 1, dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))

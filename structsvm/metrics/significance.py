@@ -16,6 +16,7 @@ from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import EvaluationResult
 from structsvm.protocols import Float
+from structsvm.queries import refuse_first
 
 Test = Literal["wilcoxon", "t", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
@@ -221,9 +222,7 @@ def p_values(p: ArrayLike) -> Float:
     values = np.asarray(p, dtype=np.float64)
     if values.ndim != 1:
         raise BadInput("p", f"expected one p-value a comparison, got shape {values.shape}")
-    outside = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    if outside.size:
-        raise BadInput("p", f"expected a number in [0, 1], got {values[outside[0]]}", at=f"[{outside[0]}]")
+    refuse_first("p", values, ~((values >= 0) & (values <= 1)), "a number in [0, 1]")
     return values
 
 

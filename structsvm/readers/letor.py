@@ -22,7 +22,7 @@ from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData, group_queries
+from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.letor_scanner import (
     BAD_GRADE,
     INDEX_HIGH,
@@ -149,13 +149,7 @@ def read_letor(
         ids: Any = np.repeat(identify(rows.ids), rows.run_lengths)
     else:
         ids = _ids_from_sizes(query_sizes, rows.X.shape[0], path)
-    grouping = group_queries(ids, rows.X.shape[0])
-    del ids
-    X, y, docid, order = rows.X, rows.y, rows.docid, grouping.order
-    if order is not None:
-        X, y = X[order], None if y is None else y[order]
-        docid = None if docid is None else docid[order]
-    return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, order)
+    return rows_in_groups(rows.X, rows.y, group_queries(ids, rows.X.shape[0]), rows.docid)
 
 
 def write_letor(data: QueryData, path: str | PathLike[str]) -> None:

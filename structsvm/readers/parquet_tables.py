@@ -8,6 +8,8 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import shorten
-from structsvm.queries import QueryData, first_beyond, group_queries, value_at
+from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at
 from structsvm.readers.csv_tables import choose_columns, is_csv, warn_of_repeats
 from structsvm.readers.letor import check_fill
 from structsvm.readers.store import StoreWriter, place_of, write_store
@@ -224,13 +226,10 @@ def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: 
             start = stop
     docid = np.concatenate(documents) if documents and layout.docid is not None else None
     qid = _one_type(ids, [file for file, _, _ in units]) if ids else np.empty(0, dtype=np.int64)
-    grouping = group_queries(qid, n_rows)
-    if grouping.order is not None:
-        X, y = X[grouping.order], None if y is None else y[grouping.order]
-        docid = None if docid is None else docid[grouping.order]
+    data = rows_in_groups(X, y, group_queries(qid, n_rows), docid, layout.features)
     if units:
-        warn_of_repeats(units[0][0], grouping, docid)
-    return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, grouping.order, layout.features)
+        warn_of_repeats(units[0][0], data)
+    return data
 
 
 def row_groups_of(file: Path) -> list[int]:
@@ -293,11 +292,7 @@ def convert_parquet(
         _write(files, layout, Path(path), kind)
     except _Apart:
         data = read_parquet(source, label=label, qid=qid, docid=docid, features=features, fill=fill)
-        X = data.X.astype(kind, copy=False)
-        write_store(
-            QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names),
-            path,
-        )
+        write_store(replace(data, X=data.X.astype(kind, copy=False)), path)
 
 
 class _Apart(Exception):
@@ -426,35 +421,19 @@ def _one_type(ids: list[Any], files: Sequence[Path]) -> Any:
     return np.concatenate(ids)
 
 
-class _reading:
-    """A Parquet file, whose errors name it."""
+@contextmanager
+def _reading(file: Path) -> Iterator[Any]:
+    """Open a Parquet file, whose errors name it."""
+    pyarrow = import_pyarrow()
+    from pyarrow import parquet
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def __enter__(self) -> Any:
-        pyarrow = import_pyarrow()
-        from pyarrow import parquet
-
-        try:
-            self._table = parquet.ParquetFile(self._file)
-        except (pyarrow.ArrowException, OSError) as error:
-            raise _unreadable(self._file, error) from None
-        return self._table
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._table.close()
-        pyarrow = import_pyarrow()
-        if isinstance(error, (pyarrow.ArrowException, OSError)):
-            raise _unreadable(self._file, error) from None
-
-
-def _unreadable(file: Path, error: BaseException) -> BadInput:
-    return BadInput(
-        file,
-        f"expected a Parquet file, got one that pyarrow cannot read: {shorten(' '.join(str(error).split()), 200)}",
-        "write it again",
-    )
+    try:
+        with parquet.ParquetFile(file) as table:
+            yield table
+    except (pyarrow.ArrowException, OSError) as error:
+        told = shorten(" ".join(f"{error}".split()), 200)
+        problem = f"expected a Parquet file, got one that pyarrow cannot read: {told}"
+        raise BadInput(file, problem, "write it again") from None
 
 
 def import_pyarrow() -> Any:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
-from structsvm.queries import stacklevel_of_user
+from structsvm.queries import choose_groups, offsets_of, stacklevel_of_user
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
 from structsvm.readers.trec import objects
@@ -140,13 +140,7 @@ class Candidates:
 
     def select(self, topics: Any) -> Candidates:
         """Return the candidates of some topics (indices or boolean mask), in the order given."""
-        chosen = np.asarray(topics)
-        if chosen.dtype == np.bool_:
-            chosen = np.flatnonzero(chosen)
-        chosen = np.arange(self.n_topics, dtype=np.int64)[chosen.astype(np.int64)]
-        lengths = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        chosen, offsets, rows = choose_groups(self.offsets, topics)
         return Candidates(
             self.topics[chosen],
             offsets,
@@ -267,7 +261,7 @@ def candidates(
         lengths.append(len(documents))
     return Candidates(
         objects(list(ranges)),
-        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        offsets_of(lengths),
         objects(docid),
         np.concatenate(blocks),
         np.array(y, dtype=np.float64),

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.checks import check_whole
 from structsvm.protocols import Float, Int
+from structsvm.queries import offsets_of, places_in, refuse_first, rows_from
 from structsvm.readers.trec import (
     Columns,
     Duplicates,
@@ -96,9 +97,7 @@ class Run:
         check_duplicates(duplicates)
         values = np.asarray(scores, dtype=np.float64)
         topics, code, documents = number_topics(topic, docid, values, "scores")
-        if not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values)))
-            raise BadInput("scores", f"expected a finite number, got {values[row]}", at=f"[{row}]")
+        refuse_first("scores", values, ~np.isfinite(values), "a finite number")
         run, repeat = _sorted_run(topics, code, objects(documents), values, tag, duplicates)
         if repeat is not None:
             raise repeated(repeat, "the higher score")
@@ -160,7 +159,7 @@ class Run:
         >>> Run.from_dict({"7": {"a": 0.5}}).to_frame().to_dict("list")
         {'topic': ['7'], 'docid': ['a'], 'score': [0.5], 'rank': [1]}
         """
-        return frame_of(self, score=self.scores, rank=_ranks(self.offsets))
+        return frame_of(self, score=self.scores, rank=places_in(self.offsets))
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return ``{topic: {document: score}}``, best first.
@@ -184,17 +183,11 @@ class Run:
         """Return the first ``depth`` documents of each topic."""
         check_whole("depth", depth)
         lengths = np.minimum(np.diff(self.offsets), depth)
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        rows = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Run(self.topics, offsets, self.docid[rows], self.scores[rows], self.tag)
+        rows = rows_from(self.offsets[:-1], lengths)
+        return Run(self.topics, offsets_of(lengths), self.docid[rows], self.scores[rows], self.tag)
 
     def __repr__(self) -> str:
         return f"Run({self.tag!r}: {self.n_topics} topics, {self.n_rows} rows)"
-
-
-def _ranks(offsets: Int) -> Int:
-    lengths = np.diff(offsets)
-    return np.arange(1, int(offsets[-1]) + 1) - np.repeat(offsets[:-1], lengths)
 
 
 def read_run(
