@@ -18,11 +18,12 @@ from structsvm.clicks.cells import (
     MAX_POSITION,
     UNKNOWN_CLICKS,
     ClickCells,
-    _count,
+    Dropped,
     _is_known,
     first_position_of,
 )
 from structsvm.common.files import is_stream, read_rows, shorten
+from structsvm.readers.parquet_tables import opened
 
 _BATCH = 1 << 20  # rows held at once
 
@@ -94,7 +95,7 @@ def read_table(
     names = [*usual.values(), *given.values(), *([time] if time is not None else [])]
     parts = _parts(table, names, None if probability is None else names.index(probability, 4))
     counted: list[ClickCells] = []
-    dropped: dict[str, int] = {}
+    dropped = Dropped()
     first_base: int | None = None
     n_before = 0
     for columns in _whole_lists(parts, session is not None):
@@ -131,7 +132,7 @@ def read_table(
                 raise error.within(f"{table}, rows {n_before + 1:,} to {n_before + n_read:,}") from None
             if error.argument != "log":
                 raise
-            _count(dropped, "row in a part of the file without any usable one", len(columns[0]))
+            dropped.count("row in a part of the file without any usable one", len(columns[0]))
         n_before += n_read
         if len(counted) == 8:
             counted = [ClickCells.concatenate(counted)]
@@ -139,8 +140,7 @@ def read_table(
         place = str(table) if isinstance(table, (str, PathLike)) else "table"
         raise BadInput(place, "expected impressions, got none that can be counted")
     whole = ClickCells.concatenate(counted)
-    if dropped:
-        whole.dropped.update(dropped)  # type: ignore[attr-defined]
+    whole.dropped.update(dropped)
     return replace(
         whole, guessed={role: name for role, name in usual.items() if name != role and asked[role] is None}
     )
@@ -189,19 +189,16 @@ def guess(role: str, names: list[str], table: Any, usual: str | None = None, rem
     raise AssertionError("refused")
 
 
-def _within(columns: list[Any], begin: Any, end: Any, dropped: dict[str, int]) -> list[Any] | None:
+def _within(columns: list[Any], begin: Any, end: Any, dropped: Dropped) -> list[Any] | None:
     """Return the rows of a span of time, without the last column, the times; None for no rows."""
     times = _seconds(columns[-1])
     with np.errstate(invalid="ignore"):
         early = np.zeros(len(times), bool) if begin is None else times < begin
         late = np.zeros(len(times), bool) if end is None else times >= end
     unknown = np.isnan(times)
-    for reason, count in (
-        ("row before since", early),
-        ("row from until on", late),
-        ("row without a time", unknown),
-    ):
-        _count(dropped, reason, int(count.sum()))
+    dropped.count("row before since", early.sum())
+    dropped.count("row from until on", late.sum())
+    dropped.count("row without a time", unknown.sum())
     rows = np.flatnonzero(~(early | late | unknown))
     if not rows.size:
         return None
@@ -255,21 +252,16 @@ def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[li
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
+    path.stat()  # a missing file is the error of the system
     try:
-        import pyarrow as pa
-        import pyarrow.parquet
+        with opened(path) as file:
+            yield file
     except ImportError:
         raise BadInput(
             str(path),
             "expected pyarrow to read Parquet, got none",
             "pip install 'structsvm-ranking[parquet]'",
         ) from None
-    path.stat()  # a missing file is the error of the system
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            yield file
-    except pa.ArrowException as error:
-        raise BadInput(str(path), f"expected a Parquet file ({error!s:.100})", "write it again") from None
 
 
 def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:

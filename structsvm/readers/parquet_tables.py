@@ -103,7 +103,7 @@ def layout_of(
     document: str | None = None
     narrow, n_rows = True, []
     for file in files:
-        with _reading(file) as table:
+        with opened(file) as table:
             schema = table.schema_arrow
             n_rows.append(int(table.metadata.num_rows))
         names = without_index(schema.names)
@@ -234,7 +234,7 @@ def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: 
 
 def row_groups_of(file: Path) -> list[int]:
     """Return the number of rows of each row group of a file."""
-    with _reading(file) as table:
+    with opened(file) as table:
         return [int(table.metadata.row_group(k).num_rows) for k in range(table.metadata.num_row_groups)]
 
 
@@ -342,7 +342,7 @@ def _batches(
 
     columns = [*filter(None, (layout.label, layout.qid, layout.docid)), *layout.features]
     start = 0
-    with _reading(file) as table:
+    with opened(file) as table:
         if row_groups:
             start = sum(table.metadata.row_group(k).num_rows for k in range(row_groups[0]))
         for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=columns, row_groups=row_groups):
@@ -422,7 +422,7 @@ def _one_type(ids: list[Any], files: Sequence[Path]) -> Any:
 
 
 @contextmanager
-def _reading(file: Path) -> Iterator[Any]:
+def opened(file: Path) -> Iterator[Any]:
     """Open a Parquet file, whose errors name it."""
     pyarrow = import_pyarrow()
     from pyarrow import parquet
