@@ -21,7 +21,7 @@ from structsvm.common.files import shorten
 from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at
 from structsvm.readers.csv_tables import choose_columns, is_csv, warn_of_repeats
 from structsvm.readers.letor import check_fill
-from structsvm.readers.store import StoreWriter, place_of, write_store
+from structsvm.readers.store import Apart, QueryWriter, StoreWriter, place_of, write_store
 
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 16
@@ -290,46 +290,27 @@ def convert_parquet(
     kind = layout.dtype if dtype is None else np.dtype(dtype)
     try:
         _write(files, layout, Path(path), kind)
-    except _Apart:
+    except Apart:
         data = read_parquet(source, label=label, qid=qid, docid=docid, features=features, fill=fill)
         write_store(replace(data, X=data.X.astype(kind, copy=False)), path)
 
 
-class _Apart(Exception):
-    """A query went on after another had begun."""
-
-
 def _write(files: Sequence[Path], layout: Layout, path: Path, dtype: np.dtype[Any]) -> None:
-    seen: set[Any] = set()
-    held: tuple[Any, Any, Any, Any] | None = None
     kinds: list[Any] = []
-
-    def put(writer: StoreWriter, X: Any, y: Any, ids: Any, docid: Any) -> None:
-        grouping = group_queries(ids, X.shape[0])
-        fresh = set(grouping.query_ids.tolist())
-        if grouping.order is not None or not fresh.isdisjoint(seen):
-            raise _Apart
-        seen.update(fresh)
-        writer.append(
-            X.astype(dtype, copy=False), None if layout.label is None else y, np.diff(grouping.offsets),
-            grouping.query_ids, docid=None if layout.docid is None else docid,
-        )  # fmt: skip
-
     with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
+        queries = QueryWriter(writer, np.array)
         for file in files:
             for X, y, ids, docid in _batches(file, layout):
                 kinds = [*kinds[:1], ids[:1]]
                 _one_type(kinds, [files[0], file])
-                if held is not None:
-                    X, y, ids, docid = (
-                        np.concatenate(pair) for pair in zip(held, (X, y, ids, docid), strict=True)
-                    )
-                first = int(np.flatnonzero(ids == ids[-1])[0])  # the last query waits for the next batch
-                if first:
-                    put(writer, X[:first], y[:first], ids[:first], docid[:first])
-                held = X[first:], y[first:], ids[first:], docid[first:]
-        assert held is not None, "there are rows"
-        put(writer, *held)
+                grouping = group_queries(ids, X.shape[0])
+                if grouping.order is not None:
+                    raise Apart
+                queries.add(
+                    X.astype(dtype, copy=False), None if layout.label is None else y,
+                    None if layout.docid is None else docid, grouping.query_ids.tolist(), np.diff(grouping.offsets),
+                )  # fmt: skip
+        queries.finish()
 
 
 def _batches(

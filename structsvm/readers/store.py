@@ -590,6 +590,51 @@ class StoreWriter:
                 done += words.shape[0]
 
 
+class Apart(Exception):
+    """Raised when a query goes on after another one had begun."""
+
+
+class QueryWriter:
+    """Append rows to a store block by block; the last query of a block waits for the next one."""
+
+    def __init__(self, writer: StoreWriter, identify: Callable[[list[Any]], NDArray[Any]]) -> None:
+        self._writer, self._identify = writer, identify
+        stack: Any = scipy_sparse.vstack if writer.sparse else np.concatenate
+        self._join = (stack, np.concatenate, np.concatenate)
+        self._seen: set[Any] = set()
+        self._held: list[Any] = []
+        self._last: Any = None
+
+    def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: NDArray[np.int64]) -> None:
+        """Take the rows of queries ``ids``, one after the other; ``y`` and ``docid`` in each block or in none."""
+        rows = [X, y, docid]
+        if self._held:
+            n_held = self._held[0].shape[0]
+            pairs = zip(self._join, self._held, rows, strict=True)
+            rows = [None if new is None else join([old, new]) for join, old, new in pairs]
+            if ids[0] == self._last:
+                lengths = np.append(lengths[0] + n_held, lengths[1:])
+            else:
+                ids, lengths = [self._last, *ids], np.append(n_held, lengths)
+        fresh = set(ids)
+        if len(fresh) < len(ids) or not fresh.isdisjoint(self._seen):
+            raise Apart
+        self._seen |= fresh - {ids[-1]}
+        end = int(lengths[:-1].sum())
+        if end:
+            self._append([None if one is None else one[:end] for one in rows], ids[:-1], lengths[:-1])
+        self._held = [None if one is None else one[end:].copy() for one in rows]
+        self._last = ids[-1]
+
+    def finish(self) -> None:
+        """Append the last query."""
+        self._append(self._held, [self._last], np.array([self._held[0].shape[0]]))
+
+    def _append(self, rows: list[Any], ids: list[Any], lengths: NDArray[np.int64]) -> None:
+        X, y, docid = rows
+        self._writer.append(X, y, lengths, self._identify(ids), docid=docid)
+
+
 def place_of(path: Path) -> Path:
     """The folder that writing a store to ``path`` makes or replaces."""
     try:
