@@ -668,6 +668,14 @@ def _whitener(a):
 
 
 @kernel
+def _times(matrix, vector, out):
+    for a in range(out.shape[0]):
+        out[a] = 0.0
+        for b in range(vector.shape[0]):
+            out[a] += matrix[a, b] * vector[b]
+
+
+@kernel
 def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
     """Return the CR2 meat in whitened coordinates, degrees of freedom by position, and sums of traces, of squares."""
     # A query has the whitened score `z` and information `W`, which sum to the identity over queries. Of the
@@ -717,24 +725,16 @@ def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
         root, alone = eye + 0.5 * W, none
         if trace >= _SMALL:
             root, alone = _inverse_root(W)
-        u = np.zeros(m)
-        for a in range(m):
-            for b in range(m):
-                u[a] += root[a, b] * z[b]
+        u, b_, m_ = np.zeros(m), np.zeros(m), np.zeros(m)
+        _times(root, z, u)
         for a in range(m):
             for b in range(m):
                 meat[a, b] += u[a] * u[b] + alone[a, b]
-        b_, m_ = np.zeros(m), np.zeros(m)
         for k in range(1, size):
             d, length = 0.0, 0.0
+            _times(root, whitened[k], b_)
+            _times(W, b_, m_)
             for a in range(m):
-                b_[a] = 0.0
-                for b in range(m):
-                    b_[a] += root[a, b] * whitened[k, b]
-            for a in range(m):
-                m_[a] = 0.0
-                for b in range(m):
-                    m_[a] += W[a, b] * b_[b]
                 d += m_[a] * b_[a]
                 length += m_[a] * m_[a]
             for a in range(m):

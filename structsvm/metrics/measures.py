@@ -54,21 +54,19 @@ def reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
 
 
 def precision(ranking: Ranking, settings: MeasureOptions) -> Values:
-    hit, _, n_relevant = _hits(ranking, settings)
-    n_found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
+    n_found, n_relevant = _found(ranking, settings)
     assert settings.cutoff is not None
     return n_found / settings.cutoff, n_relevant == 0
 
 
 def recall(ranking: Ranking, settings: MeasureOptions) -> Values:
-    hit, _, n_relevant = _hits(ranking, settings)
-    n_found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
+    n_found, n_relevant = _found(ranking, settings)
     return _ratio(n_found.astype(np.float64), n_relevant), n_relevant == 0
 
 
 def dcg(ranking: Ranking, settings: MeasureOptions) -> Values:
-    empty = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
-    return _discounted(gains(ranking.ranked, settings.convention), ranking.ranked_offsets, settings), empty
+    gain = gains(ranking.ranked, settings.convention)
+    return _discounted(gain, ranking.ranked_offsets, settings), _without_gain(ranking)
 
 
 def ndcg(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -93,8 +91,7 @@ def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Valu
             reach[step:] *= np.where(ranking.rank[step:] > step, reach[:-step], 1.0)
             step *= 2
     value = stop * reach / ranking.rank * _within(ranking, settings)
-    empty = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
-    return segment_sum(value, ranking.ranked_offsets), empty
+    return segment_sum(value, ranking.ranked_offsets), _without_gain(ranking)
 
 
 def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -123,6 +120,19 @@ def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_]
     count = total[1:] - np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))
     n_relevant = segment_sum((ranking.grades >= settings.relevance).astype(np.int64), ranking.offsets)
     return hit, count, n_relevant
+
+
+def _found(ranking: Ranking, settings: MeasureOptions) -> tuple[Int, Int]:
+    """Return the number of relevant rows within the cutoff, and of all relevant rows, per query."""
+    hit, _, n_relevant = _hits(ranking, settings)
+    return segment_sum(
+        (hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets
+    ), n_relevant
+
+
+def _without_gain(ranking: Ranking) -> NDArray[np.bool_]:
+    empty: NDArray[np.bool_] = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
+    return empty
 
 
 def _within(ranking: Ranking, settings: MeasureOptions) -> NDArray[np.bool_]:

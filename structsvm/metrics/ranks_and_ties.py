@@ -49,23 +49,7 @@ def rank_queries(
     ties: Ties,
     docid: NDArray[Any] | None,
 ) -> Ranking:
-    """Rank grouped rows by ascending ``key``.
-
-    Parameters
-    ----------
-    grades : ndarray of float64, shape (n_rows,)
-    key : ndarray of float32 or float64, shape (n_rows,)
-        Negated scores, without NaN.
-    retrieved : ndarray of bool, shape (n_rows,)
-        Rows that take part; the others get no rank.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    ties : {"docid", "row"}
-    docid : ndarray of str, shape (n_rows,), or None
-
-    Returns
-    -------
-    Ranking
-    """
+    """Rank grouped rows by ascending ``key``: negated scores without NaN. Rows not ``retrieved`` get no rank."""
     ranked_offsets, candidates = offsets, grades
     if not retrieved.all():
         ranked_offsets = np.concatenate(([0], np.cumsum(retrieved, dtype=np.int64)))[offsets]

@@ -132,6 +132,8 @@ def compare(
     >>> compare(mine, other).wins
     1
     """
+    from scipy.special import stdtrit
+
     check_choice("test", test, TESTS)
     check_fraction("level", level)
     check_whole("n_resamples", n_resamples, 1)
@@ -139,7 +141,7 @@ def compare(
     wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
     n, mean = difference.size, float(difference.mean())
     error = float(difference.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    half = error * float(_t_quantile(n - 1, level)) if n > 1 else math.nan
+    half = error * float(stdtrit(n - 1, (1.0 + level) / 2.0)) if n > 1 else math.nan
     statistic, p_value = 0.0, 1.0
     if wins + losses and test == "wilcoxon":
         from scipy.stats import wilcoxon
@@ -181,12 +183,6 @@ def _differences(a: Float, b: Float) -> Float:
     if difference.size == 0:
         raise ValueError("a and b: expected at least one query with values, got none")
     return difference
-
-
-def _t_quantile(df: int, level: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, (1.0 + level) / 2.0))
 
 
 def _student(mean: float, error: float, n: int) -> tuple[float, float]:
