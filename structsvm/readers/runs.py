@@ -19,6 +19,7 @@ from structsvm.checks import check_whole
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first, rows_from
 from structsvm.readers.trec import (
+    ByTopic,
     Columns,
     Duplicates,
     check_duplicates,
@@ -38,7 +39,7 @@ _COLUMNS = Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whol
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(ByTopic):
     """A ranking for each topic, best document first.
 
     Attributes
@@ -170,14 +171,6 @@ class Run:
         {'7': {'a': 0.5}}
         """
         return nested_dict(self, self.scores)
-
-    @property
-    def n_topics(self) -> int:
-        return int(self.topics.shape[0])
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.docid.shape[0])
 
     def top(self, depth: int) -> Run:
         """Return the first ``depth`` documents of each topic."""
