@@ -124,19 +124,15 @@ def layout_of(
                 f"expected the columns of {files[0]}, got {what}",
                 "write all files with the same columns, or name those to read by {features}",
             )
-        for name in chosen:
+        remedy = "name the columns to read by {features}, or in train those of words by --categorical"
+        columns = [(name, repr(name), remedy) for name in chosen]
+        columns += [] if labels is None else [(labels, f"{labels!r} of labels", "")]
+        for name, column, remedy in columns:
             kind = schema.field(name).type
             if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-                raise BadInput(
-                    file,
-                    f"expected numbers in the column {name!r}, got {kind}",
-                    "name the columns to read by {features}, or in train those of words by --categorical",
-                )
-            narrow = narrow and types.is_floating(kind) and kind.bit_width <= 32
-        if labels is not None:
-            kind = schema.field(labels).type
-            if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-                raise BadInput(file, f"expected numbers in the column {labels!r} of labels, got {kind}")
+                raise BadInput(file, f"expected numbers in the column {column}, got {kind}", remedy)
+        kinds = [schema.field(name).type for name in chosen]
+        narrow = narrow and all(types.is_floating(kind) and kind.bit_width <= 32 for kind in kinds)
     assert chosen is not None, "there is at least one file"
     kind_of_X = np.dtype(np.float32 if narrow else np.float64)
     return Layout(labels, qid, chosen, kind_of_X, tuple(n_rows), document, fill)
@@ -335,35 +331,24 @@ def _batches(
                 X[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
             if layout.fill is not None:
                 X[np.isnan(X)] = layout.fill
-            bad = first_beyond(X, missing=layout.fill is not None)
-            if bad is not None:
-                missing = bool(np.isnan(X[bad]))
-                raise BadInput(
-                    file,
-                    f"row {start + bad[0]}, column {layout.features[bad[1]]!r}: expected a finite number, got "
-                    f"{value_at(X, *bad)}",
-                    "state a value for missing ones by {fill}" if missing else "",
-                )
+            if (bad := first_beyond(X, missing=layout.fill is not None)) is not None:
+                remedy = "state a value for missing ones by {fill}" if np.isnan(X[bad]) else ""
+                name, got = layout.features[bad[1]], f"a finite number, got {value_at(X, *bad)}"
+                raise _wrong_cell(file, start + bad[0], name, got, remedy)
             y = np.zeros(n)
             if layout.label is not None:
                 y[:] = batch.column(layout.label).to_numpy(zero_copy_only=False)
             if not np.isfinite(y).all():
-                row = int(np.flatnonzero(~np.isfinite(y))[0])
-                raise BadInput(
-                    file,
-                    f"row {start + row}, column {layout.label!r}: expected a finite label, got {y[row]}",
-                    "drop the row or grade it",
-                )
+                row = int(np.argmin(np.isfinite(y)))
+                got = f"a finite label, got {y[row]}"
+                raise _wrong_cell(file, start + row, layout.label, got, "drop the row or grade it")
             column = batch.column(layout.qid)
             if pyarrow.types.is_dictionary(column.type):
                 column = column.dictionary_decode()
             if column.null_count:
-                row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-                raise BadInput(
-                    file,
-                    f"row {start + row}, column {layout.qid!r}: expected a query id, got none",
-                    "drop rows without a query",
-                )
+                row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                got = "a query id, got none"
+                raise _wrong_cell(file, start + row, layout.qid, got, "drop rows without a query")
             ids = column.to_numpy(zero_copy_only=False)
             try:
                 ids = ids.astype(str) if ids.dtype.kind == "O" and isinstance(ids[0], str) else ids
@@ -374,6 +359,10 @@ def _batches(
             start += n
 
 
+def _wrong_cell(file: Path, row: int, column: str | None, expected: str, remedy: str) -> BadInput:
+    return BadInput(file, f"row {row}, column {column!r}: expected {expected}", remedy)
+
+
 def _documents(file: Path, batch: Any, name: str | None, start: int) -> Any:
     """Return the document ids of a batch as strings."""
     if name is None:
@@ -381,11 +370,9 @@ def _documents(file: Path, batch: Any, name: str | None, start: int) -> Any:
     words = batch.column(name).to_pylist()
     for row, word in enumerate(words):
         if not isinstance(word, (str, int)):
-            raise BadInput(
-                file,
-                f"row {start + row}, column {name!r}: expected the id of a document, got "
-                + ("none" if word is None else type(word).__name__),
-                "drop the row, or state another column by {docid}",
+            got = f"the id of a document, got {'none' if word is None else type(word).__name__}"
+            raise _wrong_cell(
+                file, start + row, name, got, "drop the row, or state another column by {docid}"
             )
     return np.array([str(word) for word in words], dtype=np.str_)
 
