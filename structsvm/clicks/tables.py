@@ -288,71 +288,50 @@ def _columns(table: Any, names: list[str]) -> list[Any]:
 
 
 def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterator[list[Any]]:
+    """Yield columns: ids as text, positions and clicks as numbers, empty positions missing, empty clicks 0."""
     rows = read_rows(path)
     _, header = next(rows, (1, []))
     check_columns(names, header, str(path))
     at = [header.index(name) for name in names]
-    held: list[list[str]] = []
-    lines: list[int] = []
-    first: dict[str, int] = {}  # line of each text of clicked
+    numbers = [2, 3] if probability is None else [2, 3, probability]
+    read = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "": 0.0}  # texts of clicked so far
+    first: dict[str, int] = {}  # line of each of them
+    held: list[list[Any]] = []
+
+    def columns() -> list[Any]:
+        if "" in first and any(
+            text and not read[text] for text in first
+        ):  # empty ones are unknown where a 0 is
+            problem = f"expected 0 or 1, got an empty cell ({path}:{first['']})"
+            raise BadInput("clicked", problem, UNKNOWN_CLICKS)
+        found: list[Any] = [list(column) for column in zip(*held, strict=True)]
+        for k in numbers:
+            found[k] = np.array(found[k], dtype=np.float64)
+        held.clear()
+        return found
+
     for line, row in rows:
         if len(row) != len(header):
             raise BadInput(f"{path}:{line}", f"expected {len(header)} columns, got {len(row)}")
-        held.append([row[i] for i in at])
-        lines.append(line)
-        first.setdefault(held[-1][3].strip(), line)
+        cells: list[Any] = [row[i] for i in at]
+        k = 2
+        try:
+            for k in numbers:
+                text = cells[k].strip()
+                if k == 3:
+                    first.setdefault(text, line)
+                    cells[k] = read[text] if text in read else read.setdefault(text, float(text))
+                else:
+                    cells[k] = math.nan if k == 2 and not text else float(text)
+        except ValueError:
+            wanted, remedy = ("0 or 1", "write 1 for a click and 0 for none") if k == 3 else ("a number", "")
+            problem = f"column {names[k]!r}: expected {wanted}, got {shorten(text)}"
+            raise BadInput(f"{path}:{line}", problem, remedy) from None
+        held.append(cells)
         if len(held) == _BATCH:
-            yield _typed(held, names, path, lines, probability, first)
-            held, lines = [], []
+            yield columns()
     if held:
-        yield _typed(held, names, path, lines, probability, first)
-
-
-_FLAGS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "": 0.0}
-
-
-def _typed(
-    rows: list[list[str]],
-    names: list[str],
-    path: Path,
-    lines: list[int],
-    probability: int | None,
-    first: dict[str, int],
-) -> list[Any]:
-    """Return the columns: ids as text, positions and clicks as numbers, empty positions missing, empty clicks 0.
-
-    ``first`` has the line of each text of a click so far: empty ones are unknown where a 0 is written.
-    """
-    columns: list[Any] = [list(column) for column in zip(*rows, strict=True)]
-    try:
-        columns[2] = np.array([float(v) if v.strip() else np.nan for v in columns[2]])
-        flags = {text: _FLAGS[text] if text in _FLAGS else float(text) for text in first}
-        columns[3] = np.array([flags[v.strip()] for v in columns[3]])
-        if probability is not None:
-            columns[probability] = np.array([float(v) for v in columns[probability]])
-    except ValueError:
-        raise _no_number(rows, names, path, lines, probability) from None
-    if "" in flags and any(text and not value for text, value in flags.items()):
-        raise BadInput("clicked", f"expected 0 or 1, got an empty cell ({path}:{first['']})", UNKNOWN_CLICKS)
-    return columns
-
-
-def _no_number(
-    rows: list[list[str]], names: list[str], path: Path, lines: list[int], probability: int | None
-) -> BadInput:
-    """Return the error of the first cell that should hold a number and does not."""
-    expected = {2: "a number", 3: "0 or 1"} | ({} if probability is None else {probability: "a number"})
-    for row, line in zip(rows, lines, strict=True):
-        for k, wanted in expected.items():
-            cell = row[k].strip()
-            number = _FLAGS.get(cell, cell) if k == 3 else cell or (np.nan if k == 2 else cell)
-            try:
-                float(number)
-            except ValueError:
-                remedy = "write 1 for a click and 0 for none" if k == 3 else ""
-                problem = f"column {names[k]!r}: expected {wanted}, got {shorten(cell)}"
-                return BadInput(f"{path}:{line}", problem, remedy)
-    raise AssertionError("every cell is a number")
+        yield columns()
 
 
 def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[Any]]:
