@@ -28,6 +28,27 @@ __all__ = [
 ]  # fmt: skip
 
 
+class _Method:
+    """Base of the methods that choose from each set alone."""
+
+    k: int
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+        """Return the documents chosen from each set."""
+        k = check_whole("k", self.k if k is None else k)
+        return [self._choose(candidates, k) for candidates in check_sets(sets)]
+
+    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+        raise NotImplementedError
+
+
+class _WordMethod(_Method):
+    """Base of those that only need to know which words there are."""
+
+    def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
+        self.k, self.vectorizer = k, vectorizer
+
+
 class RandomChoice:
     """Documents at random.
 
@@ -50,7 +71,7 @@ class RandomChoice:
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
         """Return the documents chosen from each set."""
-        k = _count(self.k if k is None else k)
+        k = check_whole("k", self.k if k is None else k)
         checked = check_sets(sets)
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
         return [
@@ -59,7 +80,7 @@ class RandomChoice:
         ]
 
 
-class OriginalOrder:
+class OriginalOrder(_Method):
     """The first documents, in the order of the candidates.
 
     Examples
@@ -73,13 +94,11 @@ class OriginalOrder:
     def __init__(self, k: int = 5) -> None:
         self.k = k
 
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """Return the documents chosen from each set."""
-        k = _count(self.k if k is None else k)
-        return [np.arange(min(k, len(s))) for s in check_sets(sets)]
+    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+        return np.arange(min(k, len(candidates)))
 
 
-class OkapiBM25:
+class OkapiBM25(_Method):
     """The documents that Okapi BM25 scores highest for the query of the set (Robertson et al. 1994).
 
     Document frequencies are those in the candidate set, as ``log(1 + (n - df + 1/2) / (df + 1/2))``, which is never
@@ -104,10 +123,8 @@ class OkapiBM25:
     def __init__(self, k: int = 5, k1: float = 1.2, b: float = 0.75, vectorizer: Any = None) -> None:
         self.k, self.k1, self.b, self.vectorizer = k, k1, b, vectorizer
 
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """Return the documents chosen from each set."""
-        k = _count(self.k if k is None else k)
-        return [np.argsort(-self.scores(s), kind="stable")[:k] for s in check_sets(sets)]
+    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+        return np.argsort(-self.scores(candidates), kind="stable")[:k]
 
     def scores(self, candidates: CandidateSet) -> Float:
         """Return the BM25 score of each document."""
@@ -121,7 +138,7 @@ class OkapiBM25:
         return products(counts * (self.k1 + 1) / np.where(counts > 0, counts + norm[:, None], 1.0), idf)
 
 
-class UnweightedCoverage:
+class UnweightedCoverage(_WordMethod):
     """Greedy coverage of as many distinct words as possible, all of equal weight (thesis, table 4.1).
 
     Examples
@@ -132,20 +149,12 @@ class UnweightedCoverage:
 
     label = "coverage"
 
-    def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
-        self.k, self.vectorizer = k, vectorizer
-
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """Return the documents chosen from each set."""
-        k = _count(self.k if k is None else k)
+    def _choose(self, candidates: CandidateSet, k: int) -> Int:
         features = WordFeatures([Level.appears()], [0.0], self.vectorizer)
-        return [
-            lazy_greedy(features.coverage(s), np.ones(1), np.zeros(len(s)), k).chosen
-            for s in check_sets(sets)
-        ]
+        return lazy_greedy(features.coverage(candidates), np.ones(1), np.zeros(len(candidates)), k).chosen
 
 
-class EssentialPages:
+class EssentialPages(_WordMethod):
     """Greedy coverage of words weighted by ``TF(v, d) * log(1 / DF(v, x))`` (Swaminathan et al. 2009).
 
     Frequencies are relative. A word counts once, with its frequency in the first chosen document that has it.
@@ -158,30 +167,23 @@ class EssentialPages:
 
     label = "essential"
 
-    def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
-        self.k, self.vectorizer = k, vectorizer
+    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+        counts = count_words(candidates, self.vectorizer).text
+        share = counts.multiply(1.0 / np.maximum(counts.sum(axis=1), 1e-300)).tocsr()
+        frequency = np.maximum(1, np.bincount(counts.indices, minlength=counts.shape[1]))
+        weight = log(len(candidates) / frequency)
+        covered = np.zeros(counts.shape[1], dtype=np.bool_)
 
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """Return the documents chosen from each set."""
-        k = _count(self.k if k is None else k)
-        chosen = []
-        for s in check_sets(sets):
-            counts = count_words(s, self.vectorizer).text
-            share = counts.multiply(1.0 / np.maximum(counts.sum(axis=1), 1e-300)).tocsr()
-            weight = log(len(s) / np.maximum(1, np.bincount(counts.indices, minlength=counts.shape[1])))
-            covered = np.zeros(counts.shape[1], dtype=np.bool_)
+        def gain() -> Float:
+            return np.asarray(share @ np.where(covered, 0.0, weight)).ravel()
 
-            def gain(share: Any = share, weight: Any = weight, covered: Any = covered) -> Float:
-                return np.asarray(share @ np.where(covered, 0.0, weight)).ravel()
+        def take(d: int) -> None:
+            covered[counts.indices[counts.indptr[d] : counts.indptr[d + 1]]] = True
 
-            def take(d: int, counts: Any = counts, covered: Any = covered) -> None:
-                covered[counts.indices[counts.indptr[d] : counts.indptr[d + 1]]] = True
-
-            chosen.append(_greedy(gain, take, len(s), k))
-        return chosen
+        return _greedy(gain, take, len(candidates), k)
 
 
-class MMR:
+class MMR(_Method):
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
     Similarity is the cosine of TFIDF vectors of title and text, or that of
@@ -207,11 +209,6 @@ class MMR:
     def __init__(self, k: int = 5, trade_off: float = 0.5, vectorizer: Any = None) -> None:
         self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
 
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """Return the documents chosen from each set."""
-        k = _count(self.k if k is None else k)
-        return [self._choose(s, k) for s in check_sets(sets)]
-
     def _choose(self, candidates: CandidateSet, k: int) -> Int:
         similarity = similarities(candidates, self.vectorizer)
         relevance = _relevance(candidates, similarity)
@@ -226,7 +223,7 @@ class MMR:
         return _greedy(gain, take, len(similarity), k)
 
 
-class FacilityLocation:
+class FacilityLocation(_WordMethod):
     """Greedy choice for ``sum over candidates of the largest cosine``: every candidate is near a chosen one.
 
     A set made by :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>` has its own similarity.
@@ -238,14 +235,6 @@ class FacilityLocation:
     """
 
     label = "facility"
-
-    def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
-        self.k, self.vectorizer = k, vectorizer
-
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """Return the documents chosen from each set."""
-        k = _count(self.k if k is None else k)
-        return [self._choose(s, k) for s in check_sets(sets)]
 
     def _choose(self, candidates: CandidateSet, k: int) -> Int:
         similarity = similarities(candidates, self.vectorizer)
@@ -281,26 +270,28 @@ class XQuAD:
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
         """Return the documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`, grades allowed."""
-        k = _count(self.k if k is None else k)
-        checked, label_matrices = check_sets(sets), list(labels)
-        covers = check_labels(label_matrices, [len(s) for s in checked])
+        k = check_whole("k", self.k if k is None else k)
+        checked, matrices = check_sets(sets), list(labels)
+        covers = check_labels(matrices, [len(s) for s in checked])
         chosen = []
-        for s, cover, matrix in zip(checked, covers, label_matrices, strict=True):
+        for s, cover, matrix in zip(checked, covers, matrices, strict=True):
             grades = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
-            values = np.where(cover, grades.astype(np.float64), 0.0)
-            likely = values / max(values.max(initial=0.0), 1e-300)
-            relevance = _relevance(s, similarities(s, self.vectorizer))
-            relevance = relevance / max(relevance.max(), 1e-300)
-            open_ = np.full(cover.shape[1], 1.0 / max(1, cover.shape[1]))
-
-            def gain(relevance: Any = relevance, likely: Any = likely, open_: Any = open_) -> Float:
-                return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, open_))
-
-            def take(d: int, likely: Any = likely, open_: Any = open_) -> None:
-                open_ *= 1.0 - likely[d]
-
-            chosen.append(_greedy(gain, take, len(s), k))
+            chosen.append(self._choose(s, np.where(cover, grades.astype(np.float64), 0.0), k))
         return chosen
+
+    def _choose(self, candidates: CandidateSet, grades: Float, k: int) -> Int:
+        likely = grades / max(grades.max(initial=0.0), 1e-300)
+        relevance = _relevance(candidates, similarities(candidates, self.vectorizer))
+        relevance = relevance / max(relevance.max(), 1e-300)
+        open_ = np.full(grades.shape[1], 1.0 / max(1, grades.shape[1]))
+
+        def gain() -> Float:
+            return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, open_))
+
+        def take(d: int) -> None:
+            np.multiply(open_, 1.0 - likely[d], out=open_)
+
+        return _greedy(gain, take, len(candidates), k)
 
 
 class Clairvoyant:
@@ -324,7 +315,7 @@ class Clairvoyant:
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
         """Return the documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`."""
-        k = _count(self.k if k is None else k)
+        k = check_whole("k", self.k if k is None else k)
         covers = check_labels(labels, [len(s) for s in check_sets(sets)])
         return [bind_loss(self.loss, cover, k).target() for cover in covers]
 
@@ -362,10 +353,6 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
     number = {str(word): j for j, word in enumerate(vocabulary)}
     return [number[word] for word in analyze(candidates.query) if word in number]
-
-
-def _count(k: Any) -> int:
-    return check_whole("k", k)
 
 
 def _share(value: float) -> float:

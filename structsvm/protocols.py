@@ -1,25 +1,9 @@
 """Protocols: every interface that a class of your own can plug into, and the records they exchange, on one page.
 
-Nothing inherits from a protocol. Data flow one way:
-``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``, and for clicks
-``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``. Checks are in ``structsvm.testing``.
-
-========================= ============================================ ==========================
-seam                      who uses it                                  check
-========================= ============================================ ==========================
-``Oracle``, ``Separator`` ``StructuralRanker(loss=...)``               ``check_oracle``
-``StructuredModel``       ``oracles.StructuredProblem``                ``check_structured_model``
-``CompiledRows``          ``X`` of the rankers                         none: compare with dense X
-``Problem``               ``trainers.train``, ``trainers.fit_path``    ``check_problem``
-``QPSolver``              ``one_slack``, ``n_slack``                   ``check_qp_solver``
-``Callback``              every trainer, told a ``Progress``           none: any function
-``Bandit``, ``Duel``      ``online.simulate``                          ``check_bandit``
-``Interleaver``           ``InterleavedRankers``, ``simulate_log``     ``check_interleaver``
-``ClickModel``            ``InterleavedRankers``, ``simulate_log``     ``check_click_model``
-``World``                 ``online.simulate``                          ``check_world``
-========================= ============================================ ==========================
-
-An estimator follows scikit-learn's conventions and is checked by ``check_ranker``.
+Nothing inherits from a protocol. ``structsvm.testing`` has a check for each but CompiledRows: ``check_oracle`` for an
+``Oracle`` and its ``Separator``, ``check_click_model`` for a ``ClickModel``, ``check_ranker`` for estimators. Data flow
+one way: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``, and for clicks
+``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``.
 """
 
 from __future__ import annotations
@@ -41,6 +25,7 @@ __all__ = [
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
+Rankings = Sequence[Sequence[Hashable]]
 
 
 @runtime_checkable
@@ -67,42 +52,35 @@ class Separator(Protocol):
 
 
 class StructuredModel(Protocol):
-    """A structured problem whose inputs ``x`` and outputs ``y`` are any objects."""
+    """A problem whose inputs ``x`` and outputs ``y`` are any objects, for ``oracles.StructuredProblem``.
 
-    def joint_feature(self, x: Any, y: Any) -> Float:
-        """Return ``Psi(x, y)``, a vector of fixed length."""
+    The joint feature ``Psi(x, y)`` has a fixed length; a loss is >= 0, and zero if the outputs agree. The maximisers
+    return the ``y`` of largest ``loss(y_true, y) + w . Psi(x, y)`` and of largest ``w . Psi(x, y)``.
+    """
 
-    def loss(self, y_true: Any, y: Any) -> float:
-        """Return a number >= 0, zero if the outputs agree."""
-
-    def loss_augmented_argmax(self, w: Float, x: Any, y_true: Any) -> Any:
-        """Return the ``y`` that maximises ``loss(y_true, y) + w . joint_feature(x, y)``."""
-
-    def argmax(self, w: Float, x: Any) -> Any:
-        """Return the ``y`` that maximises ``w . joint_feature(x, y)``."""
+    def joint_feature(self, x: Any, y: Any) -> Float: ...
+    def loss(self, y_true: Any, y: Any) -> float: ...
+    def loss_augmented_argmax(self, w: Float, x: Any, y_true: Any) -> Any: ...
+    def argmax(self, w: Float, x: Any) -> Any: ...
 
 
 @runtime_checkable
 class CompiledRows(Protocol):
-    """Rows in a format of their own, such as ``BinnedRows``, with kernels for what training does with rows."""
+    """Rows in a format of their own, such as ``BinnedRows``, as ``X`` of the rankers; to be compared with dense ones.
+
+    Kernels take ``row_arrays`` first, and release the GIL: ``scores(*arrays, start, stop, w, out)``;
+    ``combine(*arrays, offsets, first, last, weights, coef, joint)``, which adds to ``joint``; and
+    ``query_joint(*arrays, offsets, first, last, coef, joint)``, which fills a row of it for each query.
+    """
 
     @property
     def shape(self) -> tuple[int, int]: ...
-
     @property
     def nbytes(self) -> int: ...
-
     @property
-    def row_arrays(self) -> tuple[Any, ...]:
-        """Arrays that each kernel takes first."""
-
+    def row_arrays(self) -> tuple[Any, ...]: ...
     @property
-    def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Kernels that release the GIL: ``scores(*arrays, start, stop, w, out)``, then
-
-        ``combine(*arrays, offsets, first, last, weights, coef, joint)``, which adds to ``joint``, and
-        ``query_joint(*arrays, offsets, first, last, coef, joint)``, which fills a row of it for each query.
-        """
+    def row_kernels(self) -> tuple[Any, Any, Any]: ...
 
 
 class Cut(NamedTuple):
@@ -163,8 +141,8 @@ class Progress(NamedTuple):
     Examples
     --------
     >>> from structsvm import SVMMap
-    >>> def show(progress):
-    ...     print(f"pass {progress.n_passes}: the optimum is in [{progress.dual:.4f}, {progress.primal:.4f}]")
+    >>> def show(now):
+    ...     print(f"pass {now.n_passes}: the optimum is in [{now.dual:.4f}, {now.primal:.4f}]")
     >>> _ = SVMMap(C=1, callback=show).fit([[1.0], [0.0]], [1, 0], qid=0)
     pass 1: the optimum is in [0.0312, 0.5000]
     pass 2: the optimum is in [0.0312, 0.0312]
@@ -204,66 +182,58 @@ class Duel(NamedTuple):
 
 @runtime_checkable
 class Bandit(Protocol):
-    """A dueling bandit; outcomes of several duels may arrive in any order, late or never."""
+    """A dueling bandit; outcomes of several duels may arrive in any order, late or never.
+
+    ``select`` changes nothing, and ``rng`` is its only source of random numbers. ``update`` learns from the outcome of
+    a selected duel, and raises ValueError for anything else. ``best`` returns the best arm so far: ``rng`` breaks ties,
+    without it the lowest arm is taken. ``to_json`` returns the whole state, with which a restarted bandit continues
+    identically; ``from_json`` raises ValueError for a text that ``to_json`` did not write.
+    """
 
     n_arms: int
 
-    def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next comparison to make, and change nothing; ``rng`` is the only source of random numbers."""
-
-    def update(self, duel: Duel, outcome: Any) -> None:
-        """Learn from the outcome of a selected duel; raise ValueError for anything else."""
-
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the best arm so far; ``rng`` breaks ties, without it the lowest arm is taken."""
-
-    def to_json(self) -> str:
-        """Return the whole state, with which a restarted bandit continues identically."""
-
+    def select(self, rng: np.random.Generator) -> Duel: ...
+    def update(self, duel: Duel, outcome: Any) -> None: ...
+    def best(self, rng: np.random.Generator | None = None) -> int: ...
+    def to_json(self) -> str: ...
     @classmethod
-    def from_json(cls, text: str) -> Any:
-        """Return a bandit in the state of a text; raise ValueError for one that ``to_json`` did not write."""
+    def from_json(cls, text: str) -> Any: ...
 
 
 class Interleaver(Protocol):
-    """A way to merge rankings and to credit rankers for clicks; it holds settings only."""
+    """A way to merge rankings (best document first) and to credit rankers for clicks; it holds settings only.
+
+    ``show`` merges them into a list of at most ``length`` documents; ``distribution`` returns every record that it can
+    return, with its exact probability (for short lists). ``credit`` returns the credit of each ranker for ``clicks``,
+    one 0 or 1 for each shown document, and ``outcome`` an antisymmetric matrix: ``[i, j]`` is 1 if ranker i beats j, -1
+    if it loses, 0 if they tie.
+    """
 
     name: str
 
-    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge ``rankings`` (best document first) into a list of at most ``length`` documents."""
-
-    def distribution(
-        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
-    ) -> list[tuple[Shown, float]]:
-        """Return every record that ``show`` can return, with its exact probability; for short lists."""
-
-    def credit(self, shown: Shown, clicks: ArrayLike) -> Float:
-        """Return the credit of each ranker for ``clicks``, one 0 or 1 for each shown document."""
-
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> Float:
-        """Return an antisymmetric matrix: ``[i, j]`` is 1 if ranker i beats j, -1 if it loses, 0 if they tie."""
+    def show(self, rankings: Rankings, length: int = 10, rng: Any = None) -> Shown: ...
+    def distribution(self, rankings: Rankings, length: int = 10) -> list[tuple[Shown, float]]: ...
+    def credit(self, shown: Shown, clicks: ArrayLike) -> Float: ...
+    def outcome(self, shown: Shown, clicks: ArrayLike) -> Float: ...
 
 
 class ClickModel(Protocol):
-    """A simulated user who clicks on a list of graded documents; it holds probabilities only, no state."""
+    """A simulated user who clicks on a list of graded documents; it holds probabilities only, no state.
 
-    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """Draw clicks once: True for each clicked position of a list with these grades."""
+    ``click`` draws clicks once, True for each clicked position. ``probability`` is the exact one of a click at each
+    position, ``likelihood`` that of a vector of clicks, and ``tables`` the model as tables for lists of ``length``
+    documents.
+    """
 
-    def probability(self, grades: ArrayLike) -> Float:
-        """Return the exact probability of a click at each position."""
-
-    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """Return the exact probability of this vector of clicks."""
-
-    def tables(self, length: int) -> ClickTables:
-        """Return the model as tables for lists of ``length`` documents."""
+    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]: ...
+    def probability(self, grades: ArrayLike) -> Float: ...
+    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float: ...
+    def tables(self, length: int) -> ClickTables: ...
 
 
 @runtime_checkable
 class World(Protocol):
-    """A world that ``simulate`` can play bandits in."""
+    """A world that ``online.simulate`` can play bandits in."""
 
     n_arms: int
     gaps: Float  #: regret of showing each arm, 0 for the best

@@ -23,15 +23,22 @@ __all__ = [
     "check_features",
     "check_offsets",
     "check_sparse",
+    "choose_groups",
     "column_numbers",
     "dense_column",
     "first_beyond",
     "group_queries",
     "labels_of",
+    "not_finite",
+    "offsets_of",
     "one_query",
+    "places_in",
+    "refuse_first",
     "refuse_masked",
     "refuse_name",
     "refuse_number",
+    "rows_from",
+    "rows_in_groups",
     "stacklevel_of_user",
     "unit_weights",
     "value_at",
@@ -40,6 +47,7 @@ __all__ = [
 LARGEST = 1e100
 """Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
 
+_DAMAGED = "the data are damaged, make or read them again"
 _CHUNK_BYTES = 1 << 20  # bytes checked at a time, so that chunk and mask stay in the cache
 
 
@@ -123,8 +131,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     row_number = np.repeat(run_number, np.diff(np.append(starts, n_rows)))
     order = np.argsort(row_number, kind="stable").astype(np.int64)
     counts = np.bincount(row_number, minlength=unique.shape[0])
-    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    return Grouping(offsets, run_ids[np.sort(first)], order)
+    return Grouping(offsets_of(counts), run_ids[np.sort(first)], order)
 
 
 def refuse_name(qid: Any) -> None:
@@ -165,17 +172,8 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             code="qid = np.repeat(np.arange(len(group)), group)" if sizes else "",
         )
     if ids.dtype.kind == "f":
-        if not np.isfinite(ids).all():
-            row = int(np.flatnonzero(~np.isfinite(ids))[0])
-            raise BadInput(
-                "qid",
-                f"expected an int or a string, got {ids[row]}",
-                "drop rows without a query",
-                at=f"[{row}]",
-            )
-        if not (ids == np.floor(ids)).all():
-            row = int(np.flatnonzero(ids != np.floor(ids))[0])
-            raise BadInput("qid", f"expected an int or a string, got {ids[row]}", at=f"[{row}]")
+        refuse_first("qid", ids, ~np.isfinite(ids), "an int or a string", "drop rows without a query")
+        refuse_first("qid", ids, ids != np.floor(ids), "an int or a string")
         exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
         if (np.abs(ids) >= exact).any():
             row = int(np.flatnonzero(np.abs(ids) >= exact)[0])
@@ -187,14 +185,8 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             )
         return ids.astype(np.int64)
     if ids.dtype.kind == "O":
-        row = next((i for i, v in enumerate(ids) if not isinstance(v, (int, np.integer, str))), -1)
-        if row >= 0:
-            raise BadInput(
-                "qid",
-                f"expected an int or a string, got {ids[row]}",
-                "drop rows without a query",
-                at=f"[{row}]",
-            )
+        other = np.array([not isinstance(v, (int, np.integer, str)) for v in ids])
+        refuse_first("qid", ids, other, "an int or a string", "drop rows without a query")
         strings = np.fromiter((isinstance(v, str) for v in ids), np.bool_, ids.shape[0])
         if strings.any() and not strings.all():
             row = int(np.flatnonzero(strings != strings[0])[0])
@@ -215,6 +207,15 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     return ids
 
 
+def refuse_first(
+    argument: str, values: Any, bad: NDArray[np.bool_], expected: str, remedy: str = "", *, start: int = 0
+) -> None:
+    """Raise for the first of ``values`` that is ``bad``; the first one of them all is number ``start`` to the user."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise BadInput(argument, f"expected {expected}, got {values[row]}", remedy, at=f"[{start + row}]")
+
+
 def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
     """Return relative weights scaled to sum to one; equal ones for None. ``each`` names what has a weight."""
     if weights is None:
@@ -222,9 +223,7 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
     values = np.asarray(weights, dtype=np.float64)
     if values.shape != (n,):
         raise BadInput("weights", f"expected {n} values, one for each {each}, got shape {values.shape}")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    if bad.size:
-        raise BadInput("weights", f"expected a finite value >= 0, got {values[bad[0]]}", at=f"[{bad[0]}]")
+    refuse_first("weights", values, ~(np.isfinite(values) & (values >= 0)), "a finite value >= 0")
     total = float(values.sum())
     if total == 0:
         raise BadInput("weights", "expected a positive sum, got all zero")
@@ -270,29 +269,21 @@ def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
 def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
     """Raise for boundaries ``offsets[i]:offsets[i + 1]`` that leave an array of ``n_rows`` entries."""
     offsets = np.asarray(offsets)
-    remedy = "the data are damaged, make or read them again"
     if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
-        raise BadInput(
-            name,
-            f"expected whole numbers of shape (n + 1,), got {offsets.dtype} {offsets.shape}",
-            remedy,
-        )
+        problem = f"expected whole numbers of shape (n + 1,), got {offsets.dtype} {offsets.shape}"
+        raise BadInput(name, problem, _DAMAGED)
     if offsets[0] != 0:
-        raise BadInput(name, f"expected 0, got {offsets[0]}", remedy, at="[0]")
+        raise BadInput(name, f"expected 0, got {offsets[0]}", _DAMAGED, at="[0]")
     step = max(1, _CHUNK_BYTES // offsets.itemsize)
     for start in range(0, offsets.shape[0] - 1, step):
         chunk = offsets[start : start + step + 1]
         falls = chunk[1:] < chunk[:-1]
         if falls.any():
             i = start + int(falls.argmax())
-            raise BadInput(
-                name,
-                f"expected at least the {offsets[i]} before it, got {offsets[i + 1]}",
-                remedy,
-                at=f"[{i + 1}]",
-            )
+            problem = f"expected at least the {offsets[i]} before it, got {offsets[i + 1]}"
+            raise BadInput(name, problem, _DAMAGED, at=f"[{i + 1}]")
     if offsets[-1] > n_rows:
-        raise BadInput(name, f"expected at most {n_rows}, got {offsets[-1]}", remedy, at="[-1]")
+        raise BadInput(name, f"expected at most {n_rows}, got {offsets[-1]}", _DAMAGED, at="[-1]")
 
 
 def check_sparse(X: Any, name: str = "X") -> None:
@@ -311,11 +302,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
         if X.format == "csc":
             major, minor, axis = n_columns, n_rows, "row"
         if X.indptr.shape != (major + 1,):
-            raise BadInput(
-                f"{name}.indptr",
-                f"expected {major + 1} entries, got {X.indptr.shape}",
-                "the data are damaged, make or read them again",
-            )
+            raise BadInput(f"{name}.indptr", f"expected {major + 1} entries, got {X.indptr.shape}", _DAMAGED)
         check_offsets(X.indptr, min(X.indices.shape[0], X.data.shape[0]), f"{name}.indptr")
         _check_range(X.indices[: int(X.indptr[-1])], minor, f"{name}.indices", axis)
     elif X.format == "coo":
@@ -324,7 +311,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
                 name,
                 f"expected a row and a column for each of {X.data.shape[0]} values, got {X.row.shape[0]} "
                 f"and {X.col.shape[0]}",
-                "the data are damaged, make or read them again",
+                _DAMAGED,
             )
         _check_range(X.row, n_rows, f"{name}.row", "row")
         _check_range(X.col, n_columns, f"{name}.col", "column")
@@ -337,12 +324,7 @@ def _check_range(values: NDArray[Any], stop: int, name: str, axis: str) -> None:
         if chunk.min() < 0 or chunk.max() >= stop:
             i = start + int(((chunk < 0) | (chunk >= stop)).argmax())
             expected = f"a {axis} from 0 to {stop - 1}" if stop else f"none, as there is no {axis}"
-            raise BadInput(
-                name,
-                f"expected {expected}, got {values[i]}",
-                "the data are damaged, make or read them again",
-                at=f"[{i}]",
-            )
+            raise BadInput(name, f"expected {expected}, got {values[i]}", _DAMAGED, at=f"[{i}]")
 
 
 def refuse_masked(name: str, values: Any) -> None:
@@ -398,12 +380,13 @@ def value_at(X: Any, row: int, column: int) -> str:
     return "NaN" if np.isnan(value) else f"{value:g}".replace("inf", "infinity")
 
 
-def not_finite(X: Any, row: int, column: int, at: str) -> BadInput:
-    """Return the error of a missing or infinite value."""
+def not_finite(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
+    """Return the error of a missing or infinite value; ``at`` is its cell to the user, where that is another."""
     remedy = "replace infinite values first (for example with numpy.clip)"
     if np.isnan(X[row, column]):
         remedy = "fill missing values first (for example with sklearn.impute.SimpleImputer)"
-    return BadInput("X", f"expected a finite number, got {value_at(X, row, column)}", remedy, at=at)
+    problem = f"expected a finite number, got {value_at(X, row, column)}"
+    return BadInput("X", problem, remedy, at=at or f"[{row}, {column}]")
 
 
 def check_features(X: Any) -> Any:
@@ -504,14 +487,10 @@ class QueryData:
         labels = np.asarray(y, dtype=np.float64)
         if labels.shape != (n_rows,):
             raise BadInput("y", f"expected {n_rows} labels, one for each row of X, got shape {labels.shape}")
-        if not np.isfinite(labels).all():
-            row = int(np.flatnonzero(~np.isfinite(labels))[0])
-            raise BadInput(
-                "y", f"expected a finite label, got {labels[row]}", "drop the row or grade it", at=f"[{row}]"
-            )
+        refuse_first("y", labels, ~np.isfinite(labels), "a finite label", "drop the row or grade it")
         bad = first_beyond(X)
         if bad is not None:
-            raise not_finite(X, *bad, at=f"[{bad[0]}, {bad[1]}]")
+            raise not_finite(X, *bad)
         grouping = group_queries(qid, n_rows)
         documents = None
         if docid is not None:
@@ -520,11 +499,7 @@ class QueryData:
                 raise BadInput(
                     "docid", f"expected {n_rows} ids, one for each row of X, got {documents.shape}"
                 )
-        if grouping.order is not None:
-            X = X[grouping.order]
-            labels = labels[grouping.order]
-            documents = None if documents is None else documents[grouping.order]
-        return cls(X, labels, grouping.offsets, grouping.query_ids, documents, grouping.order, feature_names)
+        return rows_in_groups(X, labels, grouping, documents, feature_names)
 
     @property
     def n_queries(self) -> int:
@@ -545,18 +520,7 @@ class QueryData:
 
     def select(self, queries: Any) -> QueryData:
         """Return the data of some queries (indices or boolean mask), in the order given."""
-        chosen = np.asarray(queries)
-        if chosen.dtype == np.bool_:
-            chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.int64)
-        chosen = np.where(chosen < 0, chosen + self.n_queries, chosen)
-        lengths = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        rows: Any
-        if chosen.size and (np.diff(chosen) == 1).all():  # neighbours: views, without a copy
-            rows = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
-        else:
-            rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        chosen, offsets, rows = choose_groups(self.offsets, queries)
         return QueryData(
             self.X[rows],
             None if self.y is None else self.y[rows],
@@ -573,3 +537,42 @@ class QueryData:
             f"QueryData({self.n_queries} queries, {self.n_rows} rows, {self.n_features} features, "
             f"{kind} {self.X.dtype})"
         )
+
+
+def rows_in_groups(
+    X: Any, y: Any, grouping: Grouping, docid: Any = None, feature_names: tuple[str, ...] | None = None
+) -> QueryData:
+    """Return rows that were checked, moved as the grouping says."""
+    order = grouping.order
+    if order is not None:
+        X, y, docid = (None if rows is None else rows[order] for rows in (X, y, docid))
+    return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, order, feature_names)
+
+
+def offsets_of(lengths: Any) -> Int:
+    """Return where groups of these lengths begin, one after the other, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+
+
+def rows_from(starts: Int, lengths: Int) -> Int:
+    """Return ``starts[i], ..., starts[i] + lengths[i] - 1`` of each ``i``, one after the other."""
+    offsets = offsets_of(lengths)
+    return np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+
+
+def places_in(offsets: Int) -> Int:
+    """Return the place of each row in its group, from 1."""
+    return np.arange(1, int(offsets[-1]) + 1) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
+def choose_groups(offsets: Int, chosen: Any) -> tuple[Int, Int, Any]:
+    """Return the numbers of chosen groups (indices or a mask), their new offsets, and their rows."""
+    numbers = np.asarray(chosen)
+    numbers = (np.flatnonzero(numbers) if numbers.dtype == np.bool_ else numbers).astype(np.int64)
+    numbers = np.where(numbers < 0, numbers + offsets.shape[0] - 1, numbers)
+    lengths = np.diff(offsets)[numbers]
+    if numbers.size and (np.diff(numbers) == 1).all():  # neighbours: views, without a copy
+        rows: Any = slice(int(offsets[numbers[0]]), int(offsets[numbers[-1] + 1]))
+    else:
+        rows = rows_from(offsets[:-1][numbers], lengths)
+    return numbers, offsets_of(lengths), rows

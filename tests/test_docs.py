@@ -53,7 +53,7 @@ def test_no_first_sentence_ends_within_a_formula(names):
 def _without_example(name, member):
     """Say what a public name lacks: an example that runs, or a pointer to existing names whose pages have one."""
     if getattr(member, "_is_protocol", False):
-        return None  # the table of structsvm.protocols names its check
+        return None  # structsvm.protocols says how its check is called
     _, heading, examples = (inspect.getdoc(member) or "").partition("Examples\n--------\n")
     if not heading:
         return f"{name}: no section Examples"

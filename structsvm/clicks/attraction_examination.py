@@ -63,20 +63,19 @@ def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int
     _em(*cells, a, e, prior, n_rounds)
     low = elementary.exp(LOW)
     u, v = (elementary.log(np.clip(x, low, 1 - 1e-9)) for x in (a, e))
-    steps = 0
+    steps, covariance, row_errors = 0, np.full((n_levels, n_levels), np.nan), np.full(n_rows, np.nan)
     if solver == "newton" and n_levels <= _MOST_LEVELS:
         u, v, steps = _newton(cells, u, v, prior, tol)
         a, e = elementary.exp(u), elementary.exp(v)
-    gap = _gap(cells, u, v, prior)
-    covariance, row_errors = np.full((n_levels, n_levels), np.nan), np.full(n_rows, np.nan)
-    if steps or (solver == "newton" and n_levels <= _MOST_LEVELS):
         covariance, row_errors = _errors(cells, u, v, prior)
+    gu, gv, *_ = _derivatives(*cells, u, v, prior)
+    gap = _gap((gu, u), (gv, v))
     return ProductFit(a, e, float(_value(*cells, u, v, 0.0)), gap, n_rounds, steps, covariance, row_errors)
 
 
-def _gap(cells: ProductCells, u: Float, v: Float, prior: float) -> float:
-    gu, gv, *_ = _derivatives(*cells, u, v, prior)
-    return float(sum(np.maximum(g * (0.0 - x), g * (LOW - x)).sum() for g, x in ((gu, u), (gv, v))))
+def _gap(*parts: tuple[Float, Float]) -> float:
+    """Return what a concave function can still gain within the box, from (gradient, parameters) of its parts."""
+    return float(sum(np.maximum(g * -x, g * (LOW - x)).sum() for g, x in parts))
 
 
 def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -> tuple[Float, Float, int]:
@@ -100,7 +99,7 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
             if (new := _value(*cells, *snapped, prior)) > value:
                 u, v, value = *snapped, new
                 gu, gv, hu, hv, cross = _derivatives(*cells, u, v, prior)
-        gap = float(sum(np.maximum(g * -x, g * (LOW - x)).sum() for g, x in ((gu, u), (gv, v))))
+        gap = _gap((gu, u), (gv, v))
         fu, fv = (((x > LOW) | (g > 0)) & ((x < 0) | (g < 0)) for x, g in ((u, gu), (v, gv)))
         du, dv = _direction(cells, cross, gu, gv, hu, hv, fu, fv)
         # where steps change the value by its rounding only, the gap tells whether they still help

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import ClickCells, _count, said
+from structsvm.clicks.cells import ClickCells, Dropped
 
 _BATCH = 1 << 20  # impressions counted at once
 
@@ -16,15 +16,11 @@ class Batches:
     """Count lists as a reader yields them."""
 
     def __init__(self, place: str) -> None:
-        self.dropped: dict[str, int] = {}
+        self.dropped = Dropped()
         self._place = place
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
         self._parts: list[tuple[int, ClickCells]] = []
         self._lists = 0
-
-    def drop(self, reason: str, count: int = 1) -> None:
-        """Count what is left out."""
-        _count(self.dropped, reason, count)
 
     def add(
         self, query: Any, documents: Sequence[Any], positions: Sequence[Any], clicked: Sequence[Any]
@@ -45,13 +41,12 @@ class Batches:
             self._count()
         if not self._parts:
             raise BadInput(
-                self._place, "expected shown lists, got none that can be counted", said(self.dropped)
+                self._place, "expected shown lists, got none that can be counted", self.dropped.said()
             )
         whole = ClickCells.concatenate([part for _, part in self._parts])
-        dropped = dict(self.dropped)
         for reason, count in whole.dropped.items():
-            _count(dropped, reason, count)
-        return replace(whole, dropped=dropped, gapped=None)
+            self.dropped.count(reason, count)
+        return replace(whole, dropped=self.dropped, gapped=None)
 
     def _count(self) -> None:
         query, document, position, clicked, session = self._columns

@@ -89,7 +89,7 @@ class _WalkModel:
 
     def _posterior(self, sessions: ClickSessions) -> tuple[_Walk, _Posterior]:
         walk = self._walk(sessions)
-        return walk, _posterior(sessions, walk)
+        return walk, _Posterior(*_expect(sessions.offsets, sessions.clicked, sessions.count, *walk))
 
     def marginals(self, sessions: ClickSessions) -> Float:
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
@@ -385,10 +385,6 @@ class ClickChainModel(_ModelByRounds):
         a = unseen(self.attraction_)[row]
         skip, unsatisfied, satisfied = (float(v) for v in self.continuation_)
         return _Walk(a, a, skip, unsatisfied, satisfied)
-
-
-def _posterior(sessions: ClickSessions, walk: _Walk) -> _Posterior:
-    return _Posterior(*_expect(sessions.offsets, sessions.clicked, sessions.count, *walk))
 
 
 @kernel

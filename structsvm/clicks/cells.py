@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -13,11 +13,26 @@ from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
+from structsvm.queries import offsets_of, places_in, refuse_first
 
 MAX_POSITION = 1000
 """Largest position that is counted by default: tables by position stay small, and a position beyond is an error."""
 
 UNKNOWN_CLICKS = "leave out rows whose clicks are unknown; write 0 where a shown document was not clicked"
+
+
+class Dropped(dict[str, int]):
+    """How much of a log was left out, by reason."""
+
+    def count(self, reason: str, n: int = 1) -> None:
+        """Count what is left out."""
+        if n:
+            self[reason] = self.get(reason, 0) + int(n)
+
+    def said(self) -> str:
+        """Return all reasons, the most frequent first; empty if nothing was left out."""
+        counts = sorted(self.items(), key=lambda item: (-item[1], item[0]))
+        return "left out: " + ", ".join(f"{n:,} {reason}" for reason, n in counts) if counts else ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +82,7 @@ class ClickCells:
     position: Int
     shows: Int
     clicks: Int
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: Dropped = field(default_factory=Dropped)
     sessions: ClickSessions | None = None
     gapped: ClickSessions | None = None
     cluster_ids: NDArray[Any] | None = None
@@ -132,7 +147,7 @@ class ClickCells:
             if values.shape != (n,):
                 raise BadInput(name, f"expected one value per impression, shape ({n},), got {values.shape}")
         c = _clicks(c)
-        dropped: dict[str, int] = {}
+        dropped = Dropped()
         known = _both(q.known, d.known)
         k, finite = _whole_positions(k)
         ok = _both(known, finite)
@@ -142,14 +157,14 @@ class ClickCells:
             inside = (k >= base) & (k < base + max_position)
             ok = inside if ok is None else ok & inside
         if ok is not None:
-            _count(dropped, "missing query or document", 0 if known is None else int((~known).sum()))
+            dropped.count("missing query or document", 0 if known is None else (~known).sum())
             left = ok if known is None else ok | ~known
-            _count(dropped, "position out of range", int((~left).sum()))
+            dropped.count("position out of range", (~left).sum())
         keep = None if ok is None or ok.all() else np.flatnonzero(ok)
         take = (lambda a: a) if keep is None else (lambda a: a[keep])
         qv, dv, kv, cv = take(q.values), take(d.values), take(k), take(c)
         if kv.shape[0] == 0:
-            raise BadInput("log", "expected impressions, got none that can be counted", said(dropped))
+            raise BadInput("log", "expected impressions, got none that can be counted", dropped.said())
         lists = None
         if session is None and probability is not None:
             session = np.arange(n)
@@ -160,8 +175,8 @@ class ClickCells:
             listed = np.arange(kv.shape[0])
             if s.known is not None:
                 listed = np.flatnonzero(take(s.known))
-                _count(
-                    dropped, "impression without a session, counted but in no list", kv.shape[0] - listed.size
+                dropped.count(
+                    "impression without a session, counted but in no list", kv.shape[0] - listed.size
                 )
             lists = _Lists(take(s.values)[listed], qv[listed], dv[listed], kv[listed], cv[listed], dropped)
             alone = np.delete(np.arange(kv.shape[0]), listed)
@@ -170,15 +185,11 @@ class ClickCells:
             qv, dv, kv = (a[used] for a in (qv, dv, kv))
         elif cluster is not None:
             raise BadInput("cluster", "expected the session of each impression too", "give {session}")
-        counted = _tally(qv, dv, kv - base, cv, max_position)
-        cells = cls(
-            counted.query, counted.offsets, counted.document, counted.row, counted.position + 1,
-            counted.shows, counted.clicks, dropped,
-        )  # fmt: skip
+        n_listed = 0 if lists is None else lists.kept.shape[0]
+        counts, row = _tally(qv, dv, kv - base, cv, max_position, n_listed)
+        cells = cls(*counts, dropped)
         if lists is None:
             return cells
-        n_listed = lists.kept.shape[0]
-        row = counted.rows_of(qv[:n_listed], dv[:n_listed])
         numbers, names = (None, None) if users is None else _numbered(users, take, listed[lists.kept])
         entries = ClickSessions(
             lists.offsets, row, cv[:n_listed], np.ones(lists.offsets.shape[0] - 1, np.int64), kv[:n_listed] - base + 1,
@@ -221,10 +232,10 @@ class ClickCells:
         row_q = rows // documents.shape[0]
         # every query of a part has a row, so the numbers are complete
         offsets = np.searchsorted(row_q, np.arange(queries.shape[0] + 1)).astype(np.int64)
-        dropped: dict[str, int] = {}
+        dropped = Dropped()
         for p in parts:
             for reason, count in p.dropped.items():
-                _count(dropped, reason, count)
+                dropped.count(reason, count)
 
         def add(values: list[Int]) -> Int:
             # float64 sums of whole numbers below 2^53 are exact
@@ -351,13 +362,23 @@ class ClickCells:
         found = (q >= 0) & (d >= 0) & (key[order][at] == wanted)
         return np.where(found, order[at], -1).astype(np.int64)
 
-    def _with_lists(self, lists: ClickSessions, dropped: dict[str, int]) -> ClickCells:
+    def once_each(self, rows: Int, argument: str) -> Int:
+        """Return the rows that are not -1; raise where one is there twice."""
+        used, counts = np.unique(rows[rows >= 0], return_counts=True)
+        if (counts > 1).any():
+            row = int(used[counts > 1][0])
+            raise BadInput(
+                argument, f"expected each document once in a query, got {self.docid[row]} in query "
+                f"{self.query_ids[self.row_query[row]]} several times", "drop the repeats",
+            )  # fmt: skip
+        return used
+
+    def _with_lists(self, lists: ClickSessions, dropped: Dropped) -> ClickCells:
         starts = lists.offsets[:-1]
-        within = np.arange(lists.row.shape[0]) - np.repeat(starts, np.diff(lists.offsets)) + 1
         whole = np.zeros(0, np.bool_)
         if starts.size:
-            whole = np.logical_and.reduceat(lists.position == within, starts)
-        _count(dropped, "list with a gap, counted but not used as a session", int((~whole).sum()))
+            whole = np.logical_and.reduceat(lists.position == places_in(lists.offsets), starts)
+        dropped.count("list with a gap, counted but not used as a session", (~whole).sum())
         sessions = distinct_sessions([replace(lists.select(whole), places=None)])
         return replace(self, sessions=sessions, gapped=distinct_sessions([lists.select(~whole)]))
 
@@ -378,15 +399,10 @@ def check_cells(cells: object) -> None:
         )  # fmt: skip
 
 
-def said(dropped: Mapping[str, int]) -> str:
-    """Describe what was left out, the most frequent reason first; empty if nothing was."""
-    counts = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
-    return "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in counts) if counts else ""
-
-
-def _count(dropped: dict[str, int], reason: str, count: int) -> None:
-    if count:
-        dropped[reason] = dropped.get(reason, 0) + count
+def check_clicked(clicks: Int) -> None:
+    """Raise for counts without a click."""
+    if not clicks.any():
+        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
 
 
 def first_position_of(position: Int, first_position: int | None) -> int:
@@ -503,9 +519,7 @@ def _probabilities(given: Any, n: int) -> Float:
     p = np.asarray(given, dtype=np.float64)
     if p.shape != (n,):
         raise BadInput("probability", f"expected one value per impression, shape ({n},), got {p.shape}")
-    bad = np.flatnonzero(~((p > 0) & (p <= 1)))
-    if bad.size:
-        raise BadInput("probability", f"expected a number in (0, 1], got {p[bad[0]]}", at=f"[{bad[0]}]")
+    refuse_first("probability", p, ~((p > 0) & (p <= 1)), "a number in (0, 1]")
     return p
 
 
@@ -529,10 +543,8 @@ def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
     if c.dtype.kind not in "iuf":
         raise BadInput("clicked", f"expected 0 or 1, got {c.dtype}", "convert it")
     bad = (c != 0) & (c != 1)
-    if bad.any():
-        at = int(np.flatnonzero(bad)[0])
-        remedy = UNKNOWN_CLICKS if np.isnan(c[at]) else "count clicks of one list once"
-        raise BadInput("clicked", f"expected 0 or 1, got {c[at]}", remedy, at=f"[{at}]")
+    remedy = UNKNOWN_CLICKS if np.isnan(c[bad][:1]).any() else "count clicks of one list once"
+    refuse_first("clicked", c, bad, "0 or 1", remedy)
     return c.astype(bool)
 
 
@@ -548,91 +560,53 @@ def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_] | None]:
     return np.where(finite, k, 0).astype(np.int64), None if finite.all() else finite
 
 
-class _Tally:
-    """Counts by query, document and position, sorted."""
+def _tally(
+    query: Any, document: Any, position: Int, clicked: Any, width: int, n_listed: int
+) -> tuple[tuple[Any, Any, Any, Any, Any, Any, Any], Int]:
+    """Return the first fields of :class:`ClickCells`, and the row of the first ``n_listed`` impressions.
 
-    def __init__(
-        self, query: Any, offsets: Int, document: Any, row: Int, position: Int, shows: Int, clicks: Int
-    ) -> None:
-        self.query, self.offsets, self.document = query, offsets, document
-        self.row, self.position, self.shows, self.clicks = row, position, shows, clicks
-
-    def rows_of(self, query: Any, document: Any) -> Int:
-        """Return the row of each pair, all of which are here."""
-        documents, d_of = np.unique(self.document, return_inverse=True)
-        key = np.repeat(np.arange(self.query.shape[0]), np.diff(self.offsets)) * documents.shape[0] + d_of
-        wanted = np.searchsorted(self.query, query) * documents.shape[0] + np.searchsorted(
-            documents, document
-        )
-        return np.searchsorted(key, wanted).astype(np.int64)
-
-
-def _tally(query: Any, document: Any, position: Int, clicked: Any, width: int) -> _Tally:
-    q, queries = _codes(query)
-    d, documents = _codes(document)
+    Positions count from 0.
+    """
+    (q, q_low, n_queries, query_ids), (d, d_low, n_documents, docids) = _codes(query), _codes(document)
     width = min(width, int(position.max()) + 1)
-    if len(queries) * len(documents) * width < 2**62:
-        scale, pairs = len(documents), None
-        factors = (scale * width, width, 1)
-        keys, shows, clicks = _tally_cells(q, d, position, clicked, factors, queries.low, documents.low)
+    if n_queries * n_documents * width < 2**62:
+        pairs, factors = None, (n_documents * width, width, 1)
+        keys, shows, clicks = _tally_cells(q, d, position, clicked, factors, q_low, d_low)
+        listed = (q[:n_listed] - q_low) * n_documents + d[:n_listed] - d_low
     else:  # ids far apart
-        codes = np.stack([q - queries.low, d - documents.low])
-        pairs, q = np.unique(codes, axis=1, return_inverse=True)
+        pairs, q = np.unique(np.stack([q - q_low, d - d_low]), axis=1, return_inverse=True)
         keys, shows, clicks = _tally_cells(q, q, position, clicked, (width, 0, 1), 0, 0)
+        listed = q[:n_listed]
     order = np.argsort(keys, kind="stable")
     keys, shows, clicks = keys[order], shows[order], clicks[order]
     pair, place = keys // width, keys % width
     starts = np.concatenate(([True], pair[1:] != pair[:-1]))
-    row = np.cumsum(starts) - 1
     first = pair[starts]
-    row_q, row_d = (first // scale, first % scale) if pairs is None else pairs[:, first]
+    row_q, row_d = (first // n_documents, first % n_documents) if pairs is None else pairs[:, first]
     present, counts = np.unique(row_q, return_counts=True)
-    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    return _Tally(queries.names(present), offsets, documents.names(row_d), row, place, shows, clicks)
+    row, offsets = np.cumsum(starts) - 1, offsets_of(counts)
+    cells = query_ids(present), offsets, docids(row_d), row, place + 1, shows, clicks
+    return cells, np.searchsorted(first, listed)
 
 
-class _Range:
-    """Whole numbers from ``low``: the code of an id is its distance."""
+def _codes(ids: NDArray[Any]) -> tuple[Int, int, int, Callable[[Int], Any]]:
+    """Return a number of each id, the lowest, how many there may be from it on, and ids by number less the lowest.
 
-    def __init__(self, low: int, length: int) -> None:
-        self.low, self.length = low, length
-
-    def __len__(self) -> int:
-        return self.length
-
-    def names(self, codes: Any) -> Any:
-        return codes + self.low
-
-
-class _Listed:
-    """Sorted ids: the code of an id is its place."""
-
-    low = 0
-
-    def __init__(self, ids: NDArray[Any]) -> None:
-        self.ids = ids
-
-    def __len__(self) -> int:
-        return int(self.ids.shape[0])
-
-    def names(self, codes: Any) -> Any:
-        return self.ids[codes]
-
-
-def _codes(ids: NDArray[Any]) -> tuple[Int, Any]:
+    Whole numbers stand for themselves, unless they are far apart.
+    """
     if ids.dtype.kind == "i":
         low, high = int(ids.min()), int(ids.max())
         if high - low < 2**40:
-            return ids, _Range(low, high - low + 1)
-    unique, codes = np.unique(ids, return_inverse=True)
-    return codes.astype(np.int64), _Listed(unique)
+            return ids, low, high - low + 1, lambda numbers: numbers + low
+    unique, numbers = np.unique(ids, return_inverse=True)
+    return numbers.astype(np.int64), 0, unique.shape[0], unique.__getitem__
 
 
 class _Lists:
     """Impressions grouped into lists: which are kept, where lists begin, and clicks with those of repetitions."""
 
     def __init__(
-        self, session: Any, query: Any, document: Any, position: Int, clicked: Any, dropped: dict[str, int]
+        self, session: Any, query: Any, document: Any, position: Int, clicked: Any, dropped: Dropped
     ) -> None:
         s, q = (np.unique(ids, return_inverse=True)[1].astype(np.int64) for ids in (session, query))
         d = np.unique(document, return_inverse=True)[1].astype(np.int64)
@@ -640,9 +614,9 @@ class _Lists:
         order = np.lexsort((np.arange(key.shape[0]), position, key))
         key, place, doc, click = key[order], position[order], d[order], clicked[order].copy()
         keep, repeated, taken, twice = _clean_lists(key, place, doc, click)
-        _count(dropped, "impression logged again for the same session and query", int(repeated))
-        _count(dropped, "place of a list taken twice", int(taken))
-        _count(dropped, "document twice in a list", int(twice))
+        dropped.count("impression logged again for the same session and query", repeated)
+        dropped.count("place of a list taken twice", taken)
+        dropped.count("document twice in a list", twice)
         self.kept = order[keep]
         self.clicked = np.empty_like(click)
         self.clicked[order] = click  # a repeated impression was clicked if either was
@@ -651,13 +625,13 @@ class _Lists:
         fresh[1:] = key[1:] != key[:-1]
         self.offsets = np.append(np.flatnonzero(fresh), key.shape[0]).astype(np.int64)
 
-    def one_each(self, user: Int, dropped: dict[str, int]) -> Int:
+    def one_each(self, user: Int, dropped: Dropped) -> Int:
         """Return the user of each list, that of its first impression."""
         first = user[self.offsets[:-1]]
         other = user != np.repeat(first, np.diff(self.offsets))
         mixed = np.unique(np.searchsorted(self.offsets, np.flatnonzero(other), side="right"))
-        _count(dropped, "list of several users, taken as of the first", mixed.size)
-        _count(dropped, "list without a user, taken as independent", int((first < 0).sum()))
+        dropped.count("list of several users, taken as of the first", mixed.size)
+        dropped.count("list without a user, taken as independent", (first < 0).sum())
         return first
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from structsvm.checks import BadInput, check_choice, check_fraction, check_number, check_whole
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import ClickCells, check_clicked
 from structsvm.clicks.position_based import sessions_of
 from structsvm.clicks.propensities import (
     TRUST_LEVEL,
@@ -226,8 +226,7 @@ def evaluate_from_clicks(
             other = _seen(log, cells, query, document, baseline, k, most_unseen)[0]
         except BadInput as error:
             raise (error.renamed("baseline") if error.argument == "scores" else error) from None
-    if not cells.clicks.any():
-        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+    check_clicked(cells.clicks)
     bias = TrustBias(math.nan, 0, math.nan)
     corrected = _is_pair(propensities)
     if corrected:
@@ -570,13 +569,7 @@ def _new_discounts(
         raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
         raise BadInput("scores", "expected finite numbers")
-    used, counts = np.unique(rows[rows >= 0], return_counts=True)
-    if (counts > 1).any():
-        row = int(used[counts > 1][0])
-        raise BadInput(
-            "document", f"expected each document once in a query, got {cells.docid[row]} in query "
-            f"{cells.query_ids[cells.row_query[row]]} several times", "drop the repeated candidates",
-        )  # fmt: skip
+    used = cells.once_each(rows, "document")
     unique, number = np.unique(np.asarray(query), return_inverse=True)
     if values.ndim == 1:
         order = np.lexsort((-values, number))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_number
 from structsvm.clicks.cells import ClickCells, check_cells
+from structsvm.queries import offsets_of
 
 _KEPT = 1024
 _MOST_OFTEN = 3
@@ -103,7 +104,6 @@ def _only(cells: ClickCells, chosen: NDArray[np.bool_]) -> ClickCells:
     row = chosen[cells.row_query]
     number = np.cumsum(row) - 1
     kept = row[cells.row]
-    lengths = np.diff(cells.offsets)[chosen]
 
     def lists(part: Any) -> Any:
         if part is None:
@@ -113,7 +113,7 @@ def _only(cells: ClickCells, chosen: NDArray[np.bool_]) -> ClickCells:
     return replace(
         cells,
         query_ids=cells.query_ids[chosen],
-        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        offsets=offsets_of(np.diff(cells.offsets)[chosen]),
         docid=cells.docid[row],
         row=number[cells.row[kept]],
         position=cells.position[kept],

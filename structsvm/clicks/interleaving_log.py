@@ -56,9 +56,9 @@ def cells_of_log(log: object) -> ClickCells:
 
     batches = Batches("log")
     if isinstance(log, ClickLog):
-        batches.drop("list without feedback", log.n_missing_feedback)
-        batches.drop("list without a record", log.n_missing_record)
-        batches.drop("impression logged again", log.n_repeated)
+        batches.dropped.count("list without feedback", log.n_missing_feedback)
+        batches.dropped.count("list without a record", log.n_missing_record)
+        batches.dropped.count("impression logged again", log.n_repeated)
         _add(batches, map(Line.of, log.impressions))
     elif isinstance(log, (str, PathLike)):
         _add(batches, _impressions(Path(log), batches))
@@ -70,7 +70,7 @@ def cells_of_log(log: object) -> ClickCells:
 def _add(batches: Batches, lines: Iterable[Line]) -> None:
     for line in lines:
         if line.query is None:
-            batches.drop("list without a query")
+            batches.dropped.count("list without a query")
             continue
         documents = [str(d) for d in line.shown.documents]
         clicked = [False] * len(documents)
@@ -91,7 +91,7 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
     def of_held() -> Iterator[Line]:
         for (_, line), repeated in zip(held, seen.look(held), strict=True):
             if repeated:
-                batches.drop("impression logged again")
+                batches.dropped.count("impression logged again")
             else:
                 yield line
         held.clear()
@@ -105,7 +105,7 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
             if len(held) == _LISTS:
                 yield from of_held()
     yield from of_held()
-    batches.drop("list without feedback", header.n_missing)
+    batches.dropped.count("list without feedback", header.n_missing)
     header.names(str(path), n_used, 0)
 
 

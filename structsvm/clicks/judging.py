@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from structsvm.checks import BadInput, check_choice, check_fraction
-from structsvm.clicks.cells import ClickCells, check_cells
+from structsvm.clicks.cells import ClickCells, check_cells, check_clicked
 from structsvm.clicks.propensities import Propensities, given_or_harvested
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
@@ -144,8 +144,7 @@ def judgments(
     check_choice("method", method, tuple(METHODS))
     check_fraction("level", level)
     shows, clicks = (cells.per_row(v) for v in (cells.shows, cells.clicks))
-    if not cells.clicks.any():
-        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+    check_clicked(cells.clicks)
     value, lower, upper = METHODS[method].judge(cells, propensities, level)
     return ClickJudgments(
         cells.query_ids[cells.row_query], cells.docid, value, lower, upper, shows.astype(np.int64),

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from structsvm.checks import BadInput, check_fraction, check_whole
-from structsvm.clicks.cells import ClickCells, check_cells
+from structsvm.clicks.cells import ClickCells, check_cells, check_clicked
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.arrays import combine, dot, inverse, matmul, products, solve
 from structsvm.common.portable.compiled import exp as kernel_exp
 from structsvm.common.portable.compiled import log as kernel_log
 from structsvm.common.portable.elementary import exp, log
 from structsvm.protocols import Float, Int
+from structsvm.queries import refuse_first
 
 _BOX = 30.0
 """Bound of the magnitude of log propensities: the optimum is certified within it, and beyond is no estimate."""
@@ -79,9 +80,7 @@ class Propensities:
         values = np.asarray(theta, dtype=np.float64)
         if values.ndim != 1 or values.size == 0:
             raise BadInput("theta", f"expected one number per position, got shape {values.shape}")
-        bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-        if bad.size:
-            raise BadInput(f"theta[{bad[0]}]", f"expected a finite number > 0, got {values[bad[0]]}")
+        refuse_first("theta", values, ~(np.isfinite(values) & (values > 0)), "a finite number > 0")
         n = values.shape[0]
         with np.errstate(over="ignore", under="ignore"):
             scaled = values / values[0]
@@ -541,8 +540,7 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    if not clicks.any():
-        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+    check_clicked(clicks)
     if (clicks == shows).all():
         raise BadInput(
             "cells", f"expected impressions without a click, too, got clicks on all {shows.sum():,}",
@@ -558,24 +556,28 @@ def check_connected(row: Int, position: Int, shows: Int, clicks: Int, n: int, *,
     rows = np.concatenate([node[clicked], n_nodes + row[alive]])
     columns = np.concatenate([n_nodes + row[clicked], node[alive]])
     graph = coo_matrix((np.ones(rows.shape[0]), (rows, columns)), shape=(n_nodes + n_rows,) * 2).tocsr()
-    weak = connected_components(graph, connection="weak")[1][:n_nodes]
-    if (weak != weak[0]).any():
-        alone = np.flatnonzero(weak != weak[0]) + 1
-        raise BadInput(
-            "cells",
-            f"expected every position connected to position 1 by clicked documents that were shown at several, got "
-            f"none for position{'s' if alone.shape[0] > 1 else ''} {_listed(alone)}",
-            "log interleaved or swapped lists or several rankers; or estimate fewer positions with {last}",
-        )
-    strong = connected_components(graph, connection="strong")[1][:n_nodes]
-    if (strong != strong[0]).any():
-        alone = np.flatnonzero(strong != strong[0]) + 1
-        raise BadInput(
-            "cells",
-            f"expected clicks on both sides of every comparison, got all or none at position"
-            f"{'s' if alone.shape[0] > 1 else ''} {_listed(alone)}, whose estimate would be 0 or infinite",
-            "collect more of the log, or estimate fewer positions with {last}",
-        )
+    for connection, problem, remedy in _CONNECTIONS:
+        part = connected_components(graph, connection=connection)[1][:n_nodes]
+        if (part != part[0]).any():
+            alone = np.flatnonzero(part != part[0]) + 1
+            positions = f"position{'s' if alone.shape[0] > 1 else ''} {_listed(alone)}"
+            raise BadInput("cells", problem.format(positions), remedy)
+
+
+_CONNECTIONS: tuple[tuple[Literal["weak", "strong"], str, str], ...] = (
+    (
+        "weak",
+        "expected every position connected to position 1 by clicked documents that were shown at several, got none for "
+        "{}",
+        "log interleaved or swapped lists or several rankers; or estimate fewer positions with {last}",
+    ),
+    (
+        "strong",
+        "expected clicks on both sides of every comparison, got all or none at {}, whose estimate would be 0 or "
+        "infinite",
+        "collect more of the log, or estimate fewer positions with {last}",
+    ),
+)
 
 
 def _listed(numbers: Int) -> str:
@@ -666,6 +668,14 @@ def _whitener(a):
 
 
 @kernel
+def _times(matrix, vector, out):
+    for a in range(out.shape[0]):
+        out[a] = 0.0
+        for b in range(vector.shape[0]):
+            out[a] += matrix[a, b] * vector[b]
+
+
+@kernel
 def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
     """Return the CR2 meat in whitened coordinates, degrees of freedom by position, and sums of traces, of squares."""
     # A query has the whitened score `z` and information `W`, which sum to the identity over queries. Of the
@@ -715,24 +725,16 @@ def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
         root, alone = eye + 0.5 * W, none
         if trace >= _SMALL:
             root, alone = _inverse_root(W)
-        u = np.zeros(m)
-        for a in range(m):
-            for b in range(m):
-                u[a] += root[a, b] * z[b]
+        u, b_, m_ = np.zeros(m), np.zeros(m), np.zeros(m)
+        _times(root, z, u)
         for a in range(m):
             for b in range(m):
                 meat[a, b] += u[a] * u[b] + alone[a, b]
-        b_, m_ = np.zeros(m), np.zeros(m)
         for k in range(1, size):
             d, length = 0.0, 0.0
+            _times(root, whitened[k], b_)
+            _times(W, b_, m_)
             for a in range(m):
-                b_[a] = 0.0
-                for b in range(m):
-                    b_[a] += root[a, b] * whitened[k, b]
-            for a in range(m):
-                m_[a] = 0.0
-                for b in range(m):
-                    m_[a] += W[a, b] * b_[b]
                 d += m_[a] * b_[a]
                 length += m_[a] * m_[a]
             for a in range(m):

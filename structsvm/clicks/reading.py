@@ -10,7 +10,7 @@ from typing import Any
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.clicks.cells import ClickCells
-from structsvm.common.files import read_lines, shorten
+from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.lazy import labels
 
 
@@ -78,10 +78,7 @@ def _first_line(path: Path) -> str:
 
 
 def _told(path: Path) -> str:
-    name = path.name
-    for suffix in (".gz", ".bz2", ".xz"):
-        name = name.removesuffix(suffix)
-    if name.endswith((".parquet", ".csv", ".tsv")):
+    if unpacked(path.name).endswith((".parquet", ".csv", ".tsv")):
         return "table"
     first = _first_line(path)
     if first.lstrip().startswith("{"):

@@ -62,6 +62,6 @@ def read_sessions(path: str | PathLike[str]) -> ClickCells:
                     f"{path}:{number}: expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"
                 )
             chosen = {c.strip() for c in clicks.split(",") if c.strip()}
-            batches.drop("click on a document that was not shown", len(chosen - set(documents)))
+            batches.dropped.count("click on a document that was not shown", len(chosen - set(documents)))
             batches.add(query, documents, range(1, len(documents) + 1), [d in chosen for d in documents])
     return batches.cells()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
+from structsvm.queries import choose_groups, places_in
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,15 +49,11 @@ class ClickSessions:
         """Position of each entry, from 1."""
         if self.places is not None:
             return self.places
-        lengths = np.diff(self.offsets)
-        return np.arange(self.row.shape[0], dtype=np.int64) - np.repeat(self.offsets[:-1], lengths) + 1
+        return places_in(self.offsets)
 
     def select(self, chosen: Any) -> ClickSessions:
         """Return the distinct lists with these numbers; their rows keep their numbers."""
-        index = np.arange(self.n_distinct)[chosen]
-        lengths = np.diff(self.offsets)[index]
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        at = np.repeat(self.offsets[index] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        index, offsets, at = choose_groups(self.offsets, chosen)
         return ClickSessions(
             offsets, self.row[at], self.clicked[at], self.count[index],
             None if self.places is None else self.places[at],

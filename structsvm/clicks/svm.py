@@ -24,7 +24,7 @@ from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, spli
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.protocols import Float, Int, Oracle
-from structsvm.queries import QueryData, group_queries, stacklevel_of_user
+from structsvm.queries import QueryData, group_queries, refuse_first, stacklevel_of_user
 
 _TINY = np.finfo(np.float64).tiny
 
@@ -177,9 +177,7 @@ class ClickSVM(StructuralRanker):
                 return y  # the shared checks of rows and labels say what is wrong
             if values.ndim != 1 or not values.size or not np.isfinite(values).all():
                 return y
-            bad = np.flatnonzero(values < 0)
-            if bad.size:
-                raise BadInput(f"y[{bad[0]}]", f"expected a finite weight >= 0, got {values[bad[0]]:g}")
+            refuse_first("y", values, values < 0, "a finite weight >= 0")
             if not values.sum() > 0:
                 raise BadInput(
                     "y", "expected clicks, got no label (weight) above 0", "collect more of the log"
@@ -196,13 +194,7 @@ class ClickSVM(StructuralRanker):
         found = click_weights(y, theta, weighting=self.weighting, clip=self.clip)
         rows = y.rows_of(ids, docid)
         values = np.where(rows >= 0, found.values[rows], 0.0)
-        used, counts = np.unique(rows[rows >= 0], return_counts=True)
-        if (counts > 1).any():
-            row = int(used[counts > 1][0])
-            raise BadInput(
-                "docid", f"expected each document once in a query, got {y.docid[row]} in query "
-                f"{y.query_ids[y.row_query[row]]} in several rows", "drop the repeated rows",
-            )  # fmt: skip
+        used = y.once_each(rows, "docid")
         clicks = y.per_row(y.clicks)
         lost = float(clicks.sum() - clicks[used].sum())
         if lost == clicks.sum():

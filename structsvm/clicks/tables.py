@@ -18,11 +18,12 @@ from structsvm.clicks.cells import (
     MAX_POSITION,
     UNKNOWN_CLICKS,
     ClickCells,
-    _count,
+    Dropped,
     _is_known,
     first_position_of,
 )
 from structsvm.common.files import is_stream, read_rows, shorten
+from structsvm.readers.parquet_tables import opened
 
 _BATCH = 1 << 20  # rows held at once
 
@@ -94,7 +95,7 @@ def read_table(
     names = [*usual.values(), *given.values(), *([time] if time is not None else [])]
     parts = _parts(table, names, None if probability is None else names.index(probability, 4))
     counted: list[ClickCells] = []
-    dropped: dict[str, int] = {}
+    dropped = Dropped()
     first_base: int | None = None
     n_before = 0
     for columns in _whole_lists(parts, session is not None):
@@ -131,7 +132,7 @@ def read_table(
                 raise error.within(f"{table}, rows {n_before + 1:,} to {n_before + n_read:,}") from None
             if error.argument != "log":
                 raise
-            _count(dropped, "row in a part of the file without any usable one", len(columns[0]))
+            dropped.count("row in a part of the file without any usable one", len(columns[0]))
         n_before += n_read
         if len(counted) == 8:
             counted = [ClickCells.concatenate(counted)]
@@ -139,8 +140,7 @@ def read_table(
         place = str(table) if isinstance(table, (str, PathLike)) else "table"
         raise BadInput(place, "expected impressions, got none that can be counted")
     whole = ClickCells.concatenate(counted)
-    if dropped:
-        whole.dropped.update(dropped)  # type: ignore[attr-defined]
+    whole.dropped.update(dropped)
     return replace(
         whole, guessed={role: name for role, name in usual.items() if name != role and asked[role] is None}
     )
@@ -189,19 +189,16 @@ def guess(role: str, names: list[str], table: Any, usual: str | None = None, rem
     raise AssertionError("refused")
 
 
-def _within(columns: list[Any], begin: Any, end: Any, dropped: dict[str, int]) -> list[Any] | None:
+def _within(columns: list[Any], begin: Any, end: Any, dropped: Dropped) -> list[Any] | None:
     """Return the rows of a span of time, without the last column, the times; None for no rows."""
     times = _seconds(columns[-1])
     with np.errstate(invalid="ignore"):
         early = np.zeros(len(times), bool) if begin is None else times < begin
         late = np.zeros(len(times), bool) if end is None else times >= end
     unknown = np.isnan(times)
-    for reason, count in (
-        ("row before since", early),
-        ("row from until on", late),
-        ("row without a time", unknown),
-    ):
-        _count(dropped, reason, int(count.sum()))
+    dropped.count("row before since", early.sum())
+    dropped.count("row from until on", late.sum())
+    dropped.count("row without a time", unknown.sum())
     rows = np.flatnonzero(~(early | late | unknown))
     if not rows.size:
         return None
@@ -255,21 +252,16 @@ def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[li
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
+    path.stat()  # a missing file is the error of the system
     try:
-        import pyarrow as pa
-        import pyarrow.parquet
+        with opened(path) as file:
+            yield file
     except ImportError:
         raise BadInput(
             str(path),
             "expected pyarrow to read Parquet, got none",
             "pip install 'structsvm-ranking[parquet]'",
         ) from None
-    path.stat()  # a missing file is the error of the system
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            yield file
-    except pa.ArrowException as error:
-        raise BadInput(str(path), f"expected a Parquet file ({error!s:.100})", "write it again") from None
 
 
 def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
@@ -296,71 +288,50 @@ def _columns(table: Any, names: list[str]) -> list[Any]:
 
 
 def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterator[list[Any]]:
+    """Yield columns: ids as text, positions and clicks as numbers, empty positions missing, empty clicks 0."""
     rows = read_rows(path)
     _, header = next(rows, (1, []))
     check_columns(names, header, str(path))
     at = [header.index(name) for name in names]
-    held: list[list[str]] = []
-    lines: list[int] = []
-    first: dict[str, int] = {}  # line of each text of clicked
+    numbers = [2, 3] if probability is None else [2, 3, probability]
+    read = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "": 0.0}  # texts of clicked so far
+    first: dict[str, int] = {}  # line of each of them
+    held: list[list[Any]] = []
+
+    def columns() -> list[Any]:
+        if "" in first and any(
+            text and not read[text] for text in first
+        ):  # empty ones are unknown where a 0 is
+            problem = f"expected 0 or 1, got an empty cell ({path}:{first['']})"
+            raise BadInput("clicked", problem, UNKNOWN_CLICKS)
+        found: list[Any] = [list(column) for column in zip(*held, strict=True)]
+        for k in numbers:
+            found[k] = np.array(found[k], dtype=np.float64)
+        held.clear()
+        return found
+
     for line, row in rows:
         if len(row) != len(header):
             raise BadInput(f"{path}:{line}", f"expected {len(header)} columns, got {len(row)}")
-        held.append([row[i] for i in at])
-        lines.append(line)
-        first.setdefault(held[-1][3].strip(), line)
+        cells: list[Any] = [row[i] for i in at]
+        k = 2
+        try:
+            for k in numbers:
+                text = cells[k].strip()
+                if k == 3:
+                    first.setdefault(text, line)
+                    cells[k] = read[text] if text in read else read.setdefault(text, float(text))
+                else:
+                    cells[k] = math.nan if k == 2 and not text else float(text)
+        except ValueError:
+            wanted, remedy = ("0 or 1", "write 1 for a click and 0 for none") if k == 3 else ("a number", "")
+            problem = f"column {names[k]!r}: expected {wanted}, got {shorten(text)}"
+            raise BadInput(f"{path}:{line}", problem, remedy) from None
+        held.append(cells)
         if len(held) == _BATCH:
-            yield _typed(held, names, path, lines, probability, first)
-            held, lines = [], []
+            yield columns()
     if held:
-        yield _typed(held, names, path, lines, probability, first)
-
-
-_FLAGS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "": 0.0}
-
-
-def _typed(
-    rows: list[list[str]],
-    names: list[str],
-    path: Path,
-    lines: list[int],
-    probability: int | None,
-    first: dict[str, int],
-) -> list[Any]:
-    """Return the columns: ids as text, positions and clicks as numbers, empty positions missing, empty clicks 0.
-
-    ``first`` has the line of each text of a click so far: empty ones are unknown where a 0 is written.
-    """
-    columns: list[Any] = [list(column) for column in zip(*rows, strict=True)]
-    try:
-        columns[2] = np.array([float(v) if v.strip() else np.nan for v in columns[2]])
-        flags = {text: _FLAGS[text] if text in _FLAGS else float(text) for text in first}
-        columns[3] = np.array([flags[v.strip()] for v in columns[3]])
-        if probability is not None:
-            columns[probability] = np.array([float(v) for v in columns[probability]])
-    except ValueError:
-        raise _no_number(rows, names, path, lines, probability) from None
-    if "" in flags and any(text and not value for text, value in flags.items()):
-        raise BadInput("clicked", f"expected 0 or 1, got an empty cell ({path}:{first['']})", UNKNOWN_CLICKS)
-    return columns
-
-
-def _no_number(
-    rows: list[list[str]], names: list[str], path: Path, lines: list[int], probability: int | None
-) -> BadInput:
-    """Return the error of the first cell that should hold a number and does not."""
-    expected = {2: "a number", 3: "0 or 1"} | ({} if probability is None else {probability: "a number"})
-    for row, line in zip(rows, lines, strict=True):
-        for k, wanted in expected.items():
-            cell = row[k].strip()
-            number = _FLAGS.get(cell, cell) if k == 3 else cell or (np.nan if k == 2 else cell)
-            try:
-                float(number)
-            except ValueError:
-                remedy = "write 1 for a click and 0 for none" if k == 3 else ""
-                problem = f"column {names[k]!r}: expected {wanted}, got {shorten(cell)}"
-                return BadInput(f"{path}:{line}", problem, remedy)
-    raise AssertionError("every cell is a number")
+        yield columns()
 
 
 def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import UNKNOWN_CLICKS, _count, _is_known, said
+from structsvm.clicks.cells import UNKNOWN_CLICKS, Dropped, _is_known
 from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess
 from structsvm.clicks.team_draft_ubi import Drafts, TeamDraftLog
 from structsvm.online.clicklog import Click
@@ -70,14 +70,14 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     place = str(table) if isinstance(table, (str, PathLike)) else "table"
     check_columns(list(given.values()), there, place, "state others by {columns}")
     roles = [*_NEEDED, *(role for role in ("query", "user", "session") if role in given)]
-    dropped: dict[str, int] = {}
+    dropped = Dropped()
     shown: dict[Any, list[tuple[float, Any, bool, Any]]] = {}
     who: dict[Any, dict[str, Any]] = {}
     for part in _parts(table, [given[role] for role in roles], None):
         for row in zip(*(_plain(column) for column in part), strict=True):
             name, document, rank, clicked, team = row[:5]
             if not (_is_known(name) and _is_known(document) and _is_known(rank)):
-                _count(dropped, "row without an impression, a document or a rank", 1)
+                dropped.count("row without an impression, a document or a rank")
                 continue
             if clicked not in (0, 1):
                 remedy = "count clicks of one list once" if _is_known(clicked) else UNKNOWN_CLICKS
@@ -88,7 +88,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             who.setdefault(name, {r: v for r, v in zip(roles[5:], row[5:], strict=True) if _is_known(v)})
     teams = sorted({str(row[3]) for rows in shown.values() for row in rows if row[3] is not None})
     if len(teams) < 2:
-        raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", said(dropped))
+        raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", dropped.said())
     if all(row[2] for rows in shown.values() for row in rows):
         n = sum(map(len, shown.values()))
         problem = f"expected rows without a click, too, got clicks in all {n:,} rows"
@@ -97,7 +97,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     for name, rows in shown.items():
         order: dict[Any, tuple[Any, bool]] = {}
         for _, document, clicked, team in sorted(rows, key=lambda one: one[0]):
-            _count(dropped, "document twice in a list", int(document in order))
+            dropped.count("document twice in a list", document in order)
             order.setdefault(document, (team, clicked))
         row = tuple(None if team is None else teams.index(str(team)) for team, _ in order.values())
         if not drafts.lack(row):

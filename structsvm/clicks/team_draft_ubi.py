@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import _count, said
+from structsvm.clicks.cells import Dropped
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
@@ -32,7 +32,7 @@ class TeamDraftLog(NamedTuple):
 class Drafts:
     """The lists of one team draft, and how often each set of rankers was on one."""
 
-    def __init__(self, teams: list[str], dropped: dict[str, int]) -> None:
+    def __init__(self, teams: list[str], dropped: Dropped) -> None:
         self.teams, self.dropped = teams, dropped
         self._lists: list[Impression] = []
         self._rankers: Counter[tuple[int, ...]] = Counter()
@@ -44,7 +44,7 @@ class Drafts:
         self._rankers[there] += 1
         lacking = len(there) < max(1, min(len(members), len(self.teams)))
         if lacking:
-            _count(self.dropped, _LACKING, 1)
+            self.dropped.count(_LACKING)
         return lacking
 
     def add(
@@ -70,7 +70,7 @@ class Drafts:
                 "correct misspelled rankers; analyse each experiment alone",
             )  # fmt: skip
         if not self._lists:
-            raise BadInput(place, "expected drafted lists, got none", said(self.dropped))
+            raise BadInput(place, "expected drafted lists, got none", self.dropped.said())
         return TeamDraftLog(ClickLog.of(self._lists), self.dropped)
 
 
@@ -141,14 +141,12 @@ def read_team_draft_ubi(
     """
     path = Path(path)
     names = CONFIGURATION if configuration is None else (configuration,)
-    dropped: dict[str, int] = {}
+    dropped = Dropped()
+    drop = dropped.count
     shown: dict[str, list[_Event]] = {}
     clicked: dict[str, list[_Event]] = {}
     who: dict[str, tuple[Any, Any]] = {}
     texts: dict[str, str] = {}
-
-    def drop(reason: str, count: int = 1) -> None:
-        _count(dropped, reason, count)
 
     for entry in parse_entries(path):
         query_id, action = entry.query_id, entry.action_name
@@ -179,7 +177,7 @@ def read_team_draft_ubi(
     if len(teams) < 2:
         raise BadInput(
             str(path), f"expected impressions of two search configurations or more, got {teams or 'none'}",
-            "; ".join(filter(None, (f"name their attribute in place of {', '.join(names)}", said(dropped)))),
+            "; ".join(filter(None, (f"name their attribute in place of {', '.join(names)}", dropped.said()))),
         )  # fmt: skip
     number = {team: i for i, team in enumerate(teams)}
     drafts = Drafts(teams, dropped)

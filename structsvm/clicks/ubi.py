@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
-from structsvm.clicks.cells import MAX_POSITION, ClickCells, said
+from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, Texts, read_entries
 from structsvm.protocols import Float, Int
+from structsvm.queries import offsets_of, rows_from
 
 
 def read_ubi(
@@ -78,13 +79,15 @@ def read_ubi(
     check_whole("max_position", max_position, 1, 65535)
     entries = read_entries(path, application, frozenset(clicks), frozenset(impressions))
     if not any(part.query.size for part in entries.queries):
-        raise BadInput(str(path), "expected UBI queries, got none", said(entries.dropped))
+        raise BadInput(str(path), "expected UBI queries, got none", entries.dropped.said())
     queries, events = _last_queries(entries), _events_of_queries(entries)
     shown = events.kind == IMPRESSION
     base = _bases(queries, events, shown, entries, first_position, path)
     lists = _shown_lists(queries, events, shown, base, length, entries)
     if lists.query.size == 0:
-        raise BadInput(str(path), "expected shown lists, got none that can be counted", said(entries.dropped))
+        raise BadInput(
+            str(path), "expected shown lists, got none that can be counted", entries.dropped.said()
+        )
     clicked = _clicked(lists, events, shown, len(entries.documents.number), entries)
     return _count(lists, clicked, queries, entries, path, max_position)
 
@@ -106,9 +109,9 @@ def _last_queries(entries: Entries) -> Queries:
     ids = np.concatenate([part.query for part in entries.queries])
     last = np.full(n, MISSING)
     last[ids] = np.arange(ids.size)  # of repeated indices the last assignment holds
-    entries.drop("earlier entry of a query logged several times", ids.size - (last >= 0).sum())
+    entries.dropped.count("earlier entry of a query logged several times", ids.size - (last >= 0).sum())
     lengths = np.concatenate([np.diff(part.offsets) for part in entries.queries])
-    starts = np.cumsum(lengths) - lengths
+    starts = offsets_of(lengths)[:-1]
     hits = np.concatenate([part.hits for part in entries.queries])
     known = last >= 0
 
@@ -116,20 +119,13 @@ def _last_queries(entries: Entries) -> Queries:
         return np.where(known, values[last], missing)
 
     length = of(lengths, 0)
-    offsets = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
     return Queries(
         np.arange(n),
         of(np.concatenate([part.application for part in entries.queries]), MISSING),
         of(np.concatenate([part.text for part in entries.queries]), MISSING),
-        hits[_ranges(of(starts, 0), length)],
-        offsets,
+        hits[rows_from(of(starts, 0), length)],
+        offsets_of(length),
     )
-
-
-def _ranges(starts: Int, lengths: Int) -> Int:
-    """Return ``starts[i], ..., starts[i] + lengths[i] - 1`` of each ``i``, one after the other."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if ends.size else 0) + np.repeat(starts - ends + lengths, lengths)
 
 
 def _events_of_queries(entries: Entries) -> Events:
@@ -143,7 +139,7 @@ def _events_of_queries(entries: Entries) -> Events:
     columns: Any = [np.concatenate(column) for column in zip(*entries.events, strict=True)]
     events = Events(*columns)
     keep = known[events.query]
-    entries.drop("event whose query is not in the log", (~keep).sum())
+    entries.dropped.count("event whose query is not in the log", (~keep).sum())
     return events if keep.all() else Events(*(column[keep] for column in columns))
 
 
@@ -156,14 +152,16 @@ def _shown_lists(
     hits = np.diff(queries.offsets)
     known = queries.text >= 0
     responses = np.flatnonzero(known & ~own & (hits > 0))
-    entries.drop(f"list without impressions, taken as the first {length} ids of its response", responses.size)
-    entries.drop("query without a shown list", (known & ~own & (hits == 0)).sum())
+    entries.dropped.count(
+        f"list without impressions, taken as the first {length} ids of its response", responses.size
+    )
+    entries.dropped.count("query without a shown list", (known & ~own & (hits == 0)).sum())
     taken = np.minimum(hits[responses], length)
-    position = _ranges(np.zeros_like(taken), taken)
+    position = rows_from(np.zeros_like(taken), taken)
     impressions = events.query[shown]
     return _Lists(
         np.concatenate([impressions, np.repeat(responses, taken)]),
-        np.concatenate([events.document[shown], queries.hits[_ranges(queries.offsets[responses], taken)]]),
+        np.concatenate([events.document[shown], queries.hits[rows_from(queries.offsets[responses], taken)]]),
         np.concatenate([events.ordinal[shown] - base[queries.application[impressions]], position]),
         np.concatenate([events.time[shown], np.full(position.size, -np.inf)]),
     )
@@ -178,13 +176,13 @@ def _clicked(
     click = events.query[~shown] * n_documents + events.document[~shown]
     index = np.minimum(np.searchsorted(keys, click), keys.size - 1)
     known = keys[index] == click
-    entries.drop("click on a document that was not shown", (~known).sum())
+    entries.dropped.count("click on a document that was not shown", (~known).sum())
     early = known & (events.time[~shown] < lists.time[first[index]])
-    entries.drop("click before its impression", early.sum())
+    entries.dropped.count("click before its impression", early.sum())
     taken = index[known & ~early]
     flags = np.zeros(keys.size, dtype=bool)
     flags[taken] = True
-    entries.drop("repeated click", taken.size - flags.sum())
+    entries.dropped.count("repeated click", taken.size - flags.sum())
     return flags[np.searchsorted(keys, key)]
 
 
@@ -216,14 +214,16 @@ def _count(
         except BadInput as error:
             if error.argument != "log":
                 raise
-            entries.drop("position out of range", rows.size)
+            entries.dropped.count("position out of range", rows.size)
             continue
         parts.append(part)
     if not parts:
-        raise BadInput(str(path), "expected shown lists, got none that can be counted", said(entries.dropped))
+        raise BadInput(
+            str(path), "expected shown lists, got none that can be counted", entries.dropped.said()
+        )
     cells = ClickCells.concatenate(parts)
     for reason, count in cells.dropped.items():
-        entries.drop(reason, count)
+        entries.dropped.count(reason, count)
     return ClickCells(
         texts[cells.query_ids], cells.offsets, documents[cells.docid], cells.row, cells.position, cells.shows,
         cells.clicks, entries.dropped, cells.sessions,

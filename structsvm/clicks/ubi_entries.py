@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import UNSET, Struct, ValidationError, convert
 from msgspec.json import Decoder, decode
 
+from structsvm.clicks.cells import Dropped
 from structsvm.common.files import read_blocks, shorten
 from structsvm.protocols import Float, Int
 
@@ -105,12 +106,7 @@ class Entries:
         self.queries: list[Queries] = []
         self.events: list[Events] = []
         self.query_ids, self.documents, self.applications, self.texts = Texts(), Texts(), Texts(), Texts()
-        self.dropped: dict[str, int] = {}
-
-    def drop(self, reason: str, count: int = 1) -> None:
-        """Count what is left out."""
-        if count:
-            self.dropped[reason] = self.dropped.get(reason, 0) + int(count)
+        self.dropped = Dropped()
 
 
 def parse_entries(path: Path, kind: type[Entry] = Entry) -> Iterator[Entry]:
@@ -169,11 +165,11 @@ def read_entries(
     for entry in parse_entries(path, _Usual):
         action = entry.action_name
         if application is not None and entry.application != application:
-            entries.drop("entry of another application")
+            entries.dropped.count("entry of another application")
         elif action is None:
             query, text = _id(entry.query_id), entry.user_query
             if query is None or not isinstance(text, str) or not text:
-                entries.drop("query without id or text")
+                entries.dropped.count("query without id or text")
                 continue
             hits = _ids(entry.query_response_hit_ids)
             listed[0].append(query_ids(query))
@@ -184,7 +180,7 @@ def read_entries(
         else:
             kind = kinds.get(action, MISSING) if isinstance(action, str) else MISSING
             if kind < 0:
-                entries.drop(f"event {action!s:.40}")
+                entries.dropped.count(f"event {action!s:.40}")
                 continue
             at = entry.event_attributes
             seen[0].append(kind)
@@ -256,7 +252,7 @@ def _add_events(entries: Entries, columns: list[list[Any]]) -> None:
         ("event with an invalid time", np.isnan(time)),
         ("impression without an ordinal", (kind == IMPRESSION) & (ordinal == NO_ORDINAL)),
     ):
-        entries.drop(reason, (rest & bad).sum())
+        entries.dropped.count(reason, (rest & bad).sum())
         rest &= ~bad
     if rest.any():
         entries.events.append(Events(kind[rest], query[rest], document[rest], ordinal[rest], time[rest]))

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_choice, check_number
-from structsvm.clicks.cells import ClickCells
+from structsvm.checks import check_choice, check_number
+from structsvm.clicks.cells import ClickCells, check_clicked
 from structsvm.clicks.propensities import Propensities
 from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Float
@@ -61,8 +61,7 @@ def click_weights(
     """
     check_choice("weighting", weighting, ("ips", "policy"))
     check_number("clip", clip, 0.0, 1.0)
-    if not cells.clicks.any():
-        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+    check_clicked(cells.clicks)
     theta = np.maximum(propensities.at(cells.position), clip)
     if weighting == "ips":
         each = 1.0 / theta

@@ -82,6 +82,18 @@ def is_stream(path: Path) -> bool:
     return not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
 
 
+def is_packed(path: Path) -> bool:
+    """Whether a file that is written to ``path`` is compressed, by its name."""
+    return path.suffix in _SUFFIXES
+
+
+def unpacked(name: str) -> str:
+    """The name of a file without the suffix of its compression."""
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
 def compression(path: Path) -> str | None:
     """``"gzip"``, ``"bzip2"``, ``"xz"`` or None, told by the first bytes: suffixes lie."""
     with path.open("rb") as file:
@@ -325,10 +337,7 @@ def read_rows(path: Path, *, max_expansion: float | None = None) -> Iterator[tup
 
     A row of several lines is refused: a stray quote makes one cell of all lines up to the next, whose rows are lost.
     """
-    name = path.name.lower()
-    for suffix in _SUFFIXES:
-        name = name.removesuffix(suffix)
-    delimiter = "\t" if name.endswith(".tsv") else ","
+    delimiter = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
     lines = (line for _, line in read_lines(path, max_expansion=max_expansion))
     rows, number = csv.reader(lines, delimiter=delimiter, strict=True), 0
     while True:

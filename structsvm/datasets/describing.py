@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from structsvm.common.files import read_blocks, shorten
 from structsvm.queries import QueryData, check_sparse
 
 __all__ = ["Description", "describe"]
@@ -103,8 +104,6 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
 
 def _recognise(path: Path) -> str:
     """Return the kind of a text, by its first line that is neither blank nor a comment."""
-    from structsvm.common.files import read_blocks, shorten
-
     line = b""
     for block in read_blocks(path, _BLOCK_BYTES):
         lines = (piece.strip() for piece in block.tobytes().split(b"\n"))
@@ -139,8 +138,8 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
             _says(int((best <= 0).sum()), "query has", "queries have", "no label above 0"),
             _says(int(equal.sum()), "query has", "queries have", "equal labels above 0"),
         ]
-    warnings.append(_says(_count_constant(data), "feature is", "features are", "constant"))
-    missing = _missing(data)
+    missing, n_constant = _columns(data)
+    warnings.append(_says(n_constant, "feature is", "features are", "constant"))
     if missing.any():
         lacking = np.flatnonzero(missing).tolist()
         names = data.feature_names or range(1, data.n_features + 1)
@@ -157,34 +156,25 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
     return Description(str(path), kind, counts, labels, tuple(filter(None, warnings)))
 
 
-def _missing(data: QueryData) -> Any:
-    """Return how many values each feature lacks."""
-    found = np.zeros(data.n_features, dtype=np.int64)
-    for first in range(0, data.n_rows, _ROWS_AT_ONCE):
-        block: Any = data.X[first : first + _ROWS_AT_ONCE]
-        if hasattr(block, "indptr"):
-            found += np.bincount(block.indices[np.isnan(block.data)], minlength=data.n_features)
-        else:
-            found += np.isnan(block).sum(axis=0)
-    return found
+def _columns(data: QueryData) -> tuple[Any, int]:
+    """Return how many values each feature lacks, and how many features have one value in all rows.
 
-
-def _count_constant(data: QueryData) -> int:
-    """Return the number of features with one value in all rows.
     It reads blocks of rows, as a store may be larger than memory.
     """
     check_sparse(data.X)
-    is_csr = sparse.issparse(data.X)
+    missing = np.zeros(data.n_features, dtype=np.int64)
     low, high = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for first in range(0, data.n_rows, _ROWS_AT_ONCE):
         block: Any = data.X[first : first + _ROWS_AT_ONCE]
-        if is_csr:
+        if hasattr(block, "indptr"):
+            missing += np.bincount(block.indices[np.isnan(block.data)], minlength=data.n_features)
             least, most = block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()
         else:
+            missing += np.isnan(block).sum(axis=0)
             least, most = np.fmin.reduce(block, axis=0), np.fmax.reduce(block, axis=0)
         np.fmin(low, least, out=low)  # past missing values
         np.fmax(high, most, out=high)
-    return int((low == high).sum())
+    return missing, int((low == high).sum())
 
 
 def _describe_run(path: Path) -> Description:
@@ -236,8 +226,6 @@ def _describe_qrels(path: Path) -> Description:
 
 
 def _describe_json(path: Path) -> Description:
-    from structsvm.common.files import read_blocks, shorten
-
     keys: Counter[str] = Counter()
     n_lines = n_records = 0
     for block in read_blocks(path, _BLOCK_BYTES):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +48,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     >>> first.writes, sorted(first.options)[:3]
     ('file', ['grades', 'n_docs', 'n_features'])
     """
-    return tuple(
-        Dataset(name, maker.writes, maker.summary, dict(maker.options)) for name, maker in _MAKERS.items()
-    )
+    return tuple(replace(dataset, options=dict(dataset.options)) for dataset, _ in _MAKERS.values())
 
 
 def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
@@ -93,11 +91,11 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
     {'queries': 3, 'rows': 30, 'features': 5, 'shortest query': 10, 'longest query': 10}
     """
     check_choice("name", name, _MAKERS)
-    maker = _MAKERS[name]
+    dataset, write = _MAKERS[name]
     for option, value in options.items():
-        if option not in maker.options:
-            raise BadInput(name, f"expected options among {', '.join(maker.options)}, got {option!r}")
-        default = maker.options[option]
+        if option not in dataset.options:
+            raise BadInput(name, f"expected options among {', '.join(dataset.options)}, got {option!r}")
+        default = dataset.options[option]
         is_whole = isinstance(default, int)
         if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
             raise BadInput(
@@ -111,7 +109,7 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
         raise FileExistsError(
             f"{path}: expected a new path, got one that is taken; remove it or name another"
         )
-    maker.write(path, **{**maker.options, **options})
+    write(path, **{**dataset.options, **options})
     return path
 
 
@@ -219,13 +217,6 @@ def _write_trec(path: Path, **options: Any) -> None:
         raise
 
 
-class _Maker(NamedTuple):
-    write: Callable[..., None]
-    writes: str
-    summary: str
-    options: dict[str, Any]
-
-
 _RANKING = {"n_queries": 20, "n_docs": 15, "n_features": 5, "noise": 0.5, "grades": 3, "random_state": 0}
 _STORE = _RANKING | {"n_queries": 31_000, "n_docs": 120, "n_features": 136, "grades": 5}
 _TAUGHT = _RANKING | {"n_queries": 300, "n_docs": 100, "n_features": 50, "noise": 0.7, "grades": 5}
@@ -233,23 +224,28 @@ _TREC = {
     "n_topics": 6, "n_docs": 40, "n_runs": 3, "best_noise": 0.5, "worst_noise": 1.5, "random_state": 0,
 }  # fmt: skip
 
-_MAKERS = {
-    "ranking": _Maker(
-        _write_ranking, "file", "graded LETOR text from a noisy linear model; the true weights are known",
-        _RANKING,
+_MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
+    (
+        Dataset("ranking", "file", "graded LETOR text from a noisy linear model; the true weights are known", _RANKING),
+        _write_ranking,
     ),
-    "ranking-store": _Maker(
-        _write_ranking_store, "folder",
-        "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)", _STORE,
+    (
+        Dataset(
+            "ranking-store", "folder",
+            "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)", _STORE,
+        ),
+        _write_ranking_store,
     ),
-    **{
-        teacher: _Maker(partial(_write_taught, teacher), "file", f"graded LETOR text from {source}", _TAUGHT)
+    *(
+        (Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT), partial(_write_taught, teacher))
         for teacher, source in (
             ("forest", "60 random trees"), ("product", "products of pairs of features"),
             ("step", "step functions of single features"),
         )
-    },
-    "trec": _Maker(
-        _write_trec, "folder", "TREC runs and judgments; the weights of the best fusion are known", _TREC
     ),
-}  # fmt: skip
+    (
+        Dataset("trec", "folder", "TREC runs and judgments; the weights of the best fusion are known", _TREC),
+        _write_trec,
+    ),
+)  # fmt: skip
+_MAKERS = {dataset.name: (dataset, write) for dataset, write in _MADE}

@@ -20,7 +20,7 @@ import numpy as np
 
 from structsvm._version import __version__
 from structsvm.common.arrays import Archive, Damaged, read_json
-from structsvm.common.files import replacing
+from structsvm.common.files import is_packed, replacing
 from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
 
@@ -58,7 +58,7 @@ def save(model: Any, path: str | Path) -> None:
     (``set_fit_request``) are not saved; ``constraints_`` and ``penalty_`` still tell what the functions said.
     """
     path = Path(path)
-    if path.suffix in (".gz", ".bz2", ".xz"):
+    if is_packed(path):
         raise ValueError(f"{path}: models are compressed already, expected a name such as {path.stem!r}")
     if hasattr(model, "fit"):
         from sklearn.utils.validation import check_is_fitted

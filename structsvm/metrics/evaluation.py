@@ -19,7 +19,7 @@ from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, l
 from structsvm.metrics.measures import MEASURES, Measure, MeasureOptions
 from structsvm.metrics.ranks_and_ties import rank_queries
 from structsvm.protocols import Float
-from structsvm.queries import group_queries, one_query, stacklevel_of_user
+from structsvm.queries import group_queries, one_query, refuse_first, stacklevel_of_user
 
 if TYPE_CHECKING:
     from structsvm.metrics.run_table import RunTable
@@ -301,13 +301,8 @@ def evaluate_part(
     if n_rows == 0:
         raise BadInput("y_true", "expected at least one row, got none")
     _check_grades(grades, rules, max_grade if is_err else math.inf)
-    _refuse(
-        "y_score",
-        scores,
-        np.isnan(scores) | np.isposinf(scores),
-        "a finite number",
-        "minus infinity is the score of a row not retrieved",
-    )
+    remedy = "minus infinity is the score of a row not retrieved"
+    refuse_first("y_score", scores, np.isnan(scores) | np.isposinf(scores), "a finite number", remedy)
     grouping = group_queries(one_query(qid, "evaluate"), n_rows)
     documents = _documents(docid, n_rows)
     if grouping.order is not None:
@@ -382,22 +377,11 @@ def _numbers(argument: str, values: Any) -> Float:
 
 
 def _check_grades(grades: Float, rules: Convention, max_grade: float) -> None:
-    _refuse("y_true", grades, ~np.isfinite(grades), "a finite grade", "drop the row or grade it")
-    limit = largest_grade(rules)
-    _refuse(
-        "y_true",
-        grades,
-        grades > limit,
-        f"a grade <= {limit:g}",
-        "2**y - 1 overflows; use {convention='trec'}",
-    )
-    _refuse("y_true", grades, grades > max_grade, f"a grade <= max_grade = {max_grade:g}", "pass {max_grade}")
-
-
-def _refuse(argument: str, values: Float, bad: NDArray[np.bool_], expected: str, remedy: str) -> None:
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise BadInput(argument, f"expected {expected}, got {values[row]}", remedy, at=f"[{row}]")
+    refuse_first("y_true", grades, ~np.isfinite(grades), "a finite grade", "drop the row or grade it")
+    limit, remedy = largest_grade(rules), "2**y - 1 overflows; use {convention='trec'}"
+    refuse_first("y_true", grades, grades > limit, f"a grade <= {limit:g}", remedy)
+    expected = f"a grade <= max_grade = {max_grade:g}"
+    refuse_first("y_true", grades, grades > max_grade, expected, "pass {max_grade}")
 
 
 def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:

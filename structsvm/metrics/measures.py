@@ -16,6 +16,7 @@ from structsvm.common.portable.elementary import exp2
 from structsvm.metrics.conventions import Convention, discounts, gains
 from structsvm.metrics.ranks_and_ties import Ranking, segment_sum, sort_segments
 from structsvm.protocols import Float, Int
+from structsvm.queries import places_in
 
 
 class MeasureOptions(NamedTuple):
@@ -53,21 +54,19 @@ def reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Values:
 
 
 def precision(ranking: Ranking, settings: MeasureOptions) -> Values:
-    hit, _, n_relevant = _hits(ranking, settings)
-    n_found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
+    n_found, n_relevant = _found(ranking, settings)
     assert settings.cutoff is not None
     return n_found / settings.cutoff, n_relevant == 0
 
 
 def recall(ranking: Ranking, settings: MeasureOptions) -> Values:
-    hit, _, n_relevant = _hits(ranking, settings)
-    n_found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
+    n_found, n_relevant = _found(ranking, settings)
     return _ratio(n_found.astype(np.float64), n_relevant), n_relevant == 0
 
 
 def dcg(ranking: Ranking, settings: MeasureOptions) -> Values:
-    empty = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
-    return _discounted(gains(ranking.ranked, settings.convention), ranking.ranked_offsets, settings), empty
+    gain = gains(ranking.ranked, settings.convention)
+    return _discounted(gain, ranking.ranked_offsets, settings), _without_gain(ranking)
 
 
 def ndcg(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -92,8 +91,7 @@ def expected_reciprocal_rank(ranking: Ranking, settings: MeasureOptions) -> Valu
             reach[step:] *= np.where(ranking.rank[step:] > step, reach[:-step], 1.0)
             step *= 2
     value = stop * reach / ranking.rank * _within(ranking, settings)
-    empty = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
-    return segment_sum(value, ranking.ranked_offsets), empty
+    return segment_sum(value, ranking.ranked_offsets), _without_gain(ranking)
 
 
 def roc_area(ranking: Ranking, settings: MeasureOptions) -> Values:
@@ -124,6 +122,19 @@ def _hits(ranking: Ranking, settings: MeasureOptions) -> tuple[NDArray[np.bool_]
     return hit, count, n_relevant
 
 
+def _found(ranking: Ranking, settings: MeasureOptions) -> tuple[Int, Int]:
+    """Return the number of relevant rows within the cutoff, and of all relevant rows, per query."""
+    hit, _, n_relevant = _hits(ranking, settings)
+    return segment_sum(
+        (hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets
+    ), n_relevant
+
+
+def _without_gain(ranking: Ranking) -> NDArray[np.bool_]:
+    empty: NDArray[np.bool_] = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
+    return empty
+
+
 def _within(ranking: Ranking, settings: MeasureOptions) -> NDArray[np.bool_]:
     if settings.cutoff is None:
         return np.ones(ranking.rank.shape[0], dtype=np.bool_)
@@ -131,12 +142,10 @@ def _within(ranking: Ranking, settings: MeasureOptions) -> NDArray[np.bool_]:
 
 
 def _discounted(gain: Float, offsets: Int, settings: MeasureOptions) -> Float:
-    lengths = np.diff(offsets)
-    rank0 = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], lengths)
-    weight = 1.0 / discounts(int(lengths.max(initial=0)), settings.convention)
+    weight = 1.0 / discounts(int(np.diff(offsets).max(initial=0)), settings.convention)
     if settings.cutoff is not None:
         weight[settings.cutoff :] = 0.0
-    return segment_sum(gain * weight[rank0], offsets)
+    return segment_sum(gain * weight[places_in(offsets) - 1], offsets)
 
 
 def _ratio(above: Float, below: NDArray[np.generic]) -> Float:

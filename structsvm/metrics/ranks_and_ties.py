@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from structsvm.metrics.conventions import Ties
 from structsvm.protocols import Float, Int
+from structsvm.queries import places_in
 
 # elements sorted per call, so that the padded copy, its mask and its indices fit in cache
 _CHUNK = 1 << 16
@@ -32,7 +33,7 @@ class Ranking:
     @cached_property
     def rank(self) -> Int:
         """Rank of each row of ``ranked``, from 1."""
-        return _ranks(self.ranked_offsets)
+        return places_in(self.ranked_offsets)
 
     @cached_property
     def lengths(self) -> Int:
@@ -48,23 +49,7 @@ def rank_queries(
     ties: Ties,
     docid: NDArray[Any] | None,
 ) -> Ranking:
-    """Rank grouped rows by ascending ``key``.
-
-    Parameters
-    ----------
-    grades : ndarray of float64, shape (n_rows,)
-    key : ndarray of float32 or float64, shape (n_rows,)
-        Negated scores, without NaN.
-    retrieved : ndarray of bool, shape (n_rows,)
-        Rows that take part; the others get no rank.
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    ties : {"docid", "row"}
-    docid : ndarray of str, shape (n_rows,), or None
-
-    Returns
-    -------
-    Ranking
-    """
+    """Rank grouped rows by ascending ``key``: negated scores without NaN. Rows not ``retrieved`` get no rank."""
     ranked_offsets, candidates = offsets, grades
     if not retrieved.all():
         ranked_offsets = np.concatenate(([0], np.cumsum(retrieved, dtype=np.int64)))[offsets]
@@ -144,7 +129,3 @@ def segment_sum(values: NDArray[Any], offsets: Int) -> NDArray[Any]:
     if filled.any():
         total[filled] = np.add.reduceat(values, offsets[:-1][filled])
     return total
-
-
-def _ranks(offsets: Int) -> Int:
-    return np.arange(1, offsets[-1] + 1, dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))

@@ -16,6 +16,7 @@ from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import EvaluationResult
 from structsvm.protocols import Float
+from structsvm.queries import refuse_first
 
 Test = Literal["wilcoxon", "t", "randomization"]
 TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
@@ -131,6 +132,8 @@ def compare(
     >>> compare(mine, other).wins
     1
     """
+    from scipy.special import stdtrit
+
     check_choice("test", test, TESTS)
     check_fraction("level", level)
     check_whole("n_resamples", n_resamples, 1)
@@ -138,7 +141,7 @@ def compare(
     wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
     n, mean = difference.size, float(difference.mean())
     error = float(difference.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    half = error * float(_t_quantile(n - 1, level)) if n > 1 else math.nan
+    half = error * float(stdtrit(n - 1, (1.0 + level) / 2.0)) if n > 1 else math.nan
     statistic, p_value = 0.0, 1.0
     if wins + losses and test == "wilcoxon":
         from scipy.stats import wilcoxon
@@ -182,12 +185,6 @@ def _differences(a: Float, b: Float) -> Float:
     return difference
 
 
-def _t_quantile(df: int, level: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, (1.0 + level) / 2.0))
-
-
 def _student(mean: float, error: float, n: int) -> tuple[float, float]:
     """Return t and its two-tailed p; differences that are all alike, and not 0, have p = 0, one query p = 1."""
     from scipy.special import stdtr
@@ -221,9 +218,7 @@ def p_values(p: ArrayLike) -> Float:
     values = np.asarray(p, dtype=np.float64)
     if values.ndim != 1:
         raise BadInput("p", f"expected one p-value a comparison, got shape {values.shape}")
-    outside = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    if outside.size:
-        raise BadInput("p", f"expected a number in [0, 1], got {values[outside[0]]}", at=f"[{outside[0]}]")
+    refuse_first("p", values, ~((values >= 0) & (values <= 1)), "a number in [0, 1]")
     return values
 
 

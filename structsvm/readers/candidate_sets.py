@@ -16,6 +16,7 @@ from structsvm.common.files import read_lines, replacing
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
+from structsvm.readers.trec import rows_of_topics
 
 _EXPECTED = '{"query": ..., "documents": [{"id": ..., "text": ..., "title": ..., "subtopics": [...]}]}'
 _EACH_LINE = "expected JSON Lines, an object on each line"
@@ -332,19 +333,19 @@ def judged_candidates(
     pooled: dict[str, tuple[list[str], Float | None]] = {}
     if runs:
         rows = pool(list(runs), depth=depth)
-        for topic, first, last in zip(rows.topics.tolist(), rows.offsets[:-1], rows.offsets[1:], strict=True):
-            pooled[topic] = rows.docid[first:last].tolist(), rows.scores[first:last]
+        for topic, here in rows_of_topics(rows).items():
+            pooled[topic] = rows.docid[here].tolist(), rows.scores[here]
     labelled = LabelledSets([], [], [])
-    for topic, first, last in zip(qrels.topics.tolist(), qrels.offsets[:-1], qrels.offsets[1:], strict=True):
-        judged = qrels.docid[first:last].tolist()
+    for topic, here in rows_of_topics(qrels).items():
+        judged = qrels.docid[here].tolist()
         if runs:
             ids, scores = pooled.get(topic, ([], None))
         else:
             ids, scores = [d for d in dict.fromkeys(judged) if texts is not None and d in texts], None
-        names = list(dict.fromkeys(qrels.subtopic[first:last].tolist()))
+        names = list(dict.fromkeys(qrels.subtopic[here].tolist()))
         row_of, column_of = {d: i for i, d in enumerate(ids)}, {s: j for j, s in enumerate(names)}
         labels = np.zeros((len(ids), len(names)))
-        for d, s, grade in zip(judged, qrels.subtopic[first:last], qrels.grades[first:last], strict=True):
+        for d, s, grade in zip(judged, qrels.subtopic[here], qrels.grades[here], strict=True):
             if d in row_of and grade > 0:
                 labels[row_of[d], column_of[s]] = grade
         if relevant_only:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy import sparse as scipy_sparse
 
 from structsvm.common.files import is_stream, read_blocks
 from structsvm.readers import letor
-from structsvm.readers.store import StoreWriter, place_of, write_store
+from structsvm.readers.store import Apart, QueryWriter, StoreWriter, place_of, write_store
 
 _BLOCK_BYTES = 1 << 26
 
@@ -91,7 +90,7 @@ def convert_letor(
                 return
             except _Width as wider:
                 size = size._replace(width=wider.width)
-            except _Apart:
+            except Apart:
                 break
     data = letor.read_letor(
         source,
@@ -106,10 +105,6 @@ def convert_letor(
         max_expansion=max_expansion,
     )
     write_store(data, path)
-
-
-class _Apart(Exception):
-    """Raised when a query continues after another one had begun."""
 
 
 class _Width(Exception):
@@ -130,11 +125,9 @@ def _convert(
     """Make one attempt at a file of contiguous queries; the last query of a block waits for the next block."""
     as_sparse = letor.is_sparse(options, size)
     block_options = replace(options, sparse=as_sparse)
-    stack: Any = scipy_sparse.vstack if as_sparse else np.concatenate
-    seen: set[str] = set()
     lines = width = 0
-    held: tuple[Any, Any, str, Any] | None = None
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
+        queries = QueryWriter(writer, letor.identify)
         for text in read_blocks(source, block_bytes, max_expansion=max_expansion):
             place = letor.Place(source, lines)
             lines += int(np.count_nonzero(text == 10))
@@ -149,33 +142,11 @@ def _convert(
             width = max(width, rows.width)
             if width > size.width:
                 continue  # read to the end for the width that the next attempt needs
-            X, y, docid = _widen(rows.X, size.width), rows.y, rows.docid
-            ids, lengths = rows.ids, rows.run_lengths
-            y = np.zeros(X.shape[0]) if y is None else y  # not written
-            docid = np.zeros(X.shape[0], dtype="<U1") if docid is None else docid
-            if held is not None:
-                n_held = held[1].shape[0]
-                X = stack([held[0], X])
-                y = np.concatenate([held[1], y])
-                docid = np.concatenate([held[3], docid])
-                if ids[0] == held[2]:
-                    lengths[0] += n_held
-                else:
-                    ids, lengths = [held[2], *ids], np.concatenate([[n_held], lengths])
-            fresh = set(ids)
-            if len(fresh) < len(ids) or not fresh.isdisjoint(seen):
-                raise _Apart
-            seen |= fresh - {ids[-1]}
-            a = y.shape[0] - int(lengths[-1])
-            if a:
-                grades = y[:a] if options.with_grade else None
-                writer.append(X[:a], grades, lengths[:-1], letor.identify(ids[:-1]), docid=docid[:a])
-            held = (X[a:].copy(), y[a:].copy(), ids[-1], docid[a:].copy())
+            docid = np.zeros(rows.X.shape[0], dtype="<U1") if rows.docid is None else rows.docid
+            queries.add(_widen(rows.X, size.width), rows.y, docid, rows.ids, rows.run_lengths)
         if options.n_features is None and width != size.width:
             raise _Width(width)
-        assert held is not None, "measured to have rows"
-        grades = held[1] if options.with_grade else None
-        writer.append(held[0], grades, [held[0].shape[0]], letor.identify([held[2]]), docid=held[3])
+        queries.finish()
 
 
 def _widen(X: Any, width: int) -> Any:

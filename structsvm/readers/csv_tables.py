@@ -8,6 +8,7 @@ import warnings
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.common.files import read_rows, shorten
-from structsvm.queries import Grouping, QueryData, group_queries, stacklevel_of_user
+from structsvm.common.files import read_rows, shorten, unpacked
+from structsvm.queries import QueryData, group_queries, rows_in_groups, stacklevel_of_user
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
@@ -31,10 +32,7 @@ _ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
 
 def is_csv(path: str | PathLike[str]) -> bool:
     """Return whether ``path`` is a file whose name ends in ``.csv`` or ``.tsv``, before ``.gz`` and the like."""
-    name = Path(path).name.lower()
-    for suffix in (".gz", ".bz2", ".xz"):
-        name = name.removesuffix(suffix)
-    return name.endswith((".csv", ".tsv")) and Path(path).is_file()
+    return unpacked(Path(path).name.lower()).endswith((".csv", ".tsv")) and Path(path).is_file()
 
 
 def read_csv(
@@ -135,15 +133,9 @@ def read_csv(
     docids = np.array(documents, dtype=np.str_) if at is not None else None
     if all(map(_WHOLE.fullmatch, ids)):
         ids = [query.removesuffix(".0") for query in ids]
-    grouping = group_queries(identify(ids), len(ids))
-    if grouping.order is not None:
-        matrix = matrix[grouping.order]
-        grades = None if grades is None else grades[grouping.order]
-        docids = None if docids is None else docids[grouping.order]
-    warn_of_repeats(path, grouping, docids)
-    return QueryData(
-        matrix, grades, grouping.offsets, grouping.query_ids, docids, grouping.order, tuple(chosen)
-    )
+    data = rows_in_groups(matrix, grades, group_queries(identify(ids), len(ids)), docids, tuple(chosen))
+    warn_of_repeats(path, data)
+    return data
 
 
 def convert_csv(
@@ -180,10 +172,7 @@ def convert_csv(
     place_of(Path(path))  # before a long text is read
     check_fill(options.get("fill"), dtype, store=True)
     data = read_csv(source, **options)
-    X = data.X.astype(np.dtype(dtype), copy=False)
-    write_store(
-        QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names), path
-    )
+    write_store(replace(data, X=data.X.astype(np.dtype(dtype), copy=False)), path)
 
 
 def read_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> list[str]:
@@ -255,13 +244,13 @@ def _without_names(names: Sequence[str]) -> str:
     return "" if numbers == counted else "write the names of the columns in its first line"
 
 
-def warn_of_repeats(file: Path, grouping: Grouping, docids: Any) -> None:
-    """Warn of documents that occur in a query twice; ``docids`` are grouped."""
-    if docids is None:
+def warn_of_repeats(file: Path, data: QueryData) -> None:
+    """Warn of documents that occur in a query twice."""
+    if data.docid is None:
         return
     repeats = []
-    for query, first, last in zip(grouping.query_ids, grouping.offsets, grouping.offsets[1:], strict=False):
-        documents = docids[first:last].tolist()
+    for query, first, last in zip(data.query_ids, data.offsets, data.offsets[1:], strict=False):
+        documents = data.docid[first:last].tolist()
         if len(set(documents)) < len(documents):  # counted only then
             repeats += [(query, name) for name, n in Counter(documents).items() if n > 1 and name != ""]
     if repeats:

@@ -6,7 +6,7 @@ parses directly into the arrays that are returned. The kernels are in :mod:`stru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,7 +22,7 @@ from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData, group_queries
+from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.letor_scanner import (
     BAD_GRADE,
     INDEX_HIGH,
@@ -149,13 +149,7 @@ def read_letor(
         ids: Any = np.repeat(identify(rows.ids), rows.run_lengths)
     else:
         ids = _ids_from_sizes(query_sizes, rows.X.shape[0], path)
-    grouping = group_queries(ids, rows.X.shape[0])
-    del ids
-    X, y, docid, order = rows.X, rows.y, rows.docid, grouping.order
-    if order is not None:
-        X, y = X[order], None if y is None else y[order]
-        docid = None if docid is None else docid[order]
-    return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, order)
+    return rows_in_groups(rows.X, rows.y, group_queries(ids, rows.X.shape[0]), rows.docid)
 
 
 def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
@@ -336,16 +330,22 @@ def is_sparse(options: Options, size: Size) -> bool:
 
 def has_grade(text: Bytes, options: Options) -> bool:
     """Return whether the first row of a text begins with a grade, not with its query id or first feature."""
+    for _, line in _rows_of(text):
+        return not line.startswith(b"qid:") if options.with_qid else b":" not in line.split(None, 1)[0]
+    return True
+
+
+def _rows_of(text: Bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield position and text of each row, up to a line that is refused for its length."""
     at = 0
     while at < text.shape[0]:
         end = _line_end(text, at, MAX_LINE_BYTES)
         if end is None:
-            break  # a line that will be refused
+            return
         line = text[at:end].tobytes().strip()
         if line and not line.startswith(b"#"):
-            return not line.startswith(b"qid:") if options.with_qid else b":" not in line.split(None, 1)[0]
+            yield at, line
         at = end
-    return True
 
 
 def measure(text: Bytes, options: Options, place: Place) -> tuple[Size, list[tuple[int, int]], Int]:
@@ -411,25 +411,11 @@ def _check_dense_size(
     row = int(np.searchsorted(X.indptr, int(X.indices.argmax()), side="right")) - 1 if X.nnz else 0
     highest = int(X.indices.max()) + options.base if X.nnz else 0
     raise TooWide(
-        _line_of_row(text, row, place),
+        _line(text, next(at for i, (at, _) in enumerate(_rows_of(text)) if i == row), place),
         f"{problem}, most of it zeros; feature {highest} here is the highest in the file",
         "number the features without gaps, or state {sparse=True}",
         width=size.width,
     )
-
-
-def _line_of_row(text: Bytes, row: int, place: Place) -> str:
-    """Return file and line of a row, with blank lines and comments counted as lines."""
-    at = 0
-    while True:
-        end = _line_end(text, at, MAX_LINE_BYTES)
-        assert end is not None, "long lines were refused before"
-        line = text[at:end].tobytes().strip()
-        if line and not line.startswith(b"#"):
-            if row == 0:
-                return _line(text, at, place)
-            row -= 1
-        at = end
 
 
 def _parse_as(

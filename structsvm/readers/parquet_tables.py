@@ -8,6 +8,8 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +18,10 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import shorten
-from structsvm.queries import QueryData, first_beyond, group_queries, value_at
+from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at
 from structsvm.readers.csv_tables import choose_columns, is_csv, warn_of_repeats
 from structsvm.readers.letor import check_fill
-from structsvm.readers.store import StoreWriter, place_of, write_store
+from structsvm.readers.store import Apart, QueryWriter, StoreWriter, place_of, write_store
 
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 16
@@ -101,7 +103,7 @@ def layout_of(
     document: str | None = None
     narrow, n_rows = True, []
     for file in files:
-        with _reading(file) as table:
+        with opened(file) as table:
             schema = table.schema_arrow
             n_rows.append(int(table.metadata.num_rows))
         names = without_index(schema.names)
@@ -122,19 +124,15 @@ def layout_of(
                 f"expected the columns of {files[0]}, got {what}",
                 "write all files with the same columns, or name those to read by {features}",
             )
-        for name in chosen:
+        remedy = "name the columns to read by {features}, or in train those of words by --categorical"
+        columns = [(name, repr(name), remedy) for name in chosen]
+        columns += [] if labels is None else [(labels, f"{labels!r} of labels", "")]
+        for name, column, remedy in columns:
             kind = schema.field(name).type
             if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-                raise BadInput(
-                    file,
-                    f"expected numbers in the column {name!r}, got {kind}",
-                    "name the columns to read by {features}, or in train those of words by --categorical",
-                )
-            narrow = narrow and types.is_floating(kind) and kind.bit_width <= 32
-        if labels is not None:
-            kind = schema.field(labels).type
-            if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-                raise BadInput(file, f"expected numbers in the column {labels!r} of labels, got {kind}")
+                raise BadInput(file, f"expected numbers in the column {column}, got {kind}", remedy)
+        kinds = [schema.field(name).type for name in chosen]
+        narrow = narrow and all(types.is_floating(kind) and kind.bit_width <= 32 for kind in kinds)
     assert chosen is not None, "there is at least one file"
     kind_of_X = np.dtype(np.float32 if narrow else np.float64)
     return Layout(labels, qid, chosen, kind_of_X, tuple(n_rows), document, fill)
@@ -224,18 +222,15 @@ def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: 
             start = stop
     docid = np.concatenate(documents) if documents and layout.docid is not None else None
     qid = _one_type(ids, [file for file, _, _ in units]) if ids else np.empty(0, dtype=np.int64)
-    grouping = group_queries(qid, n_rows)
-    if grouping.order is not None:
-        X, y = X[grouping.order], None if y is None else y[grouping.order]
-        docid = None if docid is None else docid[grouping.order]
+    data = rows_in_groups(X, y, group_queries(qid, n_rows), docid, layout.features)
     if units:
-        warn_of_repeats(units[0][0], grouping, docid)
-    return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, grouping.order, layout.features)
+        warn_of_repeats(units[0][0], data)
+    return data
 
 
 def row_groups_of(file: Path) -> list[int]:
     """Return the number of rows of each row group of a file."""
-    with _reading(file) as table:
+    with opened(file) as table:
         return [int(table.metadata.row_group(k).num_rows) for k in range(table.metadata.num_row_groups)]
 
 
@@ -291,50 +286,27 @@ def convert_parquet(
     kind = layout.dtype if dtype is None else np.dtype(dtype)
     try:
         _write(files, layout, Path(path), kind)
-    except _Apart:
+    except Apart:
         data = read_parquet(source, label=label, qid=qid, docid=docid, features=features, fill=fill)
-        X = data.X.astype(kind, copy=False)
-        write_store(
-            QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names),
-            path,
-        )
-
-
-class _Apart(Exception):
-    """A query went on after another had begun."""
+        write_store(replace(data, X=data.X.astype(kind, copy=False)), path)
 
 
 def _write(files: Sequence[Path], layout: Layout, path: Path, dtype: np.dtype[Any]) -> None:
-    seen: set[Any] = set()
-    held: tuple[Any, Any, Any, Any] | None = None
     kinds: list[Any] = []
-
-    def put(writer: StoreWriter, X: Any, y: Any, ids: Any, docid: Any) -> None:
-        grouping = group_queries(ids, X.shape[0])
-        fresh = set(grouping.query_ids.tolist())
-        if grouping.order is not None or not fresh.isdisjoint(seen):
-            raise _Apart
-        seen.update(fresh)
-        writer.append(
-            X.astype(dtype, copy=False), None if layout.label is None else y, np.diff(grouping.offsets),
-            grouping.query_ids, docid=None if layout.docid is None else docid,
-        )  # fmt: skip
-
     with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
+        queries = QueryWriter(writer, np.array)
         for file in files:
             for X, y, ids, docid in _batches(file, layout):
                 kinds = [*kinds[:1], ids[:1]]
                 _one_type(kinds, [files[0], file])
-                if held is not None:
-                    X, y, ids, docid = (
-                        np.concatenate(pair) for pair in zip(held, (X, y, ids, docid), strict=True)
-                    )
-                first = int(np.flatnonzero(ids == ids[-1])[0])  # the last query waits for the next batch
-                if first:
-                    put(writer, X[:first], y[:first], ids[:first], docid[:first])
-                held = X[first:], y[first:], ids[first:], docid[first:]
-        assert held is not None, "there are rows"
-        put(writer, *held)
+                grouping = group_queries(ids, X.shape[0])
+                if grouping.order is not None:
+                    raise Apart
+                queries.add(
+                    X.astype(dtype, copy=False), None if layout.label is None else y,
+                    None if layout.docid is None else docid, grouping.query_ids.tolist(), np.diff(grouping.offsets),
+                )  # fmt: skip
+        queries.finish()
 
 
 def _batches(
@@ -347,7 +319,7 @@ def _batches(
 
     columns = [*filter(None, (layout.label, layout.qid, layout.docid)), *layout.features]
     start = 0
-    with _reading(file) as table:
+    with opened(file) as table:
         if row_groups:
             start = sum(table.metadata.row_group(k).num_rows for k in range(row_groups[0]))
         for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=columns, row_groups=row_groups):
@@ -359,35 +331,24 @@ def _batches(
                 X[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
             if layout.fill is not None:
                 X[np.isnan(X)] = layout.fill
-            bad = first_beyond(X, missing=layout.fill is not None)
-            if bad is not None:
-                missing = bool(np.isnan(X[bad]))
-                raise BadInput(
-                    file,
-                    f"row {start + bad[0]}, column {layout.features[bad[1]]!r}: expected a finite number, got "
-                    f"{value_at(X, *bad)}",
-                    "state a value for missing ones by {fill}" if missing else "",
-                )
+            if (bad := first_beyond(X, missing=layout.fill is not None)) is not None:
+                remedy = "state a value for missing ones by {fill}" if np.isnan(X[bad]) else ""
+                name, got = layout.features[bad[1]], f"a finite number, got {value_at(X, *bad)}"
+                raise _wrong_cell(file, start + bad[0], name, got, remedy)
             y = np.zeros(n)
             if layout.label is not None:
                 y[:] = batch.column(layout.label).to_numpy(zero_copy_only=False)
             if not np.isfinite(y).all():
-                row = int(np.flatnonzero(~np.isfinite(y))[0])
-                raise BadInput(
-                    file,
-                    f"row {start + row}, column {layout.label!r}: expected a finite label, got {y[row]}",
-                    "drop the row or grade it",
-                )
+                row = int(np.argmin(np.isfinite(y)))
+                got = f"a finite label, got {y[row]}"
+                raise _wrong_cell(file, start + row, layout.label, got, "drop the row or grade it")
             column = batch.column(layout.qid)
             if pyarrow.types.is_dictionary(column.type):
                 column = column.dictionary_decode()
             if column.null_count:
-                row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-                raise BadInput(
-                    file,
-                    f"row {start + row}, column {layout.qid!r}: expected a query id, got none",
-                    "drop rows without a query",
-                )
+                row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                got = "a query id, got none"
+                raise _wrong_cell(file, start + row, layout.qid, got, "drop rows without a query")
             ids = column.to_numpy(zero_copy_only=False)
             try:
                 ids = ids.astype(str) if ids.dtype.kind == "O" and isinstance(ids[0], str) else ids
@@ -398,6 +359,10 @@ def _batches(
             start += n
 
 
+def _wrong_cell(file: Path, row: int, column: str | None, expected: str, remedy: str) -> BadInput:
+    return BadInput(file, f"row {row}, column {column!r}: expected {expected}", remedy)
+
+
 def _documents(file: Path, batch: Any, name: str | None, start: int) -> Any:
     """Return the document ids of a batch as strings."""
     if name is None:
@@ -405,11 +370,9 @@ def _documents(file: Path, batch: Any, name: str | None, start: int) -> Any:
     words = batch.column(name).to_pylist()
     for row, word in enumerate(words):
         if not isinstance(word, (str, int)):
-            raise BadInput(
-                file,
-                f"row {start + row}, column {name!r}: expected the id of a document, got "
-                + ("none" if word is None else type(word).__name__),
-                "drop the row, or state another column by {docid}",
+            got = f"the id of a document, got {'none' if word is None else type(word).__name__}"
+            raise _wrong_cell(
+                file, start + row, name, got, "drop the row, or state another column by {docid}"
             )
     return np.array([str(word) for word in words], dtype=np.str_)
 
@@ -426,35 +389,19 @@ def _one_type(ids: list[Any], files: Sequence[Path]) -> Any:
     return np.concatenate(ids)
 
 
-class _reading:
-    """A Parquet file, whose errors name it."""
+@contextmanager
+def opened(file: Path) -> Iterator[Any]:
+    """Open a Parquet file, whose errors name it."""
+    pyarrow = import_pyarrow()
+    from pyarrow import parquet
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def __enter__(self) -> Any:
-        pyarrow = import_pyarrow()
-        from pyarrow import parquet
-
-        try:
-            self._table = parquet.ParquetFile(self._file)
-        except (pyarrow.ArrowException, OSError) as error:
-            raise _unreadable(self._file, error) from None
-        return self._table
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._table.close()
-        pyarrow = import_pyarrow()
-        if isinstance(error, (pyarrow.ArrowException, OSError)):
-            raise _unreadable(self._file, error) from None
-
-
-def _unreadable(file: Path, error: BaseException) -> BadInput:
-    return BadInput(
-        file,
-        f"expected a Parquet file, got one that pyarrow cannot read: {shorten(' '.join(str(error).split()), 200)}",
-        "write it again",
-    )
+    try:
+        with parquet.ParquetFile(file) as table:
+            yield table
+    except (pyarrow.ArrowException, OSError) as error:
+        told = shorten(" ".join(f"{error}".split()), 200)
+        problem = f"expected a Parquet file, got one that pyarrow cannot read: {told}"
+        raise BadInput(file, problem, "write it again") from None
 
 
 def import_pyarrow() -> Any:

@@ -15,6 +15,7 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Int
 from structsvm.readers.trec import (
     Block,
+    ByTopic,
     Columns,
     Duplicates,
     check_duplicates,
@@ -37,7 +38,7 @@ _SUBTOPIC_COLUMNS = Columns(_GRAMMAR, 4, (0, 1, 2), 3, whole=True)
 
 
 @dataclass(frozen=True)
-class Qrels:
+class Qrels(ByTopic):
     """Judgments: a grade for each judged document of a topic.
 
     Attributes
@@ -163,14 +164,6 @@ class Qrels:
         {'7': {'a': 1}}
         """
         return nested_dict(self, self.grades)
-
-    @property
-    def n_topics(self) -> int:
-        return int(self.topics.shape[0])
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.docid.shape[0])
 
     def __repr__(self) -> str:
         grades, counts = np.unique(self.grades, return_counts=True)

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
-from structsvm.queries import stacklevel_of_user
+from structsvm.queries import choose_groups, offsets_of, stacklevel_of_user
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
-from structsvm.readers.trec import objects
+from structsvm.readers.trec import ByTopic, objects, rows_of_topics
+from structsvm.readers.trec_frames import nested_dict
 
 _SEVERAL = 10
 """Documents that a run ranks, from which it is no accident if none is judged."""
@@ -67,7 +68,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     array([0.25, 0.  ])
     """
     grades = _grades_by_topic(qrels)
-    ranked = dict(zip(run.topics.tolist(), zip(run.offsets[:-1], run.offsets[1:], strict=True), strict=True))
+    ranked = rows_of_topics(run)
     if not grades.keys() & ranked.keys():
         raise ValueError(
             f"run {run.tag!r}: expected topics of the judgments, got none of them; judged are "
@@ -80,14 +81,14 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     lengths: list[int] = []
     n_ranked, found = 0, False
     for topic, judged in grades.items():
-        first, last = ranked.get(topic, (0, 0))
-        if first == last and not complete:
+        here = ranked.get(topic, slice(0))
+        documents = run.docid[here].tolist()
+        if not documents and not complete:
             continue
-        documents = run.docid[first:last].tolist()
         missing = sorted(judged.keys() - set(documents))
         y += [judged.get(d, 0) for d in documents]
         y += [judged[d] for d in missing]
-        s += run.scores[first:last].tolist()
+        s += run.scores[here].tolist()
         s += [-np.inf] * len(missing)
         docid += documents + missing
         topics.append(topic)
@@ -98,7 +99,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
         topic = next(topic for topic in grades if topic in ranked)
         warnings.warn(
             f"run {run.tag!r} ranks no judged document; check the ids: of topic {topic}, judged are "
-            f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[slice(*ranked[topic])])}",
+            f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[ranked[topic]])}",
             stacklevel=stacklevel_of_user(),
         )
     return JudgedRows(
@@ -110,7 +111,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class Candidates(ByTopic):
     """The documents of several runs, topic by topic; :func:`candidates` says what the fields are."""
 
     topics: NDArray[Any]
@@ -120,14 +121,6 @@ class Candidates:
     y: Float
     judged: NDArray[np.bool_]
     names: tuple[str, ...]
-
-    @property
-    def n_topics(self) -> int:
-        return int(self.topics.shape[0])
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.docid.shape[0])
 
     @property
     def n_runs(self) -> int:
@@ -140,13 +133,7 @@ class Candidates:
 
     def select(self, topics: Any) -> Candidates:
         """Return the candidates of some topics (indices or boolean mask), in the order given."""
-        chosen = np.asarray(topics)
-        if chosen.dtype == np.bool_:
-            chosen = np.flatnonzero(chosen)
-        chosen = np.arange(self.n_topics, dtype=np.int64)[chosen.astype(np.int64)]
-        lengths = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        chosen, offsets, rows = choose_groups(self.offsets, topics)
         return Candidates(
             self.topics[chosen],
             offsets,
@@ -235,10 +222,10 @@ def candidates(
     if not rankings:
         raise BadInput("runs", "expected at least one, got none")
     grades = {} if qrels is None else _grades_by_topic(qrels)
-    ranges: dict[str, list[tuple[int, int, int]]] = {}
+    ranges: dict[str, list[tuple[int, slice]]] = {}
     for r, run in enumerate(rankings):
-        for t, topic in enumerate(run.topics.tolist()):
-            ranges.setdefault(topic, []).append((r, int(run.offsets[t]), int(run.offsets[t + 1])))
+        for topic, here in rows_of_topics(run).items():
+            ranges.setdefault(topic, []).append((r, here))
     if qrels is not None and not grades.keys() & ranges.keys():
         raise BadInput(
             "qrels",
@@ -250,16 +237,14 @@ def candidates(
     lengths: list[int] = []
     for topic, places in ranges.items():
         pool: set[str] = set()
-        for r, first, last in places:
-            pool.update(rankings[r].docid[first : min(last, first + depth)].tolist())
+        for r, here in places:
+            pool.update(rankings[r].docid[here][:depth].tolist())
         documents = sorted(pool)  # sorted, so that the order of the runs does not matter
         row = {document: i for i, document in enumerate(documents)}
         block = np.full((len(documents), len(rankings)), np.nan)
-        for r, first, last in places:
-            at = np.fromiter(
-                (row.get(d, -1) for d in rankings[r].docid[first:last].tolist()), np.int64, last - first
-            )
-            block[at[at >= 0], r] = rankings[r].scores[first:last][at >= 0]
+        for r, here in places:
+            at = np.array([row.get(d, -1) for d in rankings[r].docid[here].tolist()], dtype=np.int64)
+            block[at[at >= 0], r] = rankings[r].scores[here][at >= 0]
         judged = grades.get(topic, {})
         docid += documents
         y += [judged.get(d, 0) for d in documents]
@@ -267,7 +252,7 @@ def candidates(
         lengths.append(len(documents))
     return Candidates(
         objects(list(ranges)),
-        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        offsets_of(lengths),
         objects(docid),
         np.concatenate(blocks),
         np.array(y, dtype=np.float64),
@@ -281,13 +266,7 @@ def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
         raise BadInput(
             "qrels", "expected one grade per document, got judgments by subtopic", "read the ad hoc judgments"
         )
-    documents, grades = qrels.docid.tolist(), qrels.grades.tolist()
-    return {
-        topic: dict(zip(documents[first:last], grades[first:last], strict=True))
-        for topic, first, last in zip(
-            qrels.topics.tolist(), qrels.offsets[:-1], qrels.offsets[1:], strict=True
-        )
-    }
+    return nested_dict(qrels, qrels.grades)
 
 
 def _distinct(tags: list[str]) -> tuple[str, ...]:

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.checks import check_whole
 from structsvm.protocols import Float, Int
+from structsvm.queries import offsets_of, places_in, refuse_first, rows_from
 from structsvm.readers.trec import (
+    ByTopic,
     Columns,
     Duplicates,
     check_duplicates,
@@ -37,7 +39,7 @@ _COLUMNS = Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whol
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(ByTopic):
     """A ranking for each topic, best document first.
 
     Attributes
@@ -96,9 +98,7 @@ class Run:
         check_duplicates(duplicates)
         values = np.asarray(scores, dtype=np.float64)
         topics, code, documents = number_topics(topic, docid, values, "scores")
-        if not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values)))
-            raise BadInput("scores", f"expected a finite number, got {values[row]}", at=f"[{row}]")
+        refuse_first("scores", values, ~np.isfinite(values), "a finite number")
         run, repeat = _sorted_run(topics, code, objects(documents), values, tag, duplicates)
         if repeat is not None:
             raise repeated(repeat, "the higher score")
@@ -160,7 +160,7 @@ class Run:
         >>> Run.from_dict({"7": {"a": 0.5}}).to_frame().to_dict("list")
         {'topic': ['7'], 'docid': ['a'], 'score': [0.5], 'rank': [1]}
         """
-        return frame_of(self, score=self.scores, rank=_ranks(self.offsets))
+        return frame_of(self, score=self.scores, rank=places_in(self.offsets))
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Return ``{topic: {document: score}}``, best first.
@@ -172,29 +172,15 @@ class Run:
         """
         return nested_dict(self, self.scores)
 
-    @property
-    def n_topics(self) -> int:
-        return int(self.topics.shape[0])
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.docid.shape[0])
-
     def top(self, depth: int) -> Run:
         """Return the first ``depth`` documents of each topic."""
         check_whole("depth", depth)
         lengths = np.minimum(np.diff(self.offsets), depth)
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        rows = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Run(self.topics, offsets, self.docid[rows], self.scores[rows], self.tag)
+        rows = rows_from(self.offsets[:-1], lengths)
+        return Run(self.topics, offsets_of(lengths), self.docid[rows], self.scores[rows], self.tag)
 
     def __repr__(self) -> str:
         return f"Run({self.tag!r}: {self.n_topics} topics, {self.n_rows} rows)"
-
-
-def _ranks(offsets: Int) -> Int:
-    lengths = np.diff(offsets)
-    return np.arange(1, int(offsets[-1]) + 1) - np.repeat(offsets[:-1], lengths)
 
 
 def read_run(

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -26,7 +26,15 @@ from scipy import sparse as scipy_sparse
 from structsvm.checks import BadInput
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.files import beside, destination, permissions
-from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, value_at
+from structsvm.queries import (
+    QueryData,
+    check_offsets,
+    check_sparse,
+    first_beyond,
+    not_finite,
+    offsets_of,
+    refuse_first,
+)
 from structsvm.readers.store_place import discard, put_back, put_in_place
 
 _FORMAT = "structsvm-store"
@@ -166,16 +174,12 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
         _compare(path, name, array, meta["arrays"][name], tell)
     try:
         check_sparse(data.X)
-        bad = first_beyond(data.X)
-        if bad is not None:
-            raise BadInput(
-                "X", f"expected a finite number, got {value_at(data.X, *bad)}", at=f"[{bad[0]}, {bad[1]}]"
-            )
+        if (bad := first_beyond(data.X)) is not None:
+            raise not_finite(data.X, *bad)
         if bool(scipy_sparse.issparse(data.X)):
             _check_ascending(data.X)
-        if data.y is not None and not np.isfinite(data.y).all():
-            row = int(np.flatnonzero(~np.isfinite(data.y))[0])
-            raise BadInput("y", f"expected a finite label, got {data.y[row]}", at=f"[{row}]")
+        if data.y is not None:
+            refuse_first("y", data.y, ~np.isfinite(data.y), "a finite label")
         for name in ("query_ids", "docid"):
             _check_text(name, getattr(data, name))
         if data.feature_names is not None:
@@ -423,16 +427,9 @@ class StoreWriter:
             raise BadInput("docid", "expected in each piece or in none, got it in some")
         if self._n_rows and labelled != ("y" in self._files):
             raise BadInput("y", "expected labels in each piece or in none, got them in some")
-        bad = first_beyond(X.tocsr() if self.sparse else np.asarray(X))
-        if bad is not None:
-            raise BadInput(
-                "X",
-                f"expected a finite number, got {value_at(X, *bad)}",
-                at=f"[{self._n_rows + bad[0]}, {bad[1]}]",
-            )
-        if not np.isfinite(y).all():
-            row = int(np.flatnonzero(~np.isfinite(y))[0])
-            raise BadInput("y", f"expected a finite label, got {y[row]}", at=f"[{self._n_rows + row}]")
+        if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
+            raise not_finite(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
+        refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
         with _naming(self.path):
             if self.sparse:
                 X = X.tocsr()
@@ -515,7 +512,7 @@ class StoreWriter:
             # not astype: that makes room for the longest integer there is
             ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
         small = {
-            "offsets": np.concatenate(([0], np.cumsum(np.concatenate(self._sizes)))).astype(np.int64),
+            "offsets": offsets_of(np.concatenate(self._sizes)),
             "query_ids": np.concatenate(ids),
         }
         if self.order is not None:
@@ -591,6 +588,51 @@ class StoreWriter:
                 words = np.load(file)
                 self._write("docid", words.astype(dtype).view(np.uint8))
                 done += words.shape[0]
+
+
+class Apart(Exception):
+    """Raised when a query goes on after another one had begun."""
+
+
+class QueryWriter:
+    """Append rows to a store block by block; the last query of a block waits for the next one."""
+
+    def __init__(self, writer: StoreWriter, identify: Callable[[list[Any]], NDArray[Any]]) -> None:
+        self._writer, self._identify = writer, identify
+        stack: Any = scipy_sparse.vstack if writer.sparse else np.concatenate
+        self._join = (stack, np.concatenate, np.concatenate)
+        self._seen: set[Any] = set()
+        self._held: list[Any] = []
+        self._last: Any = None
+
+    def add(self, X: Any, y: Any, docid: Any, ids: list[Any], lengths: NDArray[np.int64]) -> None:
+        """Take the rows of queries ``ids``, one after the other; ``y`` and ``docid`` in each block or in none."""
+        rows = [X, y, docid]
+        if self._held:
+            n_held = self._held[0].shape[0]
+            pairs = zip(self._join, self._held, rows, strict=True)
+            rows = [None if new is None else join([old, new]) for join, old, new in pairs]
+            if ids[0] == self._last:
+                lengths = np.append(lengths[0] + n_held, lengths[1:])
+            else:
+                ids, lengths = [self._last, *ids], np.append(n_held, lengths)
+        fresh = set(ids)
+        if len(fresh) < len(ids) or not fresh.isdisjoint(self._seen):
+            raise Apart
+        self._seen |= fresh - {ids[-1]}
+        end = int(lengths[:-1].sum())
+        if end:
+            self._append([None if one is None else one[:end] for one in rows], ids[:-1], lengths[:-1])
+        self._held = [None if one is None else one[end:].copy() for one in rows]
+        self._last = ids[-1]
+
+    def finish(self) -> None:
+        """Append the last query."""
+        self._append(self._held, [self._last], np.array([self._held[0].shape[0]]))
+
+    def _append(self, rows: list[Any], ids: list[Any], lengths: NDArray[np.int64]) -> None:
+        X, y, docid = rows
+        self._writer.append(X, y, lengths, self._identify(ids), docid=docid)
 
 
 def place_of(path: Path) -> Path:
@@ -836,19 +878,13 @@ def _pieces(file: Path, dtype: np.dtype[Any]) -> Iterable[NDArray[Any]]:
             yield block
 
 
-class _naming:
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
     """Errors of the operating system say which store could not be written."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise OSError(
-                error.errno,
-                f"store not written, any earlier one is untouched ({error.strerror})",
-                str(self.path),
-            ) from error
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        told = f"store not written, any earlier one is untouched ({error.strerror})"
+        raise OSError(error.errno, told, str(path)) from error

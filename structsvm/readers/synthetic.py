@@ -67,7 +67,7 @@ def make_ranking(
     >>> np.bincount(data.y.astype(int)) / data.n_rows
     array([0.52, 0.32, 0.13, 0.02, 0.01])
     """
-    _check(n_queries, n_docs, n_features, noise, grades)
+    check_sizes(n_queries, n_docs, n_features, noise, grades)
     X, y = _queries(0, n_queries, n_docs, n_features, noise, grades, np.dtype(dtype), random_state)
     offsets = np.arange(n_queries + 1, dtype=np.int64) * n_docs
     return QueryData(X, y, offsets, np.arange(n_queries, dtype=np.int64))
@@ -110,7 +110,7 @@ def write_ranking_store(
     >>> open_store(path)
     QueryData(3 queries, 30 rows, 4 features, dense float32)
     """
-    _check(n_queries, n_docs, n_features, noise, grades)
+    check_sizes(n_queries, n_docs, n_features, noise, grades)
     kind = np.dtype(dtype)
     chunk = chunk_queries or max(1, _CHUNK_BYTES // (n_docs * n_features * kind.itemsize))
     with StoreWriter(path, n_features, dtype=kind) as writer:
@@ -120,9 +120,13 @@ def write_ranking_store(
             writer.append(X, y, np.full(last - first, n_docs), np.arange(first, last))
 
 
-def _check(n_queries: int, n_docs: int, n_features: int, noise: float, grades: int) -> None:
-    for name, value in (("n_queries", n_queries), ("n_docs", n_docs), ("n_features", n_features)):
-        check_whole(name, value)
+def check_sizes(
+    n_queries: int, n_docs: int, n_features: int, noise: float, grades: int, *, fewest_features: int = 1
+) -> None:
+    """Raise for sizes of which there are no data."""
+    check_whole("n_queries", n_queries)
+    check_whole("n_docs", n_docs)
+    check_whole("n_features", n_features, fewest_features)
     check_number("noise", noise, 0)
     check_whole("grades", grades, 2, len(GRADE_SHARES))
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import check_choice, check_number, check_whole
+from structsvm.checks import check_choice
 from structsvm.common.portable.arrays import matmul, products
 from structsvm.common.portable.elementary import exp
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
+from structsvm.readers.synthetic import check_sizes
 
 _SHARES = (0.80, 0.10, 0.05, 0.03, 0.02)
 _N_FACTORS = 5
@@ -69,11 +70,7 @@ def make_taught(
     (QueryData(3 queries, 300 rows, 8 features, dense float32), array([0.8 , 0.1 , 0.05, 0.03, 0.02]))
     """
     check_choice("teacher", teacher, TEACHERS)
-    check_whole("n_queries", n_queries)
-    check_whole("n_docs", n_docs)
-    check_whole("n_features", n_features, 2)
-    check_number("noise", noise, 0.0)
-    check_whole("grades", grades, 2, 5)
+    check_sizes(n_queries, n_docs, n_features, noise, grades, fewest_features=2)
     rng = np.random.default_rng([random_state, 0, list(TEACHERS).index(teacher)])
     mixing = rng.normal(size=(_N_FACTORS, n_features)) * 0.6 / np.sqrt(_N_FACTORS)
     taught = TEACHERS[teacher](n_features, rng)

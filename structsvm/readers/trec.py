@@ -39,6 +39,28 @@ class Numbering(dict[Any, int]):
         return number
 
 
+class ByTopic:
+    """Base of runs, judgments and pools: rows ``offsets[t]:offsets[t + 1]`` belong to topic ``t``."""
+
+    topics: NDArray[Any]
+    offsets: Int
+    docid: NDArray[Any]
+
+    @property
+    def n_topics(self) -> int:
+        return int(self.topics.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.docid.shape[0])
+
+
+def rows_of_topics(grouped: ByTopic) -> dict[str, slice]:
+    """Return the rows of each topic."""
+    bounds = zip(grouped.offsets[:-1].tolist(), grouped.offsets[1:].tolist(), strict=True)
+    return dict(zip(grouped.topics.tolist(), (slice(a, b) for a, b in bounds), strict=True))
+
+
 class Columns(NamedTuple):
     """A format: grammar, number of columns (``width``), columns that hold ids, and position and kind of the number."""
 
@@ -79,13 +101,13 @@ def read_rows(
     return [word.decode() for word in index], np.concatenate(codes), documents, np.concatenate(numbers)
 
 
-def write_rows(rows: Any, path: str | PathLike[str], text_of: Callable[[str, slice], str]) -> None:
+def write_rows(rows: ByTopic, path: str | PathLike[str], text_of: Callable[[str, slice], str]) -> None:
     """Write a run or judgments, by the text of each topic."""
-    topics = check_words(rows.topics.tolist(), "topic")
+    check_words(rows.topics.tolist(), "topic")
     check_words(rows.docid.tolist(), "docid")
     with replacing(Path(path)) as file:
-        for topic, first, last in zip(topics, rows.offsets[:-1], rows.offsets[1:], strict=True):
-            file.write(text_of(topic, slice(first, last)).encode())
+        for topic, here in rows_of_topics(rows).items():
+            file.write(text_of(topic, here).encode())
 
 
 def _split(text: bytes, columns: Columns) -> Block | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.frames import frame
+from structsvm.readers.trec import ByTopic, rows_of_topics
 
 TOPICS = ("topic", "qid", "query_id", "q_id", "query")
 DOCUMENTS = ("docid", "docno", "doc_id", "document")
@@ -40,12 +41,14 @@ def rows_of_dict(nested: Mapping[Any, Mapping[Any, Any]]) -> tuple[list[Any], li
     return list(topics), list(documents), list(values)
 
 
-def nested_dict(rows: Any, values: Any) -> dict[str, dict[str, Any]]:
+def nested_dict(rows: ByTopic, values: Any) -> dict[str, dict[str, Any]]:
     """Return ``{topic: {document: number}}`` of a run or of judgments."""
-    bounds = zip(rows.topics.tolist(), rows.offsets[:-1].tolist(), rows.offsets[1:].tolist(), strict=True)
-    return {t: dict(zip(rows.docid[a:b].tolist(), values[a:b].tolist(), strict=True)) for t, a, b in bounds}
+    return {
+        topic: dict(zip(rows.docid[here].tolist(), values[here].tolist(), strict=True))
+        for topic, here in rows_of_topics(rows).items()
+    }
 
 
-def frame_of(rows: Any, **columns: Any) -> Any:
+def frame_of(rows: ByTopic, **columns: Any) -> Any:
     """Return a pandas frame of a run or of judgments with further columns."""
     return frame({"topic": np.repeat(rows.topics, np.diff(rows.offsets)), "docid": rows.docid, **columns})

@@ -216,16 +216,7 @@ def test_ids_far_apart_stay_what_they_are(low, session):
     query, document = (low + rng.choice(rng.integers(0, 2**33, 20), 300) for _ in range(2))
     position, clicked, number = rng.integers(1, 9, 300), rng.random(300) < 0.3, np.arange(300)
     cells = ClickCells.from_arrays(query, document, position, clicked, session=number if session else None)
-    expected = {}
-    for q, d, k, c in zip(
-        query.tolist(), document.tolist(), position.tolist(), clicked.tolist(), strict=True
-    ):
-        shows, clicks = expected.get((q, d, k), (0, 0))
-        expected[q, d, k] = (shows + 1, clicks + c)
-    names = cells.query_ids[cells.row_query][cells.row], cells.docid[cells.row], cells.position
-    found = zip(*(v.tolist() for v in names), strict=True)
-    counts = zip(cells.shows.tolist(), cells.clicks.tolist(), strict=True)
-    assert dict(zip(found, counts, strict=True)) == expected
+    assert as_dict(cells) == counted(query, document, position, clicked)
     if session:
         rows = np.concatenate([lists.row for lists in cells.all_lists()])
         assert set(rows.tolist()) == set(range(cells.n_rows))

@@ -18,7 +18,7 @@ from structsvm.clicks import (
     UserBrowsingModel,
     model_quality,
 )
-from structsvm.clicks.cascades import _posterior
+from structsvm.clicks.cascades import _expect, _Posterior
 from structsvm.online.interleaving.compiled.comparisons import preference_matrix
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 
@@ -236,11 +236,8 @@ def test_expectations_against_enumerated_histories():
         a, s = rng.random(n), rng.random(n)
         skip, unsatisfied, satisfied = rng.random(3)
         clicks = rng.random(n) < 0.4
-        from structsvm.clicks.cascades import _Walk
-        from structsvm.clicks.sessions import ClickSessions
-
-        sessions = ClickSessions(np.array([0, n]), np.arange(n), clicks, np.array([3]))
-        found = _posterior(sessions, _Walk(a, s, skip, unsatisfied, satisfied))
+        offsets, count = np.array([0, n]), np.array([3])
+        found = _Posterior(*_expect(offsets, clicks, count, a, s, skip, unsatisfied, satisfied))
         histories = walk_by_enumeration(a, s, skip, unsatisfied, satisfied, clicks)
         total = sum(p for p, _, _ in histories)
         assert np.exp(found.log_likelihood[0]) == pytest.approx(total)

@@ -23,6 +23,23 @@ def true_dcg(truth, scores, k=10):
     return discounted(truth, np.argsort(-scores.reshape(truth.shape), axis=1, kind="stable"), k)
 
 
+def by_lists(cells, value):
+    """``value(query, documents, clicked)`` of each list, as often as it was shown."""
+    s, values = cells.sessions, []
+    for i in range(s.n_distinct):
+        part = slice(s.offsets[i], s.offsets[i + 1])
+        rows = s.row[part]
+        query = int(cells.query_ids[cells.row_query[rows[0]]])
+        values += [value(query, cells.docid[rows].tolist(), s.clicked[part])] * int(s.count[i])
+    return np.array(values)
+
+
+def interval_of(values):
+    """Mean and the ends of its interval by Student's t."""
+    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return np.mean(values), np.mean(values) - half, np.mean(values) + half
+
+
 def test_ips_list_by_list(simulated_log):
     rng = np.random.default_rng(0)
     cells, truth = simulated_log(rng, 300, THETA, n_queries=5, n_documents=6)
@@ -30,24 +47,18 @@ def test_ips_list_by_list(simulated_log):
     found = evaluate_from_clicks(
         cells, query, document, scores, propensities=THETA, k=4, weighting="ips", most_unseen=1
     )
-    new, old, weights = [], [], []
-    s = cells.sessions
-    for i in range(s.n_distinct):
-        part = slice(s.offsets[i], s.offsets[i + 1])
-        q = int(cells.query_ids[cells.row_query[s.row[part][0]]])
-        a = b = w = 0.0
-        for k, (r, c) in enumerate(zip(s.row[part], s.clicked[part], strict=True)):
-            mine = scores[query == q]
-            rank = 1 + (mine > mine[int(cells.docid[r])]).sum()
-            a += c / THETA[k] * (rank <= 4) / np.log2(rank + 1)
-            b += c / THETA[k] * (k < 4) / np.log2(k + 2)
-            w += c / THETA[k]
-        for values, v in ((new, a), (old, b), (weights, w)):
-            values += [v] * int(s.count[i])
-    new, old, weights = map(np.array, (new, old, weights))
+
+    def value(q, documents, clicked):
+        """What the clicks of a list add to the new ranker, to the lists as shown, and to the sum of attractions."""
+        mine, total = scores[query == q], np.zeros(3)
+        for k, (d, c) in enumerate(zip(documents, clicked, strict=True)):
+            rank = 1 + (mine > mine[d]).sum()
+            total += c / THETA[k] * np.array([(rank <= 4) / np.log2(rank + 1), (k < 4) / np.log2(k + 2), 1])
+        return total
+
+    new, old, weights = by_lists(cells, value).T
     for interval, values in ((found.dcg, new), (found.logged_dcg, old), (found.difference, new - old)):
-        half = stats.t.ppf(0.975, 299) * values.std(ddof=1) / np.sqrt(300)
-        assert interval == pytest.approx((values.mean(), values.mean() - half, values.mean() + half))
+        assert interval == pytest.approx(interval_of(values))
     assert found.discount.value == pytest.approx(new.sum() / weights.sum())
     assert found.n_sessions == 300
     assert sum(v for _, v in found.drivers) == pytest.approx(found.difference.value)
@@ -61,16 +72,8 @@ def test_intervals_hold_the_truth(simulated_log, length, weighting):
         rng = np.random.default_rng(seed)
         cells, truth = simulated_log(rng, 600, THETA[:length], n_queries=20, n_documents=6)
         query, document, scores = candidates(truth, rng, noise=1.0)
-        found = evaluate_from_clicks(
-            cells,
-            query,
-            document,
-            scores,
-            propensities=THETA[:length],
-            weighting=weighting,
-            most_unseen=1.0,
-            k=3,
-        )
+        options = {"propensities": THETA[:length], "weighting": weighting, "most_unseen": 1.0, "k": 3}
+        found = evaluate_from_clicks(cells, query, document, scores, **options)
         expected = true_dcg(truth, scores, 3)
         if length == 4:  # what was never shown is not estimated, but bounded
             assert found.bounds[0] <= found.bounds[1]
@@ -141,13 +144,15 @@ def test_trust_bias_is_warned_about_and_corrected(simulated_log):
         evaluate_from_clicks(cells, query, document, scores, propensities=(alpha, beta[:2]))
 
 
-def held(intervals, truth):
-    """The share of the intervals that hold the truth, and their mean distance from it in standard errors."""
-    values = np.array(intervals)
-    error = values[:, 0] - truth
-    return np.mean((values[:, 1] <= truth) & (truth <= values[:, 2])), error.mean() / error.std() * np.sqrt(
-        len(error)
-    )
+def coverage_of(intervals, truth):
+    return np.mean([low <= truth <= high for _, low, high in intervals])
+
+
+def assert_held(intervals, truth):
+    """Most intervals hold the truth, and their values are not biased."""
+    errors = np.array([one.value for one in intervals]) - truth
+    assert coverage_of(intervals, truth) >= 0.89
+    assert abs(errors.mean()) < 4 * errors.std() / np.sqrt(len(errors))
 
 
 TRUTH = np.random.default_rng(5).beta(1, 3, (12, 6))
@@ -173,9 +178,7 @@ def test_lists_with_gaps_count_like_all_others(shape, weighting):
             shown_bias.append(estimate.logged_dcg.value - cells.shows * attraction @ at / 600)
             assert estimate.n_gapped > 0
             assert "positions without an impression" in estimate.notes[0]
-    coverage, bias = held(found, true_dcg(TRUTH, NEW, 4).mean())
-    assert coverage >= 0.89
-    assert abs(bias) < 4
+    assert_held(found, true_dcg(TRUTH, NEW, 4).mean())
     if shown_bias:
         assert abs(np.mean(shown_bias)) < 4 * np.std(shown_bias) / np.sqrt(150)
 
@@ -227,10 +230,9 @@ def test_users_with_tastes_of_their_own(giant, propensities):
             cells = lists.counted(**options)
             into.append(evaluate_from_clicks(cells, *CANDIDATES, propensities=propensities, k=4))
     truth = true_dcg(liked(TRUTH), NEW, 4).mean()
-    coverage, bias = held([e.dcg for e in found], truth)
-    assert coverage >= 0.89
-    assert abs(bias) < 4
-    assert held([e.dcg for e in plain], truth)[0] < coverage
+    by_users, by_lists_alone = ([e.dcg for e in estimates] for estimates in (found, plain))
+    assert_held(by_users, truth)
+    assert coverage_of(by_lists_alone, truth) < coverage_of(by_users, truth)
     last = found[-1]
     assert last.n_clusters == 60
     assert last.effective_clusters < (12 if giant else 60)
@@ -249,9 +251,8 @@ def test_two_new_rankers_on_the_same_log(propensities):
             cells, *CANDIDATES, propensities=propensities, k=4, baseline=other.ravel()
         )
         found.append(both.over_baseline)
-    coverage, bias = held(found, (true_dcg(liked(TRUTH), NEW, 4) - true_dcg(liked(TRUTH), other, 4)).mean())
-    assert coverage >= 0.89
-    assert abs(bias) < 4
+    truth = (true_dcg(liked(TRUTH), NEW, 4) - true_dcg(liked(TRUTH), other, 4)).mean()
+    assert_held(found, truth)
     alone = evaluate_from_clicks(cells, *CANDIDATES[:2], other.ravel(), propensities=propensities, k=4)
     assert both.over_baseline.value == pytest.approx(both.dcg.value - alone.dcg.value)
     widths = [one.upper - one.lower for one in (both.over_baseline, both.dcg, alone.dcg)]
@@ -266,18 +267,16 @@ def test_a_baseline_list_by_list(simulated_log):
     other = rng.normal(size=scores.shape)
     options = {"propensities": THETA, "k": 4, "weighting": "ips", "most_unseen": 1}
     found = evaluate_from_clicks(cells, query, document, scores, **options, baseline=other)
-    s, each = cells.sessions, []
-    for i in range(s.n_distinct):
-        part = slice(s.offsets[i], s.offsets[i + 1])
-        q = int(cells.query_ids[cells.row_query[s.row[part][0]]])
-        value = 0.0
-        for k, (r, c) in enumerate(zip(s.row[part], s.clicked[part], strict=True)):
+
+    def value(q, documents, clicked):
+        total = 0.0
+        for k, (d, c) in enumerate(zip(documents, clicked, strict=True)):
             for sign, of in ((1, scores[query == q]), (-1, other[query == q])):
-                rank = 1 + (of > of[int(cells.docid[r])]).sum()
-                value += sign * c / THETA[k] * (rank <= 4) / np.log2(rank + 1)
-        each += [value] * int(s.count[i])
-    half = stats.t.ppf(0.975, 299) * np.std(each, ddof=1) / np.sqrt(300)
-    assert found.over_baseline == pytest.approx((np.mean(each), np.mean(each) - half, np.mean(each) + half))
+                rank = 1 + (of > of[d]).sum()
+                total += sign * c / THETA[k] * (rank <= 4) / np.log2(rank + 1)
+        return total
+
+    assert found.over_baseline == pytest.approx(interval_of(by_lists(cells, value)))
     same = evaluate_from_clicks(cells, query, document, scores, **options, baseline=scores)
     assert tuple(same.over_baseline) == (0.0, 0.0, 0.0)
     assert "over the baseline 0 [0, 0]" in repr(same)
@@ -307,8 +306,7 @@ def test_each_user_counts_once_by_definition():
             weight = (share * (query == q)).sum() / (share * here.any(axis=1)).sum()
             each += (here * clicked * (1 + place)).sum(axis=1) * weight / np.log2(rank[q, d] + 2)
     by_user = np.bincount(user, share * each)
-    half = stats.t.ppf(0.975, 19) * by_user.std(ddof=1) / np.sqrt(20)
-    assert found.dcg == pytest.approx((by_user.mean(), by_user.mean() - half, by_user.mean() + half))
+    assert found.dcg == pytest.approx(interval_of(by_user))
 
 
 def test_logged_probabilities_of_a_recommender():
@@ -333,10 +331,9 @@ def test_logged_probabilities_of_a_recommender():
             into.append(estimate.dcg)
         by_hand = (clicked * policy[item] / drawn[kind, item]).mean()
         assert found[-1].value == pytest.approx(by_hand)
-    coverage, bias = held(found, (truth.mean(axis=0) * policy).sum())
-    assert coverage >= 0.89
-    assert abs(bias) < 4
-    assert held(by_looks, (truth.mean(axis=0) * policy).sum())[0] < 0.7
+    expected = (truth.mean(axis=0) * policy).sum()
+    assert_held(found, expected)
+    assert coverage_of(by_looks, expected) < 0.7
 
 
 def test_probabilities_of_a_ranker_that_draws_its_lists():
@@ -424,12 +421,13 @@ def test_bad_judgments(tmp_path):
     with pytest.raises(BadInput, match="query: expected ids without white space"):
         judgments(cells).write_qrels(tmp_path / "q")
     assert not (tmp_path / "q").exists()
-    with pytest.raises(BadInput, match="method='ctr'"):
-        judgments(cells, "ctr")
-    with pytest.raises(BadInput, match="levels="):
-        judgments(cells).grades([2, 1])
-    with pytest.raises(BadInput, match="expected clicks, got none at all"):
-        judgments(ClickCells.from_arrays([1], [5], [1], [0]))
+    for call, message in (
+        (lambda: judgments(cells, "ctr"), "method='ctr'"),
+        (lambda: judgments(cells).grades([2, 1]), "levels="),
+        (lambda: judgments(ClickCells.from_arrays([1], [5], [1], [0])), "expected clicks, got none at all"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            call()
     nothing = judgments(ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0]))  # no click ever at position 2
     assert nothing.value.tolist() == [1.0, 0.0]
     assert nothing.upper[1] == np.inf
@@ -437,13 +435,8 @@ def test_bad_judgments(tmp_path):
 
 def test_clicks_on_documents_without_a_score_are_told():
     query, document = np.repeat(0, 8), np.tile([1, 2, 2, 1], 2)
-    cells = ClickCells.from_arrays(
-        query,
-        document,
-        np.tile([1, 2], 4),
-        np.array([1, 0, 1, 1, 0, 0, 1, 0]),
-        session=np.repeat(np.arange(4), 2),
-    )
+    position, clicked = np.tile([1, 2], 4), np.array([1, 0, 1, 1, 0, 0, 1, 0])
+    cells = ClickCells.from_arrays(query, document, position, clicked, session=np.repeat(np.arange(4), 2))
     options = {"propensities": [1.0, 0.5], "k": 2, "most_unseen": 1}
     whole = evaluate_from_clicks(cells, [0, 0], [1, 2], [1.0, 0.0], **options)
     assert not any("without a score" in note for note in whole.notes)

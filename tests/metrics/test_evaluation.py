@@ -81,19 +81,9 @@ def slow(name, y, s, docid, convention, relevance, ties, max_grade):
 
 
 NAMES = [
-    "map",
-    "map@3",
-    "mrr",
-    "mrr@2",
-    "precision@4",
-    "recall@3",
-    "ndcg",
-    "ndcg@1",
-    "ndcg@5",
-    "dcg",
-    "dcg@4",
-]
-NAMES += ["err", "err@3", "roc"]
+    "map", "map@3", "mrr", "mrr@2", "precision@4", "recall@3", "ndcg", "ndcg@1", "ndcg@5", "dcg", "dcg@4", "err",
+    "err@3", "roc",
+]  # fmt: skip
 
 documents = st.lists(
     st.tuples(
@@ -270,9 +260,6 @@ def test_names_in_the_list_all_work():
         (("map", [1, 0], [0, 10**400]), {}, r"y_score\[1\]: expected a number up to 1.8e\+308 in magnitude"),
         (("map", [1, 0], [0, Decimal("-1e400")]), {}, r"y_score\[1\]: .* magnitude, got -1E\+400"),
         (("precision@２", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
-        (("ndcg@0", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
-        (("ndcg@-1", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
-        (("ndcg@1.5", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
         (("@", [1, 0], [0, 1]), {}, "metric='@': expected one of"),
         (
             ("err", [5, 0], [1, 0]),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
-import lzma
 import re
 import tracemalloc
 
@@ -80,19 +78,6 @@ def test_topics_apart_blank_lines_odd_ranks_tabs_line_ends_and_ties(write):
     assert run.tag == "mine"
     assert as_dict(run) == slow_run(MIXED)
     assert repr(run) == "Run('mine': 3 topics, 6 rows)"
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
-@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
-def test_compression_is_told_by_the_first_bytes_and_a_byte_order_mark_is_dropped(write, pack, bom):
-    path = write(pack(bom + MIXED.encode()), "no-suffix")
-    assert as_dict(read_run(path)) == slow_run(MIXED)
-
-
-def test_a_truncated_archive_is_no_shorter_run(write):
-    packed = gzip.compress(MIXED.encode() * 1)
-    with pytest.raises(ValueError, match="complete gzip file"):
-        read_run(write(packed[:-6]))
 
 
 words = st.text(
