@@ -316,12 +316,12 @@ def keep_names(model: Any, rows: QueryData) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Name the file in errors about the ``X``, ``y`` or ``qid`` that were read from it."""
+def naming(path: Path, *more: str) -> Iterator[None]:
+    """Name the file in errors about the ``X``, ``y`` or ``qid``, and more, that were read from it."""
     try:
         yield
     except BadInput as error:
-        if error.argument.partition(".")[0] in ("X", "y", "qid"):  # also of X.indices
+        if error.argument.partition(".")[0] in ("X", "y", "qid", *more):  # also of X.indices
             raise error.within(path) from None
         raise
 

@@ -206,6 +206,16 @@ class GapProgress:
         if self.interrupted and not fit.converged and not fit.w.any():
             raise KeyboardInterrupt("before there was a better model than none")
 
+    def conclude(self, fit: Fit, remedy: str) -> None:
+        """Say how far a training came that stopped before its gap; end a command that Ctrl-C stopped."""
+        if fit.converged:
+            return
+        passes = f"after {fit.n_passes} passes"
+        if self.interrupted:
+            note(f"interrupted: saved the best model so far, gap {fit.gap:.1e} {passes}, as {self._saved_as}")
+            raise typer.Exit(INTERRUPTED)
+        note(f"warning: the gap is {fit.gap:.1e}, not {self._tol:g}, {passes}; {remedy}")
+
     def grown(self, n: int, n_trees: int) -> None:
         """Tell how many trees there are."""
         self._bar.update(self._task, completed=n / n_trees, state=f"tree {n} of {n_trees}")
