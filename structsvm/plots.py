@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.common.names import feature_names
+from structsvm.common.names import QID, feature_names
 from structsvm.report import figures
 from structsvm.report.colours import COLOURS, line_style
 
@@ -340,7 +340,7 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
 
     scores = as_regressor(model)
     if hasattr(X, "columns"):
-        rows = X.drop(columns="qid", errors="ignore")
+        rows = X.drop(columns=QID, errors="ignore")
         rows = rows.astype({name: float for name in rows.columns if rows[name].dtype.kind in "iub"})
     else:
         rows = np.asarray(X, dtype=np.float64)

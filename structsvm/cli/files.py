@@ -17,6 +17,7 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.groups import Group
+from structsvm.common.names import QID
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -52,7 +53,7 @@ class Columns(Group):
     """What the columns of labels and ids of a table are called."""
 
     label: Annotated[str, typer.Option("--label", help="Column of the labels in a table.")] = "label"
-    qid: Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")] = "qid"
+    qid: Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")] = QID
     docid: Annotated[
         str, typer.Option("--docid", help="Column of the document ids in a table, if there is one.")
     ] = "docid"

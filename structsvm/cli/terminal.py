@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -67,14 +67,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         typer.echo("  ".join(placed).rstrip())
 
 
-def warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: Any = None,
-    line: Any = None,
-) -> None:
+def warn(message: Warning | str, *_: Any) -> None:
     """Print a warning in one line, in place of ``warnings.showwarning``."""
     note(f"warning: {message}")
 
@@ -187,9 +180,7 @@ class GapProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
         signal.signal(signal.SIGINT, self._earlier)
 

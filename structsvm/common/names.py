@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+QID = "qid"
+"""Column of the query ids in frames and tables, where no other is named."""
+
 _OTHERS = {
     "p": "precision",
     "r": "recall",

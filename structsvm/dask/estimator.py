@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
+from structsvm.common.names import QID
 from structsvm.dask.cluster import (
     ClusterError,
     DaskPartitions,
@@ -364,7 +365,7 @@ class DaskStructuralRanker(BaseEstimator):
     def _columns(self, columns: Any) -> list[Any]:
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            return [name for name in columns if name != "qid"]
+            return [name for name in columns if name != QID]
         there = {str(name): name for name in columns}
         missing = [name for name in names if name not in there]
         if missing:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.names import QID
 from structsvm.dask.rows import Rows, Stamp, check_stamp, load_store, stamp, to_rows
 from structsvm.queries import QueryData
 from structsvm.readers import open_store, read_letor
@@ -113,8 +114,8 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     columns = list(X.columns)
     taken = []
     given = {"y": y, "qid": qid, "sample_weight": weight}
-    if qid is None and "qid" in columns:
-        given["qid"] = "qid"
+    if qid is None and QID in columns:
+        given["qid"] = QID
     for name, column in given.items():
         if isinstance(column, str):
             if column not in columns:
@@ -201,7 +202,7 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
     if all(is_parquet(path) for path in paths):
         files = [file for path in paths for file in parquet_files(path)]
         _refuse_twice(files)
-        return _of_tables(files, y or "label", qid or "qid", n_threads, features)
+        return _of_tables(files, y or "label", qid or QID, n_threads, features)
     if y is not None or qid is not None:
         raise BadInput("y", "expected none for texts and stores, which have labels and ids of their own")
     found = [Path(file) for path in paths for file in _matching(fspath(path))]

@@ -17,6 +17,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import read_rows, shorten
+from structsvm.common.names import QID
 from structsvm.queries import Grouping, QueryData, group_queries, stacklevel_of_user
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
@@ -41,7 +42,7 @@ def read_csv(
     path: str | PathLike[str],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,

@@ -16,6 +16,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import shorten
+from structsvm.common.names import QID
 from structsvm.queries import QueryData, first_beyond, group_queries, value_at
 from structsvm.readers.csv_tables import choose_columns, is_csv, warn_of_repeats
 from structsvm.readers.letor import check_fill
@@ -86,7 +87,7 @@ def layout_of(
     files: Sequence[Path],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,
@@ -144,7 +145,7 @@ def read_parquet(
     path: str | PathLike[str],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,
@@ -244,7 +245,7 @@ def convert_parquet(
     path: str | PathLike[str],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,
