@@ -67,7 +67,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         typer.echo("  ".join(placed).rstrip())
 
 
-def warn(message: Warning | str, *_: Any) -> None:
+def warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning in one line, in place of ``warnings.showwarning``."""
     note(f"warning: {message}")
 

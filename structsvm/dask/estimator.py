@@ -302,30 +302,18 @@ class DaskStructuralRanker(BaseEstimator):
         check_is_fitted(self, "coef_")
         if self._within_queries() and qid is None:
             raise BadInput("qid", "expected the query of each row, got none", "{scale} works within queries")
+        model = {"coef": self.coef_, "scaler": self.scaler_}
         if hasattr(X, "npartitions") and hasattr(X, "columns"):
-            if isinstance(qid, str):
-                qid = X[qid]
+            given = [] if qid is None else [X[qid] if isinstance(qid, str) else qid]
             X = X[self._columns(X.columns)]
-            return X.map_partitions(
-                _predict, self.coef_, self.scaler_, *([] if qid is None else [qid]), meta=("score", "f8")
-            )
+            return X.map_partitions(_predict, *given, meta=("score", "f8"), **model)
         if hasattr(X, "chunks"):
             if X.numblocks[1] > 1:
                 X = X.rechunk({1: -1})
             if X.shape[1] != self.n_features_in_:
                 raise BadInput("X", f"expected {self.n_features_in_} features, as in fit, got {X.shape[1]}")
-            if qid is None:
-                return X.map_blocks(_predict, self.coef_, self.scaler_, dtype=np.float64, drop_axis=1)
-            from dask.array import map_blocks
-
-            coef, scaler = self.coef_, self.scaler_
-            return map_blocks(
-                lambda x, q: _predict(x, coef, scaler, q[:, 0]),
-                X,
-                qid[:, None],
-                dtype=np.float64,
-                drop_axis=1,
-            )
+            given = [] if qid is None else [qid[:, None]]
+            return X.map_blocks(_predict, *given, dtype=np.float64, drop_axis=1, **model)
         return self.to_local().predict(X, qid=qid)
 
     def score_files(self, path: Any, y: str | None = None, *, qid: str | None = None) -> Iterator[Float]:
@@ -485,17 +473,20 @@ class DaskStructuralRanker(BaseEstimator):
         get_oracle(self.loss, relevance=self.relevance)
 
 
-def _predict(X: Any, coef: Float, scaler: QueryScaler | None, qid: Any = None) -> Any:
-    index = getattr(X, "index", None)
+def _predict(X: Any, qid: Any = None, *, coef: Float, scaler: QueryScaler | None) -> Any:
     values = X.to_numpy(dtype=np.float64) if hasattr(X, "to_numpy") else X
     if scaler is not None and values.shape[0]:
-        values = scale_rows(scaler, values, None if qid is None else np.asarray(qid))
-    scores = linear_scores(values, coef)
-    if index is None:
-        return scores
+        values = scale_rows(scaler, values, None if qid is None else np.ravel(qid))
+    return _as_given(linear_scores(values, coef), X, "score")
+
+
+def _as_given(values: Any, rows: Any, name: str) -> Any:
+    """Return values as a column beside rows that are a frame."""
+    if not hasattr(rows, "index"):
+        return values
     import pandas as pd
 
-    return pd.Series(scores, index=index, name="score")
+    return pd.Series(values, index=rows.index, name=name)
 
 
 def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
@@ -515,22 +506,14 @@ def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
 
 def _rank(scores: Any, qid: Any) -> Any:
     ids = np.asarray(qid)
-    places = ranks(np.asarray(scores), group_queries(ids, ids.shape[0]))
-    if not hasattr(scores, "index"):
-        return places
-    import pandas as pd
-
-    return pd.Series(places, index=scores.index, name="rank")
+    return _as_given(ranks(np.asarray(scores), group_queries(ids, ids.shape[0])), scores, "rank")
 
 
 def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any:
     data = rows.data
     found = [evaluate_part(name, data.y, data.X[:, 0], qid=data.qid, **options) for name in metrics]
-    lengths = np.diff(data.offsets)
-    weights = np.ones(lengths.shape[0])
-    if rows.weight is not None:
-        weights = np.add.reduceat(rows.weight, data.offsets[:-1]) / lengths
-    return data.query_ids, weights, [result.per_query for result, _ in found], [empty for _, empty in found]
+    values, empty = [result.per_query for result, _ in found], [nothing for _, nothing in found]
+    return data.query_ids, rows.query_weights(), values, empty
 
 
 def _report(client: Any, parts: Sequence[Any], said: Sequence[Any]) -> dict[str, dict[str, float]]:

@@ -201,7 +201,7 @@ def run(
     Without ``fill`` missing features are an error, unless all methods take them as they are.
     """
     measures, training = measures or Measures(), training or Training()
-    tell = callback or (lambda *_: None)
+    tell: Callable[..., object] = callback or (lambda *_: None)
     names = list(dict.fromkeys(methods))
     grid = _checked(names, Cs, measures, training)
     baselines = tuple(dict.fromkeys([baseline] if isinstance(baseline, str) else baseline or names[:1]))
