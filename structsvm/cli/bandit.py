@@ -19,6 +19,7 @@ from structsvm.cli.files import (
     check_kept,
     check_outputs,
     is_table,
+    load_ranker,
     write_text,
 )
 from structsvm.cli.groups import Group
@@ -253,14 +254,7 @@ def _letor_world(
 def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[Any], list[str]]:
     """Return the data, and as rankers the saved models, or each feature that orders documents."""
     if models:
-        import structsvm
-
-        loaded = [structsvm.load(model) for model in models]
-        for model, ranker in zip(models, loaded, strict=True):
-            if not hasattr(ranker, "predict"):
-                raise ValueError(
-                    f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first"
-                )
+        loaded = list(map(load_ranker, models))
         widths = {str(model): ranker.n_features_in_ for model, ranker in zip(models, loaded, strict=True)}
         if len(set(widths.values())) > 1:
             found = ", ".join(f"{name} with {n}" for name, n in widths.items())

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from structsvm.cli.files import (
     is_table,
     keep_names,
     naming,
+    predicted,
     write_text,
 )
 from structsvm.cli.groups import Group
@@ -220,7 +220,6 @@ def train(
     check_outputs({"--report": report}, [log, data])
     from structsvm import clicks
     from structsvm.clicks.page import Search
-    from structsvm.trainers.certificate import ConvergenceWarning
 
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
     model: Any = clicks.ClickSVMCV(**options) if C is None else clicks.ClickSVM(C, **options)
@@ -237,9 +236,7 @@ def train(
         _naming_log(log, "clicks propensities --last"),
         naming(data, *_IDS),
         stopping(model.tol, output) as progress,
-        warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, cells, qid=queries, docid=documents)
     progress.check(model.fit_)
@@ -333,10 +330,7 @@ def evaluate(
     scores = []
     for ranker in rankers:
         named = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
-        with naming(data, *_IDS), warnings.catch_warnings():
-            # they were read by name, or the data have none
-            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            scores.append(ranker.predict(named.X, qid=rows.qid))
+        scores.append(predicted(ranker, named, data))
     with _naming_log(log, "clicks propensities --last"), naming(data, *_IDS):
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None

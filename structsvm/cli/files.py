@@ -7,6 +7,7 @@ import csv
 import math
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -306,6 +307,24 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
             f"{path}: expected the features of the model, got none called {missing[0]!r}; name the columns alike"
         )
     return dataclasses.replace(rows, X=rows.X[:, [place[name] for name in names]], feature_names=tuple(names))
+
+
+def load_ranker(path: Path) -> Any:
+    """Read a model that scores rows."""
+    import structsvm
+
+    model = structsvm.load(check_input(path))
+    if not (hasattr(model, "rank") and hasattr(model, "predict")):
+        raise ValueError(f"{path}: expected a ranker, got a {type(model).__name__}; train one first")
+    return model
+
+
+def predicted(model: Any, rows: QueryData, path: Path) -> Float:
+    """Return the scores of rows of a file, which were read by their names or have none."""
+    with naming(path), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        scores: Float = model.predict(rows.X, qid=rows.qid)
+    return scores
 
 
 def keep_names(model: Any, rows: QueryData) -> None:

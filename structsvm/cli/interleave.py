@@ -16,9 +16,9 @@ from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.cli.files import (
     Table,
     check_file,
-    check_input,
     check_output,
     check_outputs,
+    load_ranker,
     write_text,
 )
 from structsvm.cli.options import AsJson, Report
@@ -288,11 +288,7 @@ def _scores(name: str, rows: Any) -> Any:
         if not 1 <= int(name) <= rows.n_features:
             raise ValueError(f"--ranker {name}: expected a feature from 1 to {rows.n_features}")
         return dense_column(rows.X, int(name) - 1)
-    import structsvm
-
-    model = structsvm.load(check_input(Path(name)))
-    if not hasattr(model, "coef_"):
-        raise ValueError(f"{name}: expected a ranker, got a {type(model).__name__}; train one first")
+    model = load_ranker(Path(name))
     if model.n_features_in_ != rows.n_features:
         raise ValueError(f"{name}: expected data of {model.n_features_in_} features, got {rows.n_features}")
     return model.predict(rows.X, qid=rows.qid)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -176,13 +178,18 @@ class GapProgress:
         self._task = self._bar.add_task("training", total=1.0, state="first pass")
 
     def __enter__(self) -> GapProgress:
-        self._earlier = signal.signal(signal.SIGINT, self._stop)
-        self._bar.start()
+        from structsvm.trainers.certificate import ConvergenceWarning
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", ConvergenceWarning)  # said by conclude, in our words
+            stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, self._stop))
+            stack.enter_context(self._bar)
+            self._end = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.stop()
-        signal.signal(signal.SIGINT, self._earlier)
+        self._end.close()
 
     def __call__(self, progress: Progress) -> bool:
         self._growing = False

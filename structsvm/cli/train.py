@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -157,7 +156,6 @@ def train(
 
     from structsvm.estimators.structural import StructuralRanker
     from structsvm.estimators.weight_constraints import numbered_signs
-    from structsvm.trainers.certificate import ConvergenceWarning
 
     C = 1.0 if objective.C is None else objective.C
     scaled = linear.scale != "none"
@@ -178,12 +176,7 @@ def train(
             raise ValueError("--monotone: expected training on one machine, without --dask")
         if table.categorical is not None or table.missing is not None:
             raise ValueError("--categorical, --fill: expected training on one machine, without --dask")
-        with (
-            connecting(dask) as client,
-            GapProgress(tol, output) as progress,
-            warnings.catch_warnings(),
-        ):
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with connecting(dask) as client, GapProgress(tol, output) as progress:
             there = train_there(
                 client, data, table, cluster.groups, loss=objective.loss, C=C, **objective.options,
                 scale=linear.scale, positive=linear.positive, callback=progress, checkpoint=cluster.checkpoint,
@@ -207,8 +200,7 @@ def train(
     if signs:
         model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     watching = GapProgress(tol, output, growing=trees.trees)
-    with naming(data), watching as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
+    with naming(data), watching as progress:
         model.callback = progress
         if trees.trees:
             model.growth_callback = progress.grown

@@ -21,6 +21,7 @@ from structsvm.common.names import QID
 from structsvm.dask.cluster import (
     ClusterError,
     DaskPartitions,
+    ask,
     awaited_workers,
     connected,
     gather,
@@ -199,12 +200,7 @@ class DaskStructuralRanker(BaseEstimator):
             client.submit(hold, rows, self.loss, self.relevance, self.scaler_, folds, pure=False)
             for rows in raw
         ]
-        said = gather(
-            client,
-            [client.submit(facts, held, pure=False) for held in futures],
-            self.timeout,
-            "the partitions",
-        )
+        said = ask(client, facts, futures, timeout=self.timeout, place="the partitions")
         self.n_queries_ = sum(one.n_queries for one in said)
         self.n_uninformative_ = sum(one.n_uninformative for one in said)
         if self.n_uninformative_ == self.n_queries_:
@@ -276,9 +272,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
         """Give all texts the width of the widest, since a text states only the features that are not 0."""
-        said = gather(
-            client, [client.submit(summary, rows, pure=False) for rows in raw], self.timeout, "the texts"
-        )
+        said = ask(client, summary, raw, timeout=self.timeout, place="the texts")
         width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in said))
         as_sparse = any(one.kind == "CSR" for one in said)
         if all(one.n_features == width and (one.kind == "CSR") == as_sparse for one in said):
@@ -423,8 +417,10 @@ class DaskStructuralRanker(BaseEstimator):
             connected(self.client) as client,
             self._whole(client, X, y, qid, sample_weight, coef=self.coef_) as (parts, _),
         ):
-            futures = [client.submit(_measure, part, tuple(metrics), options, pure=False) for part in parts]
-            answers = gather(client, futures, self.timeout, "the partitions (evaluation)")
+            answers = ask(
+                client, _measure, parts, tuple(metrics), options,
+                timeout=self.timeout, place="the partitions (evaluation)",
+            )  # fmt: skip
         ids = np.concatenate([ids for ids, *_ in answers])
         weights = np.concatenate([weight for _, weight, *_ in answers])
         results = {}
