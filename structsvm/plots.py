@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.common.names import feature_names
+from structsvm.common.names import QID, feature_names
 from structsvm.report import figures
 from structsvm.report.colours import COLOURS, line_style
 
@@ -149,11 +149,7 @@ def against_C(
         measure = search.scoring or search._measure() if measure is None else measure
     elif values is None:
         raise BadInput("values", "expected one for each C, got none", "or give a fitted StructuralRankerCV")
-    grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if grid.shape != means.shape or grid.ndim != 1:
-        raise BadInput("values", f"expected one for each C, got shapes {means.shape} and {grid.shape}")
-    if chosen is not None and chosen not in grid:
-        raise BadInput("chosen", "expected one of the values of C", value=chosen)
+    grid, means = _points(np.asarray(Cs, dtype=np.float64), values, chosen, "C", "values of C")
     name = label or "validation"
     figure = figures.against_C({name: (grid, means, chosen)}, measure="MAP" if measure is None else measure)
     return _draw(_ringed(figure, "" if chosen is None else f"chosen, C = {chosen:.3g}", label), ax)
@@ -189,13 +185,7 @@ def against_features(
     >>> ax.get_xlabel(), ax.lines[0].get_xydata().tolist()
     ('features used', [[0.0, 0.2], [3.0, 0.6], [10.0, 0.6]])
     """
-    numbers, measured = np.asarray(n_features), np.asarray(values, dtype=np.float64)
-    if numbers.shape != measured.shape or numbers.ndim != 1:
-        raise BadInput(
-            "values", f"expected one for each model, got shapes {measured.shape} and {numbers.shape}"
-        )
-    if chosen is not None and chosen not in numbers:
-        raise BadInput("chosen", "expected one of the numbers of features", value=chosen)
+    numbers, measured = _points(np.asarray(n_features), values, chosen, "model", "numbers of features")
     each = np.unique(numbers)
     best = [float(measured[numbers == n].max()) for n in each]
     line = figures.Series(label or "validation", each.tolist(), best, ring=chosen)
@@ -340,7 +330,7 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
 
     scores = as_regressor(model)
     if hasattr(X, "columns"):
-        rows = X.drop(columns="qid", errors="ignore")
+        rows = X.drop(columns=QID, errors="ignore")
         rows = rows.astype({name: float for name in rows.columns if rows[name].dtype.kind in "iub"})
     else:
         rows = np.asarray(X, dtype=np.float64)
@@ -368,6 +358,16 @@ def regret(results: Simulation | Mapping[str, Simulation], *, ax: Axes | None = 
         if not hasattr(one, "regret"):
             raise BadInput("results", f"expected simulations of bandits, got {type(one).__name__}")
     return _draw(figures.regret(several), ax)
+
+
+def _points(x: Any, values: Any, chosen: Any, each: str, known: str) -> tuple[Any, Any]:
+    """Return the ends of a line over ``x``, of which ``chosen`` is one; errors name what there is of them."""
+    y = np.asarray(values, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 1:
+        raise BadInput("values", f"expected one for each {each}, got shapes {y.shape} and {x.shape}")
+    if chosen is not None and chosen not in x:
+        raise BadInput("chosen", f"expected one of the {known}", value=chosen)
+    return x, y
 
 
 def _means(search: Any) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,51 @@ def shared_data() -> Callable[..., Path]:
         return path
 
     return find
+
+
+class CommandLine:
+    """Runs commands in this process: texts are split as by a shell, anything else is one word."""
+
+    def __init__(self, capsys):
+        self._capsys = capsys
+
+    def code(self, *words):
+        """Run a command; what it printed is in ``out`` and ``err``."""
+        from structsvm.cli import main
+
+        split = (shlex.split(word) if isinstance(word, str) else [str(word)] for word in words)
+        self._capsys.readouterr()
+        code = main([*chain(*split)])
+        self.out, self.err = self._capsys.readouterr()
+        return code
+
+    def __call__(self, *words):
+        """Return what a command printed that did its work."""
+        assert self.code(*words) == 0, self.err
+        return self.out
+
+    def json(self, *words):
+        """Return the record that a command printed in one line."""
+        text = self(*words, "--json")
+        assert text.count("\n") == 1
+        return json.loads(text)
+
+    def refuses(self, *words):
+        """Return the line that says why a command did nothing; there may be remarks before it."""
+        assert self.code(*words) == 2, self.err
+        *remarks, error = self.err.splitlines()
+        assert error.startswith("structsvm: error: ")
+        assert all(remark.startswith("structsvm: ") for remark in remarks)
+        assert "Traceback" not in self.err
+        assert self.out == ""
+        return error
+
+
+@pytest.fixture
+def cli(capsys, tmp_path, monkeypatch):
+    """The command line, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return CommandLine(capsys)
 
 
 def skipped(reports: list[Any]) -> dict[str, int]:

@@ -1,14 +1,13 @@
 """Headlines claim what the figures bear: equals are named, tests are followed, and data seen in training are told."""
 
 import dataclasses
-import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from structsvm import CandidateSet, SVMDiv, load
-from structsvm.cli import main
 from structsvm.metrics import compare
 from structsvm.metrics.leaders import leaders
 from structsvm.readers import make_ranking, write_candidates, write_letor
@@ -33,10 +32,7 @@ def test_leaders_by_hand():
     assert found.first == ("top", "twin")
     assert list(found.level) == ["near"]
     near, low = (compare(VALUES["top"], VALUES[name]).p_value for name in ("near", "low"))
-    assert found.p_values == {
-        "near": max(near, 2 * low),
-        "low": 2 * low,
-    }  # Holm's method, low being the smaller
+    assert found.p_values == {"near": max(near, 2 * low), "low": 2 * low}  # by Holm, low being the smaller
     assert found.level["near"] >= 0.05 > found.p_values["low"]
     assert leaders({"only": LOW}) == (("only",), {})
     assert leaders({"a": LOW, "b": LOW[::-1]}).first == ("a", "b")  # sums in another order
@@ -57,47 +53,30 @@ def results(values, baseline):
 @pytest.mark.parametrize(
     ("chosen", "baseline", "said", "unsaid"),
     [
-        (
-            ["low", "near", "top", "twin"],
-            "low",
-            [
-                "top and twin equally have the best mean map on 30 test queries",
-                "significantly better than the baseline low (",
-                "no significant difference to near (",
-                "corrected for 2 comparisons by Holm's method",
-            ],
-            ["each of the others"],
-        ),
-        (
-            ["near", "top"],
-            "near",
-            ["top has the best mean map", "no significant difference to near ("],
-            ["significantly better", "corrected"],
-        ),
+        (["low", "near", "top", "twin"], "low",
+         ["top and twin equally have the best mean map on 30 test queries",
+          "significantly better than the baseline low (", "no significant difference to near (",
+          "corrected for 2 comparisons by Holm's method"], ["each of the others"]),
+        (["near", "top"], "near", ["top has the best mean map", "no significant difference to near ("],
+         ["significantly better", "corrected"]),
         (["low", "top"], "low", ["significantly better than the baseline low ("], ["no significant"]),
         (["low", "top"], "top", ["significantly better than each of the others"], ["baseline"]),
         (["top", "twin"], "top", ["top and twin equally have the best"], ["significant", "Wilcoxon"]),
     ],
-)
+)  # fmt: skip
 def test_compare(chosen, baseline, said, unsaid):
     text = of_methods(results({name: VALUES[name] for name in chosen}, baseline))
-    for part in said:
-        assert part in text
-    for part in unsaid:
-        assert part not in text
+    assert [part for part in said if part not in text] == []
+    assert [part for part in unsaid if part in text] == []
 
 
-def test_search_names_equals(tmp_path, capsys):
-    path = tmp_path / "rows.txt"
-    write_letor(make_ranking(12, 6, 1, random_state=0), path)  # any ranker of one feature is the same
-    command = ["search", str(path), "--folds", "2", "--C", "1", "--jobs", "1"]
-    command += ["--method", "svm-roc", "--method", "svm-map"]
-    assert main([*command, "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
+def test_search_names_equals(cli):
+    write_letor(make_ranking(12, 6, 1, random_state=0), "rows.txt")  # any ranker of one feature is the same
+    command = "search rows.txt --folds 2 --C 1 --jobs 1 --method svm-roc --method svm-map"
+    record = cli.json(command)
     assert record["methods"][0]["means"] == record["methods"][1]["means"]
     assert record["equal"] == ["svm-map"]
-    assert main(command) == 0
-    assert "Equal to it: svm-map" in capsys.readouterr().out
+    assert "Equal to it: svm-map" in cli(command)
 
 
 def fusion(values):
@@ -111,18 +90,16 @@ def fusion(values):
 
 
 def test_fuse_names_equal_runs_and_fusions():
-    text = of_fusion(
-        fusion(
-            {LEARNED: VALUES["top"], "run1": LOW, "run2": LOW.copy(), "run3": LOW - 0.1, "CombSUM": VALUES["near"]}
-            | {"CombMNZ": VALUES["near"].copy(), "ISR": LOW}
-        )
-    )  # fmt: skip
-    assert "significantly better than the best of 3 single runs, run1 and run2, with" in text
-    assert (
-        "Choosing the run that is best on the training topics (run2 and run1, by fold) would have given 0."
-        in text
-    )
-    assert "not significantly different from CombSUM and CombMNZ, the best fusion without learning" in text
+    near = VALUES["near"]
+    runs = {"run1": LOW, "run2": LOW.copy(), "run3": LOW - 0.1}
+    fusions = {"CombSUM": near, "CombMNZ": near.copy(), "ISR": LOW}
+    text = of_fusion(fusion({LEARNED: VALUES["top"], **runs, **fusions}))
+    for said in (
+        "significantly better than the best of 3 single runs, run1 and run2, with",
+        "Choosing the run that is best on the training topics (run2 and run1, by fold) would have given 0.",
+        "not significantly different from CombSUM and CombMNZ, the best fusion without learning",
+    ):
+        assert said in text
 
 
 def system(name, values, model=True):
@@ -144,25 +121,22 @@ def test_demo_names_models_that_are_as_good():
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
-def test_demo_counts_test_queries_that_were_trained_on(as_sparse, tmp_path, capsys):
+def test_demo_counts_test_queries_that_were_trained_on(as_sparse, cli):
     data = make_ranking(12, 6, 40 if as_sparse else 3, random_state=0)
     if as_sparse:
         X = data.X.copy()
         X[:, 2:] = 0  # read as a sparse matrix
         data = dataclasses.replace(data, X=X)
-    paths = [tmp_path / name for name in ("train.txt", "half.txt", "new.txt")]
-    write_letor(data, paths[0])
-    write_letor(make_ranking(12, 6, data.n_features, random_state=1), paths[2])
-    new = paths[2].read_text().replace("qid:", "qid:9").splitlines()[:36]
-    known = paths[0].read_text().replace("qid:", "qid:8").splitlines()[:24]  # the ids may be others
-    paths[1].write_text("\n".join(new + known) + "\n")
-    for path, n in zip(paths, (12, 4, 0), strict=True):
-        assert demo.letor_task(paths[0], path).n_seen == n
-    out = str(tmp_path / "page.html")
-    assert main(["demo", "--data", str(paths[0]), str(paths[0]), "-o", out, "--jobs", "1"]) == 0
+    train, half, unseen = paths = [Path(name) for name in ("train.txt", "half.txt", "new.txt")]
+    write_letor(data, train)
+    write_letor(make_ranking(12, 6, data.n_features, random_state=1), unseen)
+    new = unseen.read_text().replace("qid:", "qid:9").splitlines()[:36]
+    known = train.read_text().replace("qid:", "qid:8").splitlines()[:24]  # the ids may be others
+    half.write_text("\n".join(new + known) + "\n")
+    assert [demo.letor_task(train, path).n_seen for path in paths] == [12, 4, 0]
     said = "All of the 12 test queries are training queries: the figures tell how well the models fit them"
-    assert said in capsys.readouterr().out
-    assert said in (tmp_path / "page.html").read_text()
+    assert said in cli("demo --data train.txt train.txt -o page.html --jobs 1")
+    assert said in Path("page.html").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +145,8 @@ def sets():
     rng = np.random.default_rng(0)
     found = LabelledSets([], [], [])
     for q in range(8):
-        texts = [
-            " ".join(rng.choice(["red", "rose", "blue", "sea", "sky"], 3)) + f" w{q}{d}" for d in range(8)
-        ]
+        words = ["red", "rose", "blue", "sea", "sky"]
+        texts = [" ".join(rng.choice(words, 3)) + f" w{q}{d}" for d in range(8)]
         found.sets.append(CandidateSet(texts, query=f"q{q}"))
         found.labels.append(rng.integers(0, 2, (8, 3)).astype(float) + np.eye(8, 3))
         found.subtopics.append(["a", "b", "c"])
@@ -186,44 +159,36 @@ def part(found, chosen):
 
 def test_diversify_names_equals_and_those_that_may_be_as_good(sets):
     result = compare_methods(sets, methods=["original", "random", "coverage", "clairvoyant"], k=2)
-    losses = {"original": np.full(8, 0.5), "random": np.full(8, 0.5), "coverage": np.full(8, 0.5)}
+    losses = {name: np.full(8, 0.5) for name in ("original", "random", "coverage")}
     losses["clairvoyant"] = np.zeros(8)
-    text = of_diversity(dataclasses.replace(result, losses=losses))
+    result = dataclasses.replace(result, losses=losses)
+    text = of_diversity(result)
     assert "original, random and coverage equally miss least: 50.0% of the subtopics, by weight." in text
     losses["coverage"] = np.array([0.5] * 7 + [0.6])
-    text = of_diversity(dataclasses.replace(result, losses=losses))
+    text = of_diversity(result)
     assert "original and random equally miss least: 50.0%" in text
     assert "no significant difference to coverage (51.2%, p = 1" in text
     losses["coverage"] = np.full(8, 0.9)
-    assert "significantly less than each of the others" in of_diversity(
-        dataclasses.replace(result, losses=losses)
-    )
-    html = diversity_page(dataclasses.replace(result, losses=losses), "data", 0)
+    assert "significantly less than each of the others" in of_diversity(result)
+    html = diversity_page(result, "data", 0)
     assert html.count('class=best><th scope="row">') == 2
 
 
-def test_diversify_says_which_sets_a_model_was_trained_on(sets, tmp_path, capsys):
+def test_diversify_says_which_sets_a_model_was_trained_on(sets, cli):
     for name, chosen in (("train", range(4)), ("all", range(8)), ("new", range(4, 8))):
-        write_candidates(part(sets, chosen), tmp_path / f"{name}.jsonl")
-    model = tmp_path / "mine.npz"
-    train = str(tmp_path / "train.jsonl")
-    assert main(["diversify", "train", train, "-o", str(model), "-k", "2", "--jobs", "1"]) == 0
-    command = ["diversify", "compare", "--model", str(model), "--method", "random", "-k", "2"]
+        write_candidates(part(sets, chosen), Path(f"{name}.jsonl"))
+    cli("diversify train train.jsonl -o mine.npz -k 2 --jobs 1")
     for name, n, said in (("train", 4, "all of these 4"), ("all", 4, "4 of these 8"), ("new", 0, None)):
-        report = tmp_path / f"{name}.html"
-        capsys.readouterr()
-        assert main([*command, str(tmp_path / f"{name}.jsonl"), "--report", str(report)]) == 0
-        for text in (capsys.readouterr().out, report.read_text()):
+        command = f"diversify compare {name}.jsonl --model mine.npz --method random -k 2"
+        for text in (cli(f"{command} --report page.html"), Path("page.html").read_text()):
             assert (f"mine was trained on {said} queries" in text) == (said is not None)
             assert ("was trained on" in text) == (said is not None)
-        assert main([*command, str(tmp_path / f"{name}.jsonl"), "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["methods"][0]["trained_on"] == n
-    earlier = load(model)  # a file of an earlier version
+        assert cli.json(command)["methods"][0]["trained_on"] == n
+    earlier = load("mine.npz")  # a file of an earlier version
     del earlier.fingerprints_
-    assert compare_methods(sets, {"mine": earlier}, ["random"], k=2).seen == {"mine": None}
-    assert "The file of mine does not say what it was trained on" in of_diversity(
-        compare_methods(sets, {"mine": earlier}, ["random"], k=2)
-    )
+    result = compare_methods(sets, {"mine": earlier}, ["random"], k=2)
+    assert result.seen == {"mine": None}
+    assert "The file of mine does not say what it was trained on" in of_diversity(result)
 
 
 def test_fingerprints_are_of_the_texts():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structsvm.checks import check_choice, check_whole
 from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import (
     Jobs,
@@ -16,8 +17,9 @@ from structsvm.cli.files import (
     by_name,
     check_input,
     check_kept,
-    check_output,
+    check_outputs,
     is_table,
+    load_ranker,
     write_text,
 )
 from structsvm.cli.groups import Group
@@ -66,14 +68,9 @@ class Letor(Group):
 
     def check(self) -> None:
         """Check what can be checked before data are read."""
-        if self.gap not in ("pairs", "ndcg"):
-            raise ValueError(f"--gap: expected pairs or ndcg, got {self.gap!r}")
-        if self.interleaving not in ("probabilistic", "team_draft"):
-            raise ValueError(
-                f"--interleaving: expected probabilistic or team_draft, got {self.interleaving!r}"
-            )
-        if self.samples < 1:
-            raise ValueError(f"--samples: expected at least 1, got {self.samples}")
+        check_choice("gap", self.gap, ("pairs", "ndcg"))
+        check_choice("interleaving", self.interleaving, ("probabilistic", "team_draft"))
+        check_whole("samples", self.samples)
 
 
 def simulate(
@@ -118,17 +115,13 @@ def simulate(
     """
     for path in (world, *letor.models):
         check_input(path)
-    if report is not None:
-        check_output(report, [world, *letor.models], option="--report")
+    check_outputs({"--report": report}, [world, *letor.models])
     if checkpoint is not None:
         check_kept(checkpoint)
-    if not (horizon >= 1 and float(horizon).is_integer()):
-        raise ValueError(f"--horizon: expected a whole number of comparisons >= 1, got {horizon:g}")
-    if runs < 1:
-        raise ValueError(f"--runs: expected at least 1, got {runs}")
-    if regret not in ("average", "sum", "weak"):
-        raise ValueError(f"--regret: expected average, sum or weak, got {regret!r}")
-    players = _players(default_bandits() if algorithms is None else algorithms, regret, int(horizon))
+    n_steps = check_whole("horizon", horizon, floats=True)
+    check_whole("runs", runs)
+    check_choice("regret", regret, ("average", "sum", "weak"))
+    players = _players(default_bandits() if algorithms is None else algorithms, regret, n_steps)
 
     names: list[str] | None = None
     if _is_letor(world):
@@ -142,7 +135,7 @@ def simulate(
     facts += _assumptions(matrix)
     if checkpoint is not None:
         checkpoint.mkdir(exist_ok=True)
-    settings = {"horizon": int(horizon), "n_runs": runs, "seed": seed, "regret": regret, "n_jobs": jobs}
+    settings = {"horizon": n_steps, "n_runs": runs, "seed": seed, "regret": regret, "n_jobs": jobs}
     try:
         results = _play(players, place, settings, checkpoint)
     except KeyboardInterrupt:
@@ -261,14 +254,7 @@ def _letor_world(
 def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[Any], list[str]]:
     """Return the data, and as rankers the saved models, or each feature that orders documents."""
     if models:
-        import structsvm
-
-        loaded = [structsvm.load(model) for model in models]
-        for model, ranker in zip(models, loaded, strict=True):
-            if not hasattr(ranker, "predict"):
-                raise ValueError(
-                    f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first"
-                )
+        loaded = list(map(load_ranker, models))
         widths = {str(model): ranker.n_features_in_ for model, ranker in zip(models, loaded, strict=True)}
         if len(set(widths.values())) > 1:
             found = ", ".join(f"{name} with {n}" for name, n in widths.items())

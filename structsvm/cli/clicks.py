@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import json
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.checks import BadInput
-from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import (
     Table,
     by_name,
@@ -27,6 +25,7 @@ from structsvm.cli.files import (
     is_table,
     keep_names,
     naming,
+    predicted,
     write_text,
 )
 from structsvm.cli.groups import Group
@@ -221,7 +220,6 @@ def train(
     check_outputs({"--report": report}, [log, data])
     from structsvm import clicks
     from structsvm.clicks.page import Search
-    from structsvm.trainers.certificate import ConvergenceWarning
 
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
     model: Any = clicks.ClickSVMCV(**options) if C is None else clicks.ClickSVM(C, **options)
@@ -236,11 +234,9 @@ def train(
     stopping: Any = GapProgress if C is not None else _GivingUp
     with (
         _naming_log(log, "clicks propensities --last"),
-        _naming(data),
+        naming(data, *_IDS),
         stopping(model.tol, output) as progress,
-        warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, cells, qid=queries, docid=documents)
     progress.check(model.fit_)
@@ -261,11 +257,7 @@ def train(
     for name, text in figures:
         typer.echo(f"{name:<30}{text}")
     typer.echo(f"{'model':<30}{output}")
-    if not model.fit_.converged:
-        how = "interrupted: saved the best model so far" if progress.interrupted else "warning: saved a model"
-        note(f"{how}, gap {model.fit_.gap:.1e} (to reach {model.tol:g}), as {output}")
-        if progress.interrupted:
-            raise typer.Exit(INTERRUPTED)
+    progress.conclude(model.fit_, "scale the features with --scale, or lower --C")
 
 
 @dataclass(frozen=True)
@@ -338,11 +330,8 @@ def evaluate(
     scores = []
     for ranker in rankers:
         named = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
-        with _naming(data), warnings.catch_warnings():
-            # they were read by name, or the data have none
-            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            scores.append(ranker.predict(named.X, qid=rows.qid))
-    with _naming_log(log, "clicks propensities --last"), _naming(data):
+        scores.append(predicted(ranker, named, data))
+    with _naming_log(log, "clicks propensities --last"), naming(data, *_IDS):
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores[0], **options, baseline=scores[1] if len(scores) > 1 else None
         )
@@ -420,6 +409,9 @@ for _command in (describe, propensities, train, evaluate, judge):
     app.command(_command.__name__)(stoppable(_command))
 
 
+_IDS = ("query", "document", "docid")
+"""What else is read of candidates."""
+
 _MOST_LEARNED = 0.2
 """Share of queries with the counts of the training log beyond which there is a warning; a few agree by chance."""
 
@@ -486,18 +478,6 @@ def _table_instead(output: Path) -> Iterator[None]:
         if error.argument not in ("query", "document"):
             raise
         raise ValueError(f"{output}: {error.problem}; write a table, with --output judgments.tsv") from None
-
-
-@contextlib.contextmanager
-def _naming(data: Path) -> Iterator[None]:
-    """Name the file in errors about candidates, or about their queries and documents, that were read from it."""
-    try:
-        with naming(data):
-            yield
-    except BadInput as error:
-        if error.argument in ("query", "document", "docid"):
-            raise error.within(data) from None
-        raise
 
 
 def _theta_lines(found: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_choice
 from structsvm.cli.files import (
     Jobs,
     Table,
@@ -84,10 +84,9 @@ def convert(
             f"{store}: expected the name of a folder, got one of a file; convert makes a store, by custom <name>.store"
         )
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
-    if dtype not in (None, "float64", "float32"):
-        raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")
-    if matrix not in kinds:
-        raise ValueError(f"--matrix: expected auto, dense or sparse, got {matrix!r}")
+    if dtype is not None:
+        check_choice("dtype", dtype, ("float64", "float32"))
+    check_choice("matrix", matrix, kinds)
     from_table = is_table(check_input(source))
     if from_table and (matrix == "sparse" or n_features is not None):
         raise ValueError(f"--matrix, --n-features: expected LETOR text with them, got the table {source}")

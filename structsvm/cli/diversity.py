@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import (
     Jobs,
     Selection,
     check_input,
     check_model_output,
-    check_output,
     check_outputs,
     split_names,
     stdin_as_path,
@@ -23,7 +21,7 @@ from structsvm.cli.files import (
 )
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Tol, parse_grid
-from structsvm.cli.terminal import GapProgress, bar, note, print_table, stoppable
+from structsvm.cli.terminal import GapProgress, bar, print_table, stoppable
 
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
@@ -153,11 +151,7 @@ def train(
         f"loss       {1 - model.score(found.sets, found.labels):.4f} on these sets (weighted subtopic loss)"
     )
     typer.echo(f"written    {output}")
-    if progress.interrupted and not fit.converged:
-        note(f"interrupted: saved the model of gap {fit.gap:.1e} after {fit.n_passes} passes, as {output}")
-        raise typer.Exit(INTERRUPTED)
-    if not fit.converged:
-        note(f"warning: the gap is {fit.gap:.1e}, not {tol:g}, after {fit.n_passes} passes; raise --tol")
+    progress.conclude(fit, "raise --tol")
 
 
 def apply(
@@ -260,8 +254,7 @@ def compare(
     from structsvm.studies.diversity.page import as_records, headline, page, table
 
     check_names(models, method or ())
-    if report is not None:
-        check_output(report, [data, *(model or ())], option="--report")
+    check_outputs({"--report": report}, [data, *(model or ())])
     read = read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:

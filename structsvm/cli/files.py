@@ -7,6 +7,7 @@ import csv
 import math
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.groups import Group
+from structsvm.common.names import QID
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -52,7 +54,7 @@ class Columns(Group):
     """What the columns of labels and ids of a table are called."""
 
     label: Annotated[str, typer.Option("--label", help="Column of the labels in a table.")] = "label"
-    qid: Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")] = "qid"
+    qid: Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")] = QID
     docid: Annotated[
         str, typer.Option("--docid", help="Column of the document ids in a table, if there is one.")
     ] = "docid"
@@ -307,6 +309,24 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     return dataclasses.replace(rows, X=rows.X[:, [place[name] for name in names]], feature_names=tuple(names))
 
 
+def load_ranker(path: Path) -> Any:
+    """Read a model that scores rows."""
+    import structsvm
+
+    model = structsvm.load(check_input(path))
+    if not (hasattr(model, "rank") and hasattr(model, "predict")):
+        raise ValueError(f"{path}: expected a ranker, got a {type(model).__name__}; train one first")
+    return model
+
+
+def predicted(model: Any, rows: QueryData, path: Path) -> Float:
+    """Return the scores of rows of a file, which were read by their names or have none."""
+    with naming(path), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        scores: Float = model.predict(rows.X, qid=rows.qid)
+    return scores
+
+
 def keep_names(model: Any, rows: QueryData) -> None:
     """Give a fitted model the names of the features that it was trained on."""
     import numpy as np
@@ -316,12 +336,12 @@ def keep_names(model: Any, rows: QueryData) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Name the file in errors about the ``X``, ``y`` or ``qid`` that were read from it."""
+def naming(path: Path, *more: str) -> Iterator[None]:
+    """Name the file in errors about the ``X``, ``y`` or ``qid``, and more, that were read from it."""
     try:
         yield
     except BadInput as error:
-        if error.argument.partition(".")[0] in ("X", "y", "qid"):  # also of X.indices
+        if error.argument.partition(".")[0] in ("X", "y", "qid", *more):  # also of X.indices
             raise error.within(path) from None
         raise
 

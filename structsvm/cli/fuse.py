@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_positive
 from structsvm.cli.files import (
     Jobs,
     Selection,
@@ -50,10 +50,9 @@ class Learning(Group):
         """Check what can be checked before the files are read."""
         from structsvm.oracles import get_oracle
 
+        check_positive("relevance", self.relevance)
         get_oracle(self.loss, relevance=self.relevance)
         _ = self.grid
-        if not 0 < self.relevance < float("inf"):
-            raise ValueError(f"--relevance: expected a number > 0, got {self.relevance}")
 
     @property
     def grid(self) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.cli.files import (
     Table,
     check_file,
-    check_input,
     check_output,
+    check_outputs,
+    load_ranker,
     write_text,
 )
 from structsvm.cli.options import AsJson, Report
@@ -73,8 +74,7 @@ def analyse(
     the log is analysed.
     """
     inputs = [check_file(path) for path in (log, statistic) if path is not None]
-    if report is not None:
-        check_output(report, inputs, option="--report")
+    check_outputs({"--report": report}, inputs)
 
     from structsvm.online import statistics
     from structsvm.online.statistics.page import page, summary
@@ -237,10 +237,9 @@ def simulate(
 ) -> None:
     """Write a click log: interleaved lists of rankers, shown to simulated users who know the labels."""
     check_output(output, [path for path in (data,) if path is not None])
-    if impressions < 1:
-        raise ValueError(f"--impressions: expected a number >= 1, got {impressions}")
-    if users is not None and users < 1:
-        raise ValueError(f"--users: expected a number >= 1, got {users}")
+    check_whole("impressions", impressions)
+    if users is not None:
+        check_whole("users", users)
     rankers = ranker or ["1", "2"]
     if len(rankers) < 2:
         raise ValueError(f"--ranker: expected two or more, got {len(rankers)}; repeat the option")
@@ -256,12 +255,8 @@ def simulate(
     from structsvm.readers import make_ranking
 
     methods = labelled("structsvm.online.interleaving", "name")
-    if interleaver not in methods:
-        raise ValueError(f"--interleaver: expected one of {', '.join(methods)}, got {interleaver!r}")
-    if data is None:
-        rows = make_ranking(200, 20, 10, random_state=seed)
-    else:
-        rows = table.read(data)
+    check_choice("interleaver", interleaver, methods)
+    rows = make_ranking(200, 20, 10, random_state=seed) if data is None else table.read(data)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
         raise ValueError(
@@ -293,11 +288,7 @@ def _scores(name: str, rows: Any) -> Any:
         if not 1 <= int(name) <= rows.n_features:
             raise ValueError(f"--ranker {name}: expected a feature from 1 to {rows.n_features}")
         return dense_column(rows.X, int(name) - 1)
-    import structsvm
-
-    model = structsvm.load(check_input(Path(name)))
-    if not hasattr(model, "coef_"):
-        raise ValueError(f"{name}: expected a ranker, got a {type(model).__name__}; train one first")
+    model = load_ranker(Path(name))
     if model.n_features_in_ != rows.n_features:
         raise ValueError(f"{name}: expected data of {model.n_features_in_} features, got {rows.n_features}")
     return model.predict(rows.X, qid=rows.qid)

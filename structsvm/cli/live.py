@@ -79,23 +79,14 @@ def serve(
         check_choice(f"{config}: table", name, ("serve", "engines"))
     for name in stated:
         check_choice(f"{config}: serve: key", name, sorted(set(Settings.__dataclass_fields__) - options))
+    for name, path in (("secret_file", secret_file), ("backup_folder", backup_folder)):
+        stated |= {} if path is None else {name: str(path)}
+    for name, more in (("allowed_hosts", allowed_host), ("origins", origin)):
+        stated[name] = [*names_in(name, stated.get(name, [])), *(more or ())]
+    stated |= {name: True for name, asked in (("keyless", no_keys), ("strict", strict)) if asked}
     settings = Settings.from_dict(
-        {
-            **stated,
-            "store": store,
-            "host": host,
-            "port": port,
-            "workers": workers,
-            "secret_file": stated.get("secret_file") if secret_file is None else str(secret_file),
-            **{
-                name: [*names_in(name, stated.get(name, [])), *(more or ())]
-                for name, more in (("allowed_hosts", allowed_host), ("origins", origin))
-            },
-            "backup_folder": stated.get("backup_folder") if backup_folder is None else str(backup_folder),
-            "keyless": no_keys or stated.get("keyless", False),
-            "strict": strict or stated.get("strict", False),
-            "engines": read.get("engines", {}),
-        }
+        stated
+        | {"store": store, "host": host, "port": port, "workers": workers, "engines": read.get("engines", {})}
     )
     try:
         engines_of(settings.engines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-import warnings
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -25,7 +24,8 @@ from structsvm.cli.files import (
     check_output,
     is_stdout,
     is_table,
-    naming,
+    load_ranker,
+    predicted,
     read_data,
     write_lines,
 )
@@ -89,11 +89,7 @@ def predict(
     import numpy as np
     from sklearn.utils import get_tags
 
-    import structsvm
-
-    ranker = structsvm.load(model)
-    if not (hasattr(ranker, "rank") and hasattr(ranker, "predict")):
-        raise ValueError(f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first")
+    ranker = load_ranker(model)
     n_features = ranker.n_features_in_
     if dask is not None:
         if form != "scores":
@@ -133,10 +129,7 @@ def predict(
         from structsvm.features.filling import filled
 
         rows = filled(rows, values)
-    with naming(data), warnings.catch_warnings():
-        # they were read by name, or the data have none
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        scores = ranker.predict(rows.X, qid=rows.qid)
+    scores = predicted(ranker, rows, data)
     if form == "run":
         _write_run(rows, scores, output, data, tag=model.stem)
         return

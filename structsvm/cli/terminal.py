@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -67,14 +69,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         typer.echo("  ".join(placed).rstrip())
 
 
-def warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: Any = None,
-    line: Any = None,
-) -> None:
+def warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning in one line, in place of ``warnings.showwarning``."""
     note(f"warning: {message}")
 
@@ -183,15 +178,18 @@ class GapProgress:
         self._task = self._bar.add_task("training", total=1.0, state="first pass")
 
     def __enter__(self) -> GapProgress:
-        self._earlier = signal.signal(signal.SIGINT, self._stop)
-        self._bar.start()
+        from structsvm.trainers.certificate import ConvergenceWarning
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", ConvergenceWarning)  # said by conclude, in our words
+            stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, self._stop))
+            stack.enter_context(self._bar)
+            self._end = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-        signal.signal(signal.SIGINT, self._earlier)
+    def __exit__(self, *error: object) -> None:
+        self._end.close()
 
     def __call__(self, progress: Progress) -> bool:
         self._growing = False
@@ -205,6 +203,16 @@ class GapProgress:
         """Raise ``KeyboardInterrupt`` where Ctrl-C came before there were better weights than zero."""
         if self.interrupted and not fit.converged and not fit.w.any():
             raise KeyboardInterrupt("before there was a better model than none")
+
+    def conclude(self, fit: Fit, remedy: str) -> None:
+        """Say how far a training came that stopped before its gap; end a command that Ctrl-C stopped."""
+        if fit.converged:
+            return
+        passes = f"after {fit.n_passes} passes"
+        if self.interrupted:
+            note(f"interrupted: saved the best model so far, gap {fit.gap:.1e} {passes}, as {self._saved_as}")
+            raise typer.Exit(INTERRUPTED)
+        note(f"warning: the gap is {fit.gap:.1e}, not {self._tol:g}, {passes}; {remedy}")
 
     def grown(self, n: int, n_trees: int) -> None:
         """Tell how many trees there are."""

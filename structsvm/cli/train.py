@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from structsvm.checks import check_choice
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
-from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import (
     Data,
     Jobs,
@@ -23,7 +22,7 @@ from structsvm.cli.files import (
 from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
-from structsvm.cli.terminal import GapProgress, note
+from structsvm.cli.terminal import GapProgress
 from structsvm.common.escaping import printable
 
 _NAMED = 6
@@ -157,7 +156,6 @@ def train(
 
     from structsvm.estimators.structural import StructuralRanker
     from structsvm.estimators.weight_constraints import numbered_signs
-    from structsvm.trainers.certificate import ConvergenceWarning
 
     C = 1.0 if objective.C is None else objective.C
     scaled = linear.scale != "none"
@@ -172,20 +170,16 @@ def train(
         )  # fmt: skip
     model.check_options()  # a misspelt loss is found before the data are read
     if dask is not None:
+        solvers = ("auto", "partitioned", "one_slack")
+        check_choice("solver", objective.solver, solvers, remedy="others train without {dask}")
         if signs:
             raise ValueError("--monotone: expected training on one machine, without --dask")
         if table.categorical is not None or table.missing is not None:
             raise ValueError("--categorical, --fill: expected training on one machine, without --dask")
-        with (
-            connecting(dask) as client,
-            GapProgress(tol, output) as progress,
-            warnings.catch_warnings(),
-        ):
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with connecting(dask) as client, GapProgress(tol, output) as progress:
             there = train_there(
-                client, data, table, cluster.groups, loss=objective.loss, C=C,
-                **objective.options | {"solver": _solver(objective.solver)}, scale=linear.scale,
-                positive=linear.positive, callback=progress, checkpoint=cluster.checkpoint,
+                client, data, table, cluster.groups, loss=objective.loss, C=C, **objective.options,
+                scale=linear.scale, positive=linear.positive, callback=progress, checkpoint=cluster.checkpoint,
             )  # fmt: skip
         progress.check(there.fit_)
         there.to_local().save(output)
@@ -193,7 +187,7 @@ def train(
         about = (
             f"{there.n_queries_} queries in {there.n_partitions_} partitions, {there.n_features_in_} features"
         )
-        _say(there, f"{about}; {held:.2f} GB of rows on a worker at the most", output, progress, tol)
+        _say(there, f"{about}; {held:.2f} GB of rows on a worker at the most", output, progress)
         return
     if cluster.checkpoint is not None or cluster.groups != "refuse":
         option = "groups" if cluster.checkpoint is None else "checkpoint"
@@ -206,8 +200,7 @@ def train(
     if signs:
         model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     watching = GapProgress(tol, output, growing=trees.trees)
-    with naming(data), watching as progress, warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
+    with naming(data), watching as progress:
         model.callback = progress
         if trees.trees:
             model.growth_callback = progress.grown
@@ -222,10 +215,10 @@ def train(
     if rows.feature_names is not None:
         more = ", ..." if rows.n_features > _NAMED else ""
         about += f": {', '.join(map(printable, rows.feature_names[:_NAMED]))}{more}"
-    _say(model, about, output, progress, tol)
+    _say(model, about, output, progress)
 
 
-def _say(model: Any, about: str, output: Path, progress: GapProgress, tol: float) -> None:
+def _say(model: Any, about: str, output: Path, progress: GapProgress) -> None:
     """What was learned, and from what."""
     fit = model.fit_
     unused = f" ({model.n_uninformative_} queries without a constraint)" if model.n_uninformative_ else ""
@@ -233,20 +226,4 @@ def _say(model: Any, about: str, output: Path, progress: GapProgress, tol: float
     typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e})")
     typer.echo(f"trained    {fit.n_passes} passes, {fit.seconds:.2f} s, {fit.solver}")
     typer.echo(f"model      {output}")
-    if progress.interrupted and not fit.converged:
-        note(
-            f"interrupted: saved the best model so far, gap {fit.gap:.1e} after {fit.n_passes} passes, as {output}"
-        )
-        raise typer.Exit(INTERRUPTED)
-    if not fit.converged:
-        note(
-            f"warning: the gap is {fit.gap:.1e}, not {tol:g}, after {fit.n_passes} passes; raise --max-passes or "
-            "--tol, or scale the features with --scale"
-        )
-
-
-def _solver(name: str) -> str:
-    """The trainer on a cluster."""
-    if name not in ("auto", "partitioned", "one_slack"):
-        raise ValueError(f"--solver {name}: expected auto, partitioned or one_slack with --dask")
-    return name
+    progress.conclude(fit, "raise --max-passes or --tol, or scale the features with --scale")

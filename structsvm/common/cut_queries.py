@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.names import QID
 from structsvm.queries import stacklevel_of_user
 
 _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
@@ -20,7 +21,7 @@ def note_queries(model: Any, X: Any, qid: Any) -> None:
     """Keep the ids that a model was trained on where it is going to be measured on others."""
     _TRAINED_ON.pop(model, None)
     if _in_cross_validation():
-        ids = getattr(X, "get", lambda _: None)("qid") if qid is None else qid
+        ids = getattr(X, "get", lambda _: None)(QID) if qid is None else qid
         if ids is not None and np.ndim(ids) == 1:
             _TRAINED_ON[model] = np.asarray(ids)
 

@@ -52,36 +52,18 @@ def attach(package: str, members: Mapping[str, str], **labels: Mapping[str, str]
 
 
 def homes(package: str) -> dict[str, str]:
-    """Return the module of each name that ``package`` exports, without loading them.
-
-    Examples
-    --------
-    >>> homes("structsvm")["SVMMap"]
-    'structsvm.estimators.structural'
-    """
+    """Return the module of each name that ``package`` exports, without loading them."""
     import_module(package)
     return dict(_HOMES.get(package, {}))
 
 
 def labels(package: str, attribute: str = "label") -> dict[str, str]:
-    """Return the names of the members of ``package`` that have a label, by that label, without loading them.
-
-    Examples
-    --------
-    >>> labels("structsvm.online.bandits")["rucb"]
-    'RUCB'
-    """
+    """Return the names of the members of ``package`` that have a label, by that label, without loading them."""
     import_module(package)
     return dict(_LABELS[package].get(attribute, {}))
 
 
 def labelled(package: str, attribute: str = "label") -> dict[str, Any]:
-    """Return the members of ``package`` that have a label, by that label; loads the modules of all of them.
-
-    Examples
-    --------
-    >>> labelled("structsvm.online.bandits")["rucb"].__name__
-    'RUCB'
-    """
+    """Return the members of ``package`` that have a label, by that label; loads the modules of all of them."""
     room = import_module(package)
     return {text: getattr(room, name) for text, name in labels(package, attribute).items()}

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+QID = "qid"
+"""Column of the query ids in frames and tables, where no other is named."""
+
 _OTHERS = {
     "p": "precision",
     "r": "recall",
@@ -40,13 +43,7 @@ def plain_name(name: str) -> str:
 
 
 def feature_names(names: Iterable[object] | None, n_features: int) -> list[str]:
-    """Return names of features as they are shown: numbers from 1, as LETOR files count them, where there are none.
-
-    Examples
-    --------
-    >>> feature_names(None, 2)
-    ['feature 1', 'feature 2']
-    """
+    """Return names of features as they are shown: numbers from 1, as LETOR files count them, where there are none."""
     return [f"feature {j + 1}" for j in range(n_features)] if names is None else [str(name) for name in names]
 
 

@@ -120,6 +120,14 @@ def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
     return list(results)
 
 
+def ask(
+    client: Any, function: Any, parts: Sequence[Any], *rest: Any, timeout: float, place: str
+) -> list[Any]:
+    """Return what a function finds of each partition, where it lies."""
+    futures = [client.submit(function, part, *rest, pure=False) for part in parts]
+    return gather(client, futures, timeout, place)
+
+
 def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, notice: Any = None) -> None:
     """Wait until futures are done or failed; ``notice(workers)`` is told of the cluster now and then."""
     pending = list(futures)

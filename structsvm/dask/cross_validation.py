@@ -10,7 +10,7 @@ import numpy as np
 
 from structsvm.checks import check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.dask.cluster import DaskPartitions, gather
+from structsvm.dask.cluster import DaskPartitions, ask
 from structsvm.dask.estimator import DaskStructuralRanker
 from structsvm.dask.rows import Held
 from structsvm.estimators.cross_validation import CrossValidated
@@ -88,14 +88,11 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
                 coefs = [fit.w for fit in fit_path_partitioned(parts, Cs.tolist(), fold=fold, **options)]
-                futures = [
-                    client.submit(_held_out, one, fold, coefs, name, self.relevance, pure=False)
-                    for one in held
-                ]
                 start, queries, values = 0, [], []
-                for at, found, weight, n in gather(
-                    client, futures, self.timeout, "the partitions (held out)"
-                ):
+                for at, found, weight, n in ask(
+                    client, _held_out, held, fold, coefs, name, self.relevance,
+                    timeout=self.timeout, place="the partitions (held out)",
+                ):  # fmt: skip
                     weights[start + at] = weight
                     queries.append(start + at)
                     values.append(found)

@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
+from structsvm.common.names import QID
 from structsvm.dask.cluster import (
     ClusterError,
     DaskPartitions,
+    ask,
     awaited_workers,
     connected,
     gather,
@@ -198,12 +200,7 @@ class DaskStructuralRanker(BaseEstimator):
             client.submit(hold, rows, self.loss, self.relevance, self.scaler_, folds, pure=False)
             for rows in raw
         ]
-        said = gather(
-            client,
-            [client.submit(facts, held, pure=False) for held in futures],
-            self.timeout,
-            "the partitions",
-        )
+        said = ask(client, facts, futures, timeout=self.timeout, place="the partitions")
         self.n_queries_ = sum(one.n_queries for one in said)
         self.n_uninformative_ = sum(one.n_uninformative for one in said)
         if self.n_uninformative_ == self.n_queries_:
@@ -275,9 +272,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
         """Give all texts the width of the widest, since a text states only the features that are not 0."""
-        said = gather(
-            client, [client.submit(summary, rows, pure=False) for rows in raw], self.timeout, "the texts"
-        )
+        said = ask(client, summary, raw, timeout=self.timeout, place="the texts")
         width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in said))
         as_sparse = any(one.kind == "CSR" for one in said)
         if all(one.n_features == width and (one.kind == "CSR") == as_sparse for one in said):
@@ -301,30 +296,18 @@ class DaskStructuralRanker(BaseEstimator):
         check_is_fitted(self, "coef_")
         if self._within_queries() and qid is None:
             raise BadInput("qid", "expected the query of each row, got none", "{scale} works within queries")
+        model = {"coef": self.coef_, "scaler": self.scaler_}
         if hasattr(X, "npartitions") and hasattr(X, "columns"):
-            if isinstance(qid, str):
-                qid = X[qid]
+            given = [] if qid is None else [X[qid] if isinstance(qid, str) else qid]
             X = X[self._columns(X.columns)]
-            return X.map_partitions(
-                _predict, self.coef_, self.scaler_, *([] if qid is None else [qid]), meta=("score", "f8")
-            )
+            return X.map_partitions(_predict, *given, meta=("score", "f8"), **model)
         if hasattr(X, "chunks"):
             if X.numblocks[1] > 1:
                 X = X.rechunk({1: -1})
             if X.shape[1] != self.n_features_in_:
                 raise BadInput("X", f"expected {self.n_features_in_} features, as in fit, got {X.shape[1]}")
-            if qid is None:
-                return X.map_blocks(_predict, self.coef_, self.scaler_, dtype=np.float64, drop_axis=1)
-            from dask.array import map_blocks
-
-            coef, scaler = self.coef_, self.scaler_
-            return map_blocks(
-                lambda x, q: _predict(x, coef, scaler, q[:, 0]),
-                X,
-                qid[:, None],
-                dtype=np.float64,
-                drop_axis=1,
-            )
+            given = [] if qid is None else [qid[:, None]]
+            return X.map_blocks(_predict, *given, dtype=np.float64, drop_axis=1, **model)
         return self.to_local().predict(X, qid=qid)
 
     def score_files(self, path: Any, y: str | None = None, *, qid: str | None = None) -> Iterator[Float]:
@@ -364,7 +347,7 @@ class DaskStructuralRanker(BaseEstimator):
     def _columns(self, columns: Any) -> list[Any]:
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            return [name for name in columns if name != "qid"]
+            return [name for name in columns if name != QID]
         there = {str(name): name for name in columns}
         missing = [name for name in names if name not in there]
         if missing:
@@ -434,8 +417,10 @@ class DaskStructuralRanker(BaseEstimator):
             connected(self.client) as client,
             self._whole(client, X, y, qid, sample_weight, coef=self.coef_) as (parts, _),
         ):
-            futures = [client.submit(_measure, part, tuple(metrics), options, pure=False) for part in parts]
-            answers = gather(client, futures, self.timeout, "the partitions (evaluation)")
+            answers = ask(
+                client, _measure, parts, tuple(metrics), options,
+                timeout=self.timeout, place="the partitions (evaluation)",
+            )  # fmt: skip
         ids = np.concatenate([ids for ids, *_ in answers])
         weights = np.concatenate([weight for _, weight, *_ in answers])
         results = {}
@@ -484,17 +469,20 @@ class DaskStructuralRanker(BaseEstimator):
         get_oracle(self.loss, relevance=self.relevance)
 
 
-def _predict(X: Any, coef: Float, scaler: QueryScaler | None, qid: Any = None) -> Any:
-    index = getattr(X, "index", None)
+def _predict(X: Any, qid: Any = None, *, coef: Float, scaler: QueryScaler | None) -> Any:
     values = X.to_numpy(dtype=np.float64) if hasattr(X, "to_numpy") else X
     if scaler is not None and values.shape[0]:
-        values = scale_rows(scaler, values, None if qid is None else np.asarray(qid))
-    scores = linear_scores(values, coef)
-    if index is None:
-        return scores
+        values = scale_rows(scaler, values, None if qid is None else np.ravel(qid))
+    return _as_given(linear_scores(values, coef), X, "score")
+
+
+def _as_given(values: Any, rows: Any, name: str) -> Any:
+    """Return values as a column beside rows that are a frame."""
+    if not hasattr(rows, "index"):
+        return values
     import pandas as pd
 
-    return pd.Series(scores, index=index, name="score")
+    return pd.Series(values, index=rows.index, name=name)
 
 
 def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
@@ -514,22 +502,14 @@ def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
 
 def _rank(scores: Any, qid: Any) -> Any:
     ids = np.asarray(qid)
-    places = ranks(np.asarray(scores), group_queries(ids, ids.shape[0]))
-    if not hasattr(scores, "index"):
-        return places
-    import pandas as pd
-
-    return pd.Series(places, index=scores.index, name="rank")
+    return _as_given(ranks(np.asarray(scores), group_queries(ids, ids.shape[0])), scores, "rank")
 
 
 def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any:
     data = rows.data
     found = [evaluate_part(name, data.y, data.X[:, 0], qid=data.qid, **options) for name in metrics]
-    lengths = np.diff(data.offsets)
-    weights = np.ones(lengths.shape[0])
-    if rows.weight is not None:
-        weights = np.add.reduceat(rows.weight, data.offsets[:-1]) / lengths
-    return data.query_ids, weights, [result.per_query for result, _ in found], [empty for _, empty in found]
+    values, empty = [result.per_query for result, _ in found], [nothing for _, nothing in found]
+    return data.query_ids, rows.query_weights(), values, empty
 
 
 def _report(client: Any, parts: Sequence[Any], said: Sequence[Any]) -> dict[str, dict[str, float]]:

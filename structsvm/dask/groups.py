@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.dask.cluster import gather
+from structsvm.dask.cluster import ask
 from structsvm.dask.rows import (
     Rows,
     Summary,
@@ -23,6 +23,8 @@ from structsvm.dask.rows import (
 )
 
 Groups = Literal["refuse", "mend", "shuffle"]
+
+_IDS = "the partitions (ids)"
 
 _AT_ONCE = 10_000_000
 """Query ids that are compared in one go."""
@@ -58,7 +60,7 @@ def whole_queries(
     client: Any, raw: Sequence[Any], groups: Groups, timeout: float
 ) -> tuple[list[Any], list[Summary]]:
     """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` as in the estimator."""
-    summaries = gather(client, client.map(summary, raw, pure=False), timeout, "the partitions (reading)")
+    summaries = ask(client, summary, raw, timeout=timeout, place="the partitions (reading)")
     kept = [k for k, one in enumerate(summaries) if one.n_rows]
     if not kept:
         raise BadInput("X", f"expected rows, got {len(summaries)} partitions without any")
@@ -92,7 +94,7 @@ def whole_queries(
         mended = _mend(client, raw, cut)
     else:
         mended = _shuffled(client, raw)
-    again = gather(client, client.map(summary, mended, pure=False), timeout, "the partitions (joining)")
+    again = ask(client, summary, mended, timeout=timeout, place="the partitions (joining)")
     kept = [k for k, one in enumerate(again) if one.n_rows]
     mended, again = [mended[k] for k in kept], [again[k] for k in kept]
     left = _cut(client, mended, again, timeout)
@@ -118,8 +120,7 @@ def _cut(
     n_buckets = -(-n_rows // (10 * _AT_ONCE))
     by_hash: dict[int, set[int]] = {}
     for bucket in range(n_buckets):
-        futures = [client.submit(unique_hashes, rows, bucket, n_buckets, pure=False) for rows in raw]
-        values = gather(client, futures, timeout, "the partitions (ids)")
+        values = ask(client, unique_hashes, raw, bucket, n_buckets, timeout=timeout, place=_IDS)
         every = np.concatenate(values)
         owner = np.repeat(np.arange(len(values)), [len(each) for each in values])
         order = np.argsort(every, kind="stable")
@@ -131,8 +132,8 @@ def _cut(
         return []
     wanted = np.array(sorted(by_hash), dtype=np.uint64)
     asked = sorted(set().union(*by_hash.values()))
-    futures = [client.submit(ids_of_hashes, raw[k], wanted, pure=False) for k in asked]
-    for k, ids in zip(asked, gather(client, futures, timeout, "the partitions (ids)"), strict=True):
+    found_there = ask(client, ids_of_hashes, [raw[k] for k in asked], wanted, timeout=timeout, place=_IDS)
+    for k, ids in zip(asked, found_there, strict=True):
         for query in ids.values():
             found.setdefault(query, set()).add(k)
     cut = [(query, sorted(parts)) for query, parts in found.items() if len(parts) > 1]

@@ -21,6 +21,7 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Float, Oracle
 from structsvm.queries import (
     LARGEST,
+    Grouping,
     QueryData,
     check_features,
     first_beyond,
@@ -81,6 +82,13 @@ class Rows:
 
     def __sizeof__(self) -> int:
         return 64 + (0 if self.origin is not None else n_bytes(self.data))
+
+    def query_weights(self) -> Float:
+        """Return the mean weight of the rows of each query."""
+        lengths = np.diff(self.data.offsets)
+        if self.weight is None:
+            return np.ones(lengths.shape[0])
+        return np.asarray(np.add.reduceat(self.weight, self.data.offsets[:-1]) / lengths)
 
 
 class Summary(NamedTuple):
@@ -167,11 +175,15 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
     if weights is not None and (weights < 0).any():
         row = int(np.flatnonzero(weights < 0)[0])
         raise BadInput("sample_weight", f"expected a number >= 0, got {weights[row]:g}", at=f"[{row}]")
-    if grouping.order is not None:
-        X, labels = X[grouping.order], labels[grouping.order]
-        weights = None if weights is None else weights[grouping.order]
+    X, labels, weights = _in_groups(grouping, X, labels, weights)
     data = QueryData(X, labels, grouping.offsets, grouping.query_ids, None, grouping.order, names)
     return Rows(data, weights, place)
+
+
+def _in_groups(grouping: Grouping, *columns: Any) -> list[Any]:
+    """Return columns, of which some may be None, in the order of the queries."""
+    order = grouping.order
+    return [column if column is None or order is None else column[order] for column in columns]
 
 
 def _column(name: str, values: Any, n_rows: int) -> Float:
@@ -245,9 +257,7 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
     weight = None
     if first.weight is not None:
         weight = np.concatenate([part.weight for part in parts if part.weight is not None])
-    if grouping.order is not None:
-        stacked, labels = stacked[grouping.order], labels[grouping.order]
-        weight = None if weight is None else weight[grouping.order]
+    stacked, labels, weight = _in_groups(grouping, stacked, labels, weight)
     names = first.data.feature_names
     data = QueryData(stacked, labels, grouping.offsets, grouping.query_ids, None, None, names)
     return Rows(data, weight, first.place)
@@ -285,12 +295,9 @@ class Held:
         self.lock = threading.Lock()
         data = rows.data
         separator = get_oracle(loss, relevance=relevance).bind(np.asarray(data.y), data.offsets)
-        lengths = np.diff(data.offsets)
-        weights = np.ones(lengths.shape[0])
-        if rows.weight is not None:
-            weights = np.add.reduceat(rows.weight, data.offsets[:-1]) / lengths
+        weights = rows.query_weights()
         informative = np.asarray(separator.informative) & (weights > 0)
-        self.n_queries, self.n_uninformative = int(lengths.shape[0]), int((~informative).sum())
+        self.n_queries, self.n_uninformative = data.n_queries, int((~informative).sum())
         self.n_rows, self.n_bytes = data.n_rows, 0 if rows.origin else n_bytes(data)
         if scaler is not None:
             self.n_bytes += int(data.X.nbytes)
@@ -349,16 +356,10 @@ def ids_of_hashes(rows: Rows, wanted: Any) -> dict[int, Any]:
     return {int(values[i]): _plain(rows.data.query_ids[i]) for i in at}
 
 
-def hold(
-    rows: Rows,
-    loss: str | Oracle,
-    relevance: float,
-    scaler: QueryScaler | None,
-    folds: tuple[int, int] | None,
-) -> Held:
+def hold(rows: Rows, *problem: Any) -> Held:
     """Make the partition, on its worker."""
     try:
-        return Held(rows, loss, relevance, scaler, folds)
+        return Held(rows, *problem)
     except BadInput as error:
         raise error.within(rows.place) from None
 

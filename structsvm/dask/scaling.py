@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from structsvm.checks import BadInput
-from structsvm.dask.cluster import gather
+from structsvm.dask.cluster import ask
 from structsvm.dask.rows import Rows
 from structsvm.estimators.linear import Scale, make_scaler
 from structsvm.features.scaling import QueryScaler, column_edges, column_sums, shift_and_scale
@@ -31,20 +31,20 @@ def fitted_scaler(
     if scaler.within == "query":
         return scaler
 
-    def ask(function: Any, *arguments: Any) -> tuple[list[Float], list[Float]]:
-        futures = [client.submit(function, rows, *arguments, pure=False) for rows in raw]
-        first, second = zip(*gather(client, futures, timeout, "the partitions (scaling)"), strict=True)
-        return list(first), list(second)
+    def both(function: Any, *rest: Any) -> Iterator[tuple[Float, ...]]:
+        return zip(
+            *ask(client, function, raw, *rest, timeout=timeout, place="the partitions (scaling)"), strict=True
+        )
 
-    lows, highs = ask(_edges)
+    lows, highs = both(_edges)
     low, high = np.fmin.reduce(lows), np.fmax.reduce(highs)
     if scaler.method == "minmax":
         shift, spread = low, high - low
     else:
-        totals, counts = ask(_sums, None)
+        totals, counts = both(_sums, None)
         n = np.maximum(1, sum(counts))
         shift = sum(totals) / n
-        squares, _ = ask(_sums, shift)
+        squares, _ = both(_sums, shift)
         spread = np.sqrt(sum(squares) / n)
     scaler.shift_, scaler.scale_ = shift_and_scale(low, high, shift, spread)
     return scaler

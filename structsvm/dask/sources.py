@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.names import QID
 from structsvm.dask.rows import Rows, Stamp, check_stamp, load_store, stamp, to_rows
 from structsvm.queries import QueryData
 from structsvm.readers import open_store, read_letor
@@ -70,7 +71,8 @@ def pieces(
     if _is(X, "dask.dataframe", "npartitions"):
         return Pieces(_of_frame(X, y, qid, sample_weight, features), None)
     if _is(X, "dask.array", "chunks"):
-        return Pieces(_of_array(X, y, qid, sample_weight), _array_bytes(X))
+        size = None if np.isnan(X.nbytes) else int(X.nbytes)
+        return Pieces(_of_array(X, y, qid, sample_weight), size)
     if isinstance(X, (list, tuple)) and len(X) > 0:
         if y is not None or qid is not None or sample_weight is not None:
             raise BadInput("X", "expected delayed partitions that hold labels and ids themselves", others={})
@@ -113,8 +115,8 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
     columns = list(X.columns)
     taken = []
     given = {"y": y, "qid": qid, "sample_weight": weight}
-    if qid is None and "qid" in columns:
-        given["qid"] = "qid"
+    if qid is None and QID in columns:
+        given["qid"] = QID
     for name, column in given.items():
         if isinstance(column, str):
             if column not in columns:
@@ -188,11 +190,6 @@ def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
     return [make(*block, f"partition {k}") for k, block in enumerate(zip(*blocks, strict=True))]
 
 
-def _array_bytes(X: Any) -> int | None:
-    size = X.nbytes
-    return None if np.isnan(size) else int(size)
-
-
 def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] | None) -> Pieces:
     paths = [X] if isinstance(X, (str, PathLike)) else list(X)
     for name, column in (("y", y), ("qid", qid)):
@@ -201,16 +198,15 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
     if all(is_parquet(path) for path in paths):
         files = [file for path in paths for file in parquet_files(path)]
         _refuse_twice(files)
-        return _of_tables(files, y or "label", qid or "qid", n_threads, features)
+        return _of_tables(files, y or "label", qid or QID, n_threads, features)
     if y is not None or qid is not None:
         raise BadInput("y", "expected none for texts and stores, which have labels and ids of their own")
     found = [Path(file) for path in paths for file in _matching(fspath(path))]
     _refuse_twice(found)
     stores = [file for file in found if (file / "meta.json").exists()]
     if stores and len(stores) < len(found):
-        raise BadInput(
-            "X", f"expected files of one kind, got {stores[0]}, a store, and {_other(found, stores)}"
-        )
+        other = next(file for file in found if file not in stores)
+        raise BadInput("X", f"expected files of one kind, got {stores[0]}, a store, and {other}")
     if stores:
         return _of_stores(stores, n_threads)
     texts = [text for file in found for text in (sorted(file.iterdir()) if file.is_dir() else [file])]
@@ -222,10 +218,6 @@ def _refuse_twice(files: Sequence[Path]) -> None:
     twice = [file for file, n in Counter(file.resolve() for file in files).items() if n > 1]
     if twice:
         raise BadInput(twice[0], "expected each file once, got it twice", "leave one out")
-
-
-def _other(found: Sequence[Path], stores: Sequence[Path]) -> Path:
-    return next(file for file in found if file not in stores)
 
 
 def _matching(text: str) -> list[str]:
@@ -303,20 +295,16 @@ def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
 
     make = delayed(load_store, pure=False)
     parts = []
-    stamps = [
-        stamp(store / "meta.json") for store in stores
-    ]  # before: one that is replaced now is noticed later
+    # before they are opened: one that is replaced meanwhile is noticed later
+    stamps = [stamp(store / "meta.json") for store in stores]
     opened = [open_store(store) for store in stores]
     for store, data in zip(stores, opened, strict=True):
         if data.y is None:
             raise BadInput(store, "expected labels, got a store of rows without", "convert rows with labels")
     n_all = sum(data.n_rows for data in opened)
     for store, data, noted in zip(stores, opened, stamps, strict=True):
-        row_bytes = (
-            (data.X.data.nbytes / max(1, data.n_rows)) if hasattr(data.X, "data") else 8 * data.n_features
-        )
         share = max(1, round(n_threads * data.n_rows / n_all))
-        n_parts = min(data.n_queries, max(share, int(-(-data.n_rows * row_bytes // _PART_BYTES))))
+        n_parts = min(data.n_queries, max(share, -(-data.X.data.nbytes // _PART_BYTES)))
         cuts = np.searchsorted(data.offsets, data.n_rows * np.arange(1, n_parts) / n_parts)
         borders = [0, *sorted({int(cut) for cut in cuts if 0 < cut < data.n_queries}), data.n_queries]
         path = str(store.resolve())

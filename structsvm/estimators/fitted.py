@@ -17,6 +17,7 @@ from structsvm.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import name_here
+from structsvm.common.names import QID
 from structsvm.estimators.input_rows import validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
@@ -304,10 +305,10 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # an Arrow table
         X = X.to_pandas()
     columns = getattr(X, "columns", None)
-    if columns is None or "qid" not in columns:
+    if columns is None or QID not in columns:
         return X, qid
-    ids = X["qid"].to_numpy() if qid is None else qid
-    return X[[c for c in columns if c != "qid"]], ids
+    ids = X[QID].to_numpy() if qid is None else qid
+    return X[[c for c in columns if c != QID]], ids
 
 
 def scaled_rows(model: Any, X: Any, qid: Any) -> Any:

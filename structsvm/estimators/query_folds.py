@@ -10,6 +10,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from structsvm.checks import BadInput, check_flag, check_whole
+from structsvm.common.names import QID
 from structsvm.protocols import Int
 from structsvm.queries import group_queries
 
@@ -84,8 +85,8 @@ class QueryKFold(BaseCrossValidator):
         """
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         ids = groups if qid is None else qid
-        if ids is None and "qid" in getattr(X, "columns", ()):
-            ids = X["qid"].to_numpy()
+        if ids is None and QID in getattr(X, "columns", ()):
+            ids = X[QID].to_numpy()
         if ids is None:
             raise BadInput(
                 "qid",

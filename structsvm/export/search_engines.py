@@ -19,7 +19,7 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.common.files import replacing
 from structsvm.common.portable.arrays import combine, dot, products
 from structsvm.export.pipelines import affine_steps, as_given
-from structsvm.export.trees import ABSENT, TREE_FORMATS, valued_forest
+from structsvm.export.trees import ABSENT, TREE_FORMATS, import_onnx, onnx_model, valued_forest
 from structsvm.protocols import Float
 
 _SOLR = "org.apache.solr.ltr"
@@ -318,25 +318,22 @@ def _solr(form: LinearForm, name: str) -> bytes:
         entry: dict[str, Any] = {"name": feature}
         if form.method != "none" and form.weights[j]:
             # Solr parses the figures from strings
+            shift, scale = form.shift[j], form.scale[j]
             if form.method == "minmax":
-                kind, params = (
-                    "MinMaxNormalizer",
-                    {"min": form.shift[j], "max": form.shift[j] + form.scale[j]},
-                )
+                kind, params = "MinMaxNormalizer", {"min": shift, "max": shift + scale}
             else:
-                kind, params = "StandardNormalizer", {"avg": form.shift[j], "std": form.scale[j]}
+                kind, params = "StandardNormalizer", {"avg": shift, "std": scale}
             entry["norm"] = {
                 "class": f"{_SOLR}.norm.{kind}",
                 "params": {key: repr(float(value)) for key, value in params.items()},
             }
         features.append(entry)
-    content = {
+    return _json({
         "class": f"{_SOLR}.model.LinearModel",
         "name": name,
         "features": features,
         "params": {"weights": dict(zip(form.names, form.weights.tolist(), strict=True))},
-    }
-    return _json(content)
+    })  # fmt: skip
 
 
 def _elasticsearch(form: LinearForm, name: str) -> bytes:
@@ -409,48 +406,22 @@ def _own_json(form: LinearForm, name: str) -> bytes:
 
 
 def _onnx(form: LinearForm, name: str) -> bytes:
-    try:
-        import onnx
-        from onnx import TensorProto, helper, numpy_helper
-    except ImportError:
-        raise ImportError(
-            "onnx: the package is not installed; pip install 'structsvm-ranking[export]'"
-        ) from None
-    constants = {
-        "shift": form.shift,
-        "scale": form.scale,
-        "weights": form.weights,
-        "intercept": np.array(form.intercept),
-    }
+    make_node = import_onnx().helper.make_node
+    constants = {name: getattr(form, name) for name in ("shift", "scale", "weights", "intercept")}
     nodes = []
     if form.missing is not None:
         constants["missing"] = form.missing
         nodes = [
-            helper.make_node("IsNaN", ["features"], ["absent"]),
-            helper.make_node("Where", ["absent", "missing", "features"], ["present"]),
+            make_node("IsNaN", ["features"], ["absent"]),
+            make_node("Where", ["absent", "missing", "features"], ["present"]),
         ]
     nodes += [
-        helper.make_node("Sub", ["present" if nodes else "features", "shift"], ["centred"]),
-        helper.make_node("Div", ["centred", "scale"], ["scaled"]),
-        helper.make_node("MatMul", ["scaled", "weights"], ["sums"]),
-        helper.make_node("Add", ["sums", "intercept"], ["scores"]),
+        make_node("Sub", ["present" if nodes else "features", "shift"], ["centred"]),
+        make_node("Div", ["centred", "scale"], ["scaled"]),
+        make_node("MatMul", ["scaled", "weights"], ["sums"]),
+        make_node("Add", ["sums", "intercept"], ["scores"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        name,
-        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["rows", len(form.names)])],
-        [helper.make_tensor_value_info("scores", TensorProto.DOUBLE, ["rows"])],
-        [
-            numpy_helper.from_array(np.asarray(value, dtype=np.float64), key)
-            for key, value in constants.items()
-        ],
-    )
-    model = helper.make_model(
-        graph, producer_name="structsvm", ir_version=_ONNX_IR, opset_imports=[helper.make_opsetid("", _ONNX_OPSET)]
-    )  # fmt: skip
-    helper.set_model_props(model, {"feature_names": json.dumps(form.names)})
-    onnx.checker.check_model(model, full_check=True)
-    return bytes(model.SerializeToString())
+    return onnx_model(name, nodes, constants, {"": _ONNX_OPSET}, _ONNX_IR, feature_names=form.names)
 
 
 def _json(content: Any) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -275,14 +275,45 @@ def _solr(valued: ValuedForest, name: str) -> bytes:
     })  # fmt: skip
 
 
-def _onnx(valued: ValuedForest, name: str) -> bytes:
+def import_onnx() -> Any:
+    """Return the package."""
     try:
         import onnx
-        from onnx import TensorProto, helper, numpy_helper
     except ImportError:
         raise ImportError(
             "onnx: the package is not installed; pip install 'structsvm-ranking[export]'"
         ) from None
+    return onnx
+
+
+def onnx_model(
+    name: str,
+    nodes: Sequence[Any],
+    constants: Mapping[str, Any],
+    opsets: Mapping[str, int],
+    ir_version: int,
+    **properties: Any,
+) -> bytes:
+    """Return a checked model from ``features`` to ``scores``; properties are kept as JSON."""
+    onnx = import_onnx()
+    helper, double = onnx.helper, onnx.TensorProto.DOUBLE
+    n_features = len(properties["feature_names"])
+    graph = helper.make_graph(
+        nodes, name,
+        [helper.make_tensor_value_info("features", double, ["rows", n_features])],
+        [helper.make_tensor_value_info("scores", double, ["rows"])],
+        [onnx.numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()],
+    )  # fmt: skip
+    versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = helper.make_model(graph, producer_name="structsvm", ir_version=ir_version, opset_imports=versions)
+    helper.set_model_props(model, {key: json.dumps(content) for key, content in properties.items()})
+    onnx.checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString())
+
+
+def _onnx(valued: ValuedForest, name: str) -> bytes:
+    onnx = import_onnx()
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
     forest, values = valued.forest, valued.values
     if forest.nodes[-1] == 0:  # the operator needs a condition
         idle = type(forest).of([_Steps([0], [_LARGEST], [True], [~0], [~1], 2, {})], forest.n_features)
@@ -335,24 +366,10 @@ def _onnx(valued: ValuedForest, name: str) -> bytes:
         helper.make_node("Squeeze", ["sums", "axis"], ["flat"]),
         helper.make_node("Add", ["flat", "constant"], ["scores"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        name,
-        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["rows", len(valued.names)])],
-        [helper.make_tensor_value_info("scores", TensorProto.DOUBLE, ["rows"])],
-        [
-            numpy_helper.from_array(np.array([1], dtype=np.int64), "axis"),
-            numpy_helper.from_array(np.array(constant), "constant"),
-        ],
-    )
-    model = helper.make_model(
-        graph, producer_name="structsvm", ir_version=_ONNX_IR,
-        opset_imports=[helper.make_opsetid("", _ONNX_OPSET), helper.make_opsetid("ai.onnx.ml", _ONNX_ML_OPSET)],
-    )  # fmt: skip
-    held = {"feature_names": valued.names, **({"categories": valued.categories} if valued.categories else {})}
-    helper.set_model_props(model, {name: json.dumps(content) for name, content in held.items()})
-    onnx.checker.check_model(model, full_check=True)
-    return bytes(model.SerializeToString())
+    constants = {"axis": np.array([1], dtype=np.int64), "constant": constant}
+    opsets = {"": _ONNX_OPSET, "ai.onnx.ml": _ONNX_ML_OPSET}
+    more = {"categories": valued.categories} if valued.categories else {}
+    return onnx_model(name, nodes, constants, opsets, _ONNX_IR, feature_names=valued.names, **more)
 
 
 def _json(content: Any) -> bytes:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
 from structsvm.common.frames import frame
-from structsvm.common.names import feature_names
+from structsvm.common.names import QID, feature_names
 from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import evaluate
 from structsvm.protocols import Float
@@ -148,8 +148,8 @@ def _columns(X: Any, qid: Any) -> tuple[list[NDArray[Any]], list[str], Any]:
     if hasattr(X, "toarray"):
         raise BadInput("X", "expected dense features, got a sparse matrix", code="X.toarray()")
     if hasattr(X, "columns"):
-        names = [name for name in X.columns if name != "qid"]
-        ids = X["qid"].to_numpy() if qid is None and len(names) < len(X.columns) else qid
+        names = [name for name in X.columns if name != QID]
+        ids = X[QID].to_numpy() if qid is None and len(names) < len(X.columns) else qid
         return [X[name].to_numpy() for name in names], names, ids
     array = np.asarray(X)
     if array.ndim != 2 or 0 in array.shape:

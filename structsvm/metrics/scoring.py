@@ -7,6 +7,7 @@ from typing import Any
 
 from structsvm.checks import BadInput
 from structsvm.common.cut_queries import warn_of_cut_queries
+from structsvm.common.names import QID
 from structsvm.metrics.evaluation import evaluate, evaluate_part
 
 _NO_QID = (
@@ -94,8 +95,8 @@ class QueryScorer:
         The scores are ``estimator.decision_function(X)`` if it has one (a classifier predicts classes, not
         scores), otherwise ``estimator.predict(X)``.
         """
-        if qid is None and "qid" in getattr(X, "columns", ()):
-            qid = X["qid"]
+        if qid is None and QID in getattr(X, "columns", ()):
+            qid = X[QID]
         if qid is None:
             raise ValueError(_NO_QID.format(name=self.name))
         warn_of_cut_queries(estimator, qid)

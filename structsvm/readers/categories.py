@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import read_rows, shorten
-from structsvm.common.names import did_you_mean
+from structsvm.common.names import QID, did_you_mean
 from structsvm.queries import QueryData
 from structsvm.readers.csv_tables import name_some, read_header, separated_otherwise
 from structsvm.readers.parquet_tables import is_csv, is_table, parquet_files, without_index
@@ -70,7 +70,7 @@ def category_features(
     categorical: Sequence[str],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
 ) -> tuple[str, ...]:

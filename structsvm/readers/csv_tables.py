@@ -18,6 +18,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import read_rows, shorten, unpacked
+from structsvm.common.names import QID
 from structsvm.queries import QueryData, group_queries, rows_in_groups, stacklevel_of_user
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
@@ -39,7 +40,7 @@ def read_csv(
     path: str | PathLike[str],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,

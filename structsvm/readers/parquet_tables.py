@@ -18,6 +18,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.files import shorten
+from structsvm.common.names import QID
 from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at
 from structsvm.readers.csv_tables import choose_columns, is_csv, warn_of_repeats
 from structsvm.readers.letor import check_fill
@@ -88,7 +89,7 @@ def layout_of(
     files: Sequence[Path],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,
@@ -142,7 +143,7 @@ def read_parquet(
     path: str | PathLike[str],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,
@@ -239,7 +240,7 @@ def convert_parquet(
     path: str | PathLike[str],
     *,
     label: str | None = "label",
-    qid: str = "qid",
+    qid: str = QID,
     docid: str = "docid",
     features: Sequence[str] | None = None,
     fill: float | None = None,

@@ -67,21 +67,14 @@ def analysis(result: Any) -> str:
 
 def comparison(result: Any) -> str:
     """The difference with its interval, the queries by who is ahead, and the p-value."""
-    names = (
-        "difference",
-        f"{100 * result.level:g}% interval",
-        "wins",
-        "losses",
-        "ties",
-        f"p ({result.test})",
-    )
-    row = [
-        f"{result.mean_difference:+.4f}", f"{result.lower:+.4f} to {result.upper:+.4f}",
-        *(str(n) for n in (result.wins, result.losses, result.ties)), p_value(result.p_value),
-    ]  # fmt: skip
-    return _box(
-        table([Column(name, True) for name in names], [row], caption="Paired comparison over queries")
-    )
+    cells = {
+        "difference": f"{result.mean_difference:+.4f}",
+        f"{100 * result.level:g}% interval": f"{result.lower:+.4f} to {result.upper:+.4f}",
+        **{name: str(getattr(result, name)) for name in ("wins", "losses", "ties")},
+        f"p ({result.test})": p_value(result.p_value),
+    }
+    columns = [Column(name, True) for name in cells]
+    return _box(table(columns, [list(cells.values())], caption="Paired comparison over queries"))
 
 
 def importances(result: Any, *, top: int = 20) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.protocols import Float
-from structsvm.testing.require import require, require_refusal
+from structsvm.protocols import Bandit, Float
+from structsvm.testing.require import Requirement
 
 
 def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state: int = 0) -> None:
@@ -33,20 +33,15 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
     >>> from structsvm.online.bandits import RUCB
     >>> check_bandit(RUCB)
     """
-    from structsvm.protocols import Bandit
-
     bandit = make(4)
-    name = type(bandit).__name__
-    missing = [
-        a for a in ("n_arms", "select", "update", "best", "to_json", "from_json") if not hasattr(bandit, a)
-    ]
-    require(not missing and isinstance(bandit, Bandit), name, f"is no Bandit: without {', '.join(missing)}")
-    require(bandit.n_arms == 4, name, f"n_arms: expected 4, got {bandit.n_arms!r}")
-    require(make(4).to_json() == bandit.to_json(), name, "a fresh bandit is not always the same")
-    _check_duels(make, name, random_state)
-    _check_restart(make, name, random_state)
-    _check_refused_duels(make, name, random_state)
-    _check_permuted_arms(make, name, random_state)
+    require = Requirement(type(bandit).__name__)
+    require.members(Bandit, bandit)
+    require(bandit.n_arms == 4, f"n_arms: expected 4, got {bandit.n_arms!r}")
+    require(make(4).to_json() == bandit.to_json(), "a fresh bandit is not always the same")
+    _check_duels(make, require, random_state)
+    _check_restart(make, require, random_state)
+    _check_refused_duels(make, require, random_state)
+    _check_permuted_arms(make, require, random_state)
     utilities = np.array([0.9, 0.6, 0.3, 0.0])
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2], [0, 3], [3, 0]):
         bandit, played = make(len(order)), _Played(utilities[order], random_state)
@@ -54,10 +49,10 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
             played.step(bandit)
         best = bandit.best()
         require(
-            best == order.index(min(order)), name,
+            best == order.index(min(order)),
             f"after {steps} steps with utilities {utilities[order]}, best: expected {order.index(min(order))}, "
             f"got {best!r}",
-        )  # fmt: skip
+        )
 
 
 class _Played:
@@ -78,7 +73,7 @@ class _Played:
         return self.world.compare(duel.arms, self.rng)
 
 
-def _check_duels(make: Callable[[int], Any], name: str, seed: int) -> None:
+def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
     from structsvm.protocols import Duel
 
     for n_arms in (1, 2, 5):
@@ -88,58 +83,60 @@ def _check_duels(make: Callable[[int], Any], name: str, seed: int) -> None:
             duel = bandit.select(played.rng)
             again = np.random.default_rng()
             again.bit_generator.state = state
-            require(bandit.select(again) == duel, name, "the same state and seed give another duel")
-            require(bandit.best() == bandit.best(), name, "best without rng is not always the same")
-            require(0 <= bandit.best(again) < n_arms, name, f"best: expected an arm from 0 to {n_arms - 1}")
-            require(bandit.to_json() == before, name, "select or best changes the state")
+            require(bandit.select(again) == duel, "the same state and seed give another duel")
+            require(bandit.best() == bandit.best(), "best without rng is not always the same")
+            require(0 <= bandit.best(again) < n_arms, f"best: expected an arm from 0 to {n_arms - 1}")
+            require(bandit.to_json() == before, "select or best changes the state")
             arms = duel.arms
             require(
-                isinstance(duel, Duel) and isinstance(arms, tuple) and len(arms) > 0
-                and all(isinstance(arm, int) and 0 <= arm < n_arms for arm in arms), name,
+                isinstance(duel, Duel)
+                and isinstance(arms, tuple)
+                and len(arms) > 0
+                and all(isinstance(arm, int) and 0 <= arm < n_arms for arm in arms),
                 f"select: expected a Duel of arms from 0 to {n_arms - 1}, got {duel!r}",
-            )  # fmt: skip
+            )
             require(
-                len(arms) == 2 or len(set(arms)) == len(arms), name,
+                len(arms) == 2 or len(set(arms)) == len(arms),
                 f"select: expected a pair or a set of different arms, got {arms}",
-            )  # fmt: skip
-            sent = _sent(duel, name)
+            )
+            sent = _sent(duel, require)
             outcome = played.outcome(duel)
             bandit.update(duel, outcome)
             twin.update(sent, outcome)
             require(
-                bandit.to_json() == twin.to_json(), name,
+                bandit.to_json() == twin.to_json(),
                 "a bandit that did not select the duel, or read it from JSON, learns something else from it",
-            )  # fmt: skip
+            )
         late = [bandit.select(played.rng) for _ in range(5)]
         for duel in late[::-1]:
             bandit.update(duel, played.outcome(duel))
 
 
-def _sent(duel: Any, name: str) -> Any:
+def _sent(duel: Any, require: Requirement) -> Any:
     """A duel as it arrives on another machine."""
     try:
         note = json.loads(json.dumps(duel.note, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise AssertionError(f"{name}: the note of a duel cannot be JSON: {error}") from None
+        raise AssertionError(f"{require.name}: the note of a duel cannot be JSON: {error}") from None
     return type(duel)(tuple(json.loads(json.dumps(duel.arms))), note)
 
 
-def _check_restart(make: Callable[[int], Any], name: str, seed: int) -> None:
+def _check_restart(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
     bandit, played, again = make(5), *(_Played(np.linspace(0, 0.9, 5), seed) for _ in range(2))
     for start in range(0, 400, 40):
         text = bandit.to_json()
         copy = type(bandit).from_json(text)
-        require(copy.to_json() == text, name, "from_json does not restore what to_json saved")
+        require(copy.to_json() == text, "from_json does not restore what to_json saved")
         again.rng.bit_generator.state = played.rng.bit_generator.state
         for k in range(40):
             same = played.step(bandit) == again.step(copy)
-            require(same, name, f"{k} steps after a restart at step {start} another duel is asked for")
-        require(bandit.to_json() == copy.to_json(), name, "after a restart another state is reached")
+            require(same, f"{k} steps after a restart at step {start} another duel is asked for")
+        require(bandit.to_json() == copy.to_json(), "after a restart another state is reached")
     for text in ("", "{}", "[1, 2]"):
-        require_refusal(name, f"from_json of {text!r}", type(bandit).from_json, text)
+        require.refusal(f"from_json of {text!r}", type(bandit).from_json, text)
 
 
-def _check_refused_duels(make: Callable[[int], Any], name: str, seed: int) -> None:
+def _check_refused_duels(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
     bandit, played = make(4), _Played(np.linspace(0.5, 0, 4), seed)
     for _ in range(10):
         played.step(bandit)
@@ -150,15 +147,15 @@ def _check_refused_duels(make: Callable[[int], Any], name: str, seed: int) -> No
     wrong += [] if pair else [[np.nan] * len(duel.pairs()), [2] * len(duel.pairs()), []]
     before = bandit.to_json()
     for outcome in wrong:
-        require_refusal(name, f"the outcome {outcome!r} of a duel", bandit.update, duel, outcome)
-        require(bandit.to_json() == before, name, f"the refused outcome {outcome!r} leaves something behind")
+        require.refusal(f"the outcome {outcome!r} of a duel", bandit.update, duel, outcome)
+        require(bandit.to_json() == before, f"the refused outcome {outcome!r} leaves something behind")
     for arms in [(0, 4), (-1, 0), (), (0, 1, 2) if pair else (0, 1, 1)]:
         outcomes = 1 if len(arms) == 2 and pair else [1] * (len(arms) * (len(arms) - 1) // 2)
-        require_refusal(name, f"a duel of {arms}", bandit.update, duel._replace(arms=arms), outcomes)
-        require(bandit.to_json() == before, name, f"the refused duel of {arms} leaves something behind")
+        require.refusal(f"a duel of {arms}", bandit.update, duel._replace(arms=arms), outcomes)
+        require(bandit.to_json() == before, f"the refused duel of {arms} leaves something behind")
 
 
-def _check_permuted_arms(make: Callable[[int], Any], name: str, seed: int) -> None:
+def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
     """How often each arm plays, and is the answer early on, whatever the arms are called."""
     utilities, n_runs, n_steps = np.array([0.5, 0.35, 0.2, 0.0]), 100, 40
     seen = []
@@ -177,7 +174,7 @@ def _check_permuted_arms(make: Callable[[int], Any], name: str, seed: int) -> No
         error = np.sqrt((seen[0].var(axis=0) + other.var(axis=0)) / n_runs)
         what, arm = np.unravel_index(np.argmax(np.abs(difference) - 5 * error), difference.shape)
         require(
-            bool((np.abs(difference) <= 5 * error + 1e-9).all()), name,
+            (np.abs(difference) <= 5 * error + 1e-9).all(),
             f"not the same in law when arms change places: arm {arm} {('plays', 'is best', 'is best')[what]} "
             f"{seen[0].mean(axis=0)[what, arm]:.3g} times or {other.mean(axis=0)[what, arm]:.3g}",
-        )  # fmt: skip
+        )

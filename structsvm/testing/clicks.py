@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.testing.require import require, require_refusal
+from structsvm.protocols import ClickModel
+from structsvm.testing.require import Requirement
 
 
 def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> None:
@@ -29,17 +30,16 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     >>> from structsvm.online.users import CascadeUser
     >>> check_click_model(CascadeUser.named("informational", 3))
     """
-    name = repr(model)
-    missing = [a for a in ("click", "probability", "likelihood", "tables") if not hasattr(model, a)]
-    require(not missing, name, f"is no ClickModel: without {', '.join(missing)}")
+    require = Requirement(repr(model))
+    require.members(ClickModel, model)
     rng = np.random.default_rng(random_state)
     tables = [np.asarray(table) for table in model.tables(length)]
     n_grades = tables[0].shape[0]
     for table in tables:
         require(
-            table.shape == (n_grades, length) and bool(((table >= 0) & (table <= 1)).all()), name,
+            table.shape == (n_grades, length) and ((table >= 0) & (table <= 1)).all(),
             f"tables: expected probabilities of shape ({n_grades}, {length}), got shape {table.shape}",
-        )  # fmt: skip
+        )
     every = list(itertools.product((0, 1), repeat=length))
     lists = [[n_grades - 1] * length, [0] * length, *(rng.integers(n_grades, size=(3, length)).tolist())]
     for grades in lists:
@@ -48,24 +48,26 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
         chance = np.array([model.likelihood(given, clicks) for clicks in every])
         marginal = np.asarray(model.probability(given))
         walked = _walk(tables, grades)
-        require(bool((chance >= 0).all()) and abs(chance.sum() - 1) <= 1e-12, name,
-                 f"likelihood: expected probabilities that sum to 1, got a sum of {chance.sum():.12g}")  # fmt: skip
-        require(marginal.shape == (length,), name, f"probability: expected {length} numbers")
         require(
-            bool((np.abs(marginal - chance @ np.array(every)) <= 1e-12).all()), name,
+            (chance >= 0).all() and abs(chance.sum() - 1) <= 1e-12,
+            f"likelihood: expected probabilities that sum to 1, got a sum of {chance.sum():.12g}",
+        )
+        require(marginal.shape == (length,), f"probability: expected {length} numbers")
+        require(
+            (np.abs(marginal - chance @ np.array(every)) <= 1e-12).all(),
             f"probability of grades {grades}: expected the marginals of likelihood, got {marginal}",
-        )  # fmt: skip
+        )
         require(
-            bool((np.abs(chance - [walked.get(clicks, 0.0) for clicks in every]) <= 1e-12).all()), name,
+            (np.abs(chance - [walked.get(clicks, 0.0) for clicks in every]) <= 1e-12).all(),
             "likelihood: not what the tables say",
-        )  # fmt: skip
+        )
         for k in range(length):
             require(
-                bool((np.abs(np.asarray(model.probability(given[:k])) - marginal[:k]) <= 1e-12).all()), name,
+                (np.abs(np.asarray(model.probability(given[:k])) - marginal[:k]) <= 1e-12).all(),
                 "clicks depend on documents further down",
-            )  # fmt: skip
-    _check_sampled_clicks(model, lists, every, name, random_state)
-    require(np.asarray(model.probability([])).shape == (0,), name, "an empty list has clicks")
+            )
+    _check_sampled_clicks(model, lists, every, require, random_state)
+    require(np.asarray(model.probability([])).shape == (0,), "an empty list has clicks")
     good = [0] * length
     for what, grades in (
         ("a negative grade", [-1, *good[1:]]), (f"grade {n_grades} of {n_grades}", [*good[1:], n_grades]),
@@ -73,10 +75,10 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
         ("text", ["good"] * length),
     ):  # fmt: skip
         for action in (model.probability, model.click):
-            require_refusal(name, what, action, grades)
-        require_refusal(name, what, model.likelihood, grades, good)
+            require.refusal(what, action, grades)
+        require.refusal(what, model.likelihood, grades, good)
     for clicks in (good[1:], [*good, 0], [2, *good[1:]], [np.nan, *good[1:]]):
-        require_refusal(name, f"clicks {clicks}", model.likelihood, good, clicks)
+        require.refusal(f"clicks {clicks}", model.likelihood, good, clicks)
 
 
 def _walk(tables: list[Any], grades: list[int]) -> dict[tuple[int, ...], float]:
@@ -100,22 +102,24 @@ def _walk(tables: list[Any], grades: list[int]) -> dict[tuple[int, ...], float]:
     return done
 
 
-def _check_sampled_clicks(model: Any, lists: Any, every: Any, name: str, seed: int) -> None:
+def _check_sampled_clicks(model: Any, lists: Any, every: Any, require: Requirement, seed: int) -> None:
     n = 1000
     for grades in lists[:1] + lists[-1:]:
         rng, counts = np.random.default_rng(seed), dict.fromkeys(every, 0)
         for _ in range(n):
             clicks = model.click(grades, rng)
             require(
-                isinstance(clicks, np.ndarray) and clicks.dtype == np.bool_ and clicks.shape == (len(grades),),
-                name, f"click: expected {len(grades)} booleans, got {clicks!r:.80}",
-            )  # fmt: skip
+                isinstance(clicks, np.ndarray)
+                and clicks.dtype == np.bool_
+                and clicks.shape == (len(grades),),
+                f"click: expected {len(grades)} booleans, got {clicks!r:.80}",
+            )
             counts[tuple(clicks.astype(int).tolist())] += 1
         for clicks, count in counts.items():
             p = float(model.likelihood(grades, clicks))
             require(
-                abs(count - n * p) <= (5 * np.sqrt(n * p * (1 - p)) + 1 if p else 0), name,
+                abs(count - n * p) <= (5 * np.sqrt(n * p * (1 - p)) + 1 if p else 0),
                 f"clicks {clicks} on grades {grades}: {count} times of {n}, expected {n * p:.1f}",
-            )  # fmt: skip
+            )
         one, other = ([model.click(grades, seed + k).tolist() for k in range(20)] for _ in range(2))
-        require(one == other, name, "the same seed gives other clicks")
+        require(one == other, "the same seed gives other clicks")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_choice
-from structsvm.testing.require import require, require_refusal
+from structsvm.protocols import Interleaver
+from structsvm.testing.require import Requirement
 
 
 def check_interleaver(
@@ -48,11 +49,8 @@ def check_interleaver(
     >>> check_interleaver(TeamDraft())
     """
     check_choice("fair", fair, ("outcome", "credit", "even credit", None))
-    name = repr(interleaver)
-    missing = [
-        a for a in ("name", "show", "distribution", "credit", "outcome") if not hasattr(interleaver, a)
-    ]
-    require(not missing, name, f"is no Interleaver: without {', '.join(missing)}")
+    require = Requirement(repr(interleaver))
+    require.members(Interleaver, interleaver)
     fresh = copy.deepcopy(interleaver)
     groups = ["abcd bcda", "abcd abcd", "abc xyz", "abcd axbc", "ab b", "abc ad", "a a", "a xyz"]
     if multileaves:
@@ -60,75 +58,73 @@ def check_interleaver(
     for group in groups:
         rankings = [list(ranking) for ranking in group.split()]
         records = interleaver.distribution(rankings, 3)
-        place = f"{name}, rankings {group}"
-        require(abs(sum(p for _, p in records) - 1) <= 1e-9, place, "probabilities do not sum to 1")
-        require(min(p for _, p in records) > 0, place, "a list of the distribution has no probability")
+        here = Requirement(f"{interleaver!r}, rankings {group}")
+        here(abs(sum(p for _, p in records) - 1) <= 1e-9, "probabilities do not sum to 1")
+        here(min(p for _, p in records) > 0, "a list of the distribution has no probability")
         for shown, _ in records:
-            _check_list(interleaver, fresh, shown, rankings, place, prefix)
+            _check_list(interleaver, fresh, shown, rankings, here, prefix)
         law = _law(records, interleaver, range(len(rankings)))
         for order in itertools.permutations(range(len(rankings))):
             swapped = interleaver.distribution([rankings[i] for i in order], 3)
             other = _law(swapped, interleaver, np.argsort(order))
             worst = max(abs(law.get(key, 0) - other.get(key, 0)) for key in {*law, *other})
-            require(
-                worst <= 1e-7, place,
+            here(
+                worst <= 1e-7,
                 f"rankings in the order {order}: lists with their credits are not the same, turned round "
                 f"(a probability is off by {worst:.3g})",
-            )  # fmt: skip
-        _check_fairness(interleaver, records, place, fair, len(set(group.split())) == 1)
-    _check_draws(interleaver, name, random_state)
-    _check_refused_rankings(interleaver, name, multileaves)
+            )
+        _check_fairness(interleaver, records, here, fair, len(set(group.split())) == 1)
+    _check_draws(interleaver, require, random_state)
+    _check_refused_rankings(interleaver, require, multileaves)
 
 
 def _check_list(
-    interleaver: Any, fresh: Any, shown: Any, rankings: list[list[str]], place: str, prefix: bool
+    interleaver: Any, fresh: Any, shown: Any, rankings: list[list[str]], require: Requirement, prefix: bool
 ) -> None:
     from structsvm.online.interleaving import Shown
 
     documents, n = shown.documents, len(rankings)
     universe = set(itertools.chain.from_iterable(rankings))
-    require(isinstance(shown, Shown), place, f"expected a Shown record, got {shown!r:.80}")
-    require(shown.method == interleaver.name, place, f"the record names the method {shown.method!r}")
-    require(shown.n_rankers == n, place, f"the record says {shown.n_rankers} rankers")
-    require(len(set(documents)) == len(documents), place, f"{documents}: a document is shown twice")
-    require(set(documents) <= universe, place, f"{documents}: a document of no ranking")
+    require(isinstance(shown, Shown), f"expected a Shown record, got {shown!r:.80}")
+    require(shown.method == interleaver.name, f"the record names the method {shown.method!r}")
+    require(shown.n_rankers == n, f"the record says {shown.n_rankers} rankers")
+    require(len(set(documents)) == len(documents), f"{documents}: a document is shown twice")
+    require(set(documents) <= universe, f"{documents}: a document of no ranking")
     require(
-        len(documents) == min(3, len(universe)), place,
+        len(documents) == min(3, len(universe)),
         f"{documents}: expected {min(3, len(universe))} documents",
-    )  # fmt: skip
+    )
     if prefix:
         for k, document in enumerate(documents):
             heads = {next((d for d in r if d not in documents[:k]), None) for r in rankings}
-            require(
-                document in heads, place, f"{documents}: {document!r} is not the best one left of any ranking"
-            )
+            require(document in heads, f"{documents}: {document!r} is not the best one left of any ranking")
     logged = Shown.from_json(shown.to_json())
     for clicks in itertools.product((0, 1), repeat=len(documents)):
         credit, outcome = (np.asarray(f(shown, clicks)) for f in (interleaver.credit, interleaver.outcome))
         require(
-            credit.shape == (n,) and bool(np.isfinite(credit).all()), place,
+            credit.shape == (n,) and np.isfinite(credit).all(),
             f"credit: expected {n} finite numbers, got {credit}",
-        )  # fmt: skip
+        )
         require(
-            outcome.shape == (n, n) and bool((np.abs(outcome) <= 1).all()), place,
+            outcome.shape == (n, n) and (np.abs(outcome) <= 1).all(),
             f"outcome: expected ({n}, {n}) numbers from -1 to 1, got {outcome}",
-        )  # fmt: skip
-        require(bool((outcome == -outcome.T).all()), place, "outcome: not antisymmetric")
+        )
+        require((outcome == -outcome.T).all(), "outcome: not antisymmetric")
         require(
-            any(clicks) or (not outcome.any() and bool((credit == credit[0]).all())), place,
+            any(clicks) or (not outcome.any() and bool((credit == credit[0]).all())),
             "a list without clicks favours a ranker",
-        )  # fmt: skip
+        )
         require(
-            bool((np.asarray(fresh.credit(logged, list(clicks))) == credit).all())
-            and bool((np.asarray(fresh.outcome(logged, list(clicks))) == outcome).all()), place,
+            (np.asarray(fresh.credit(logged, list(clicks))) == credit).all()
+            and (np.asarray(fresh.outcome(logged, list(clicks))) == outcome).all(),
             "another object credits the logged record otherwise",
-        )  # fmt: skip
+        )
         if n == 2:
             ahead = 0.0 if np.isclose(credit[0], credit[1], rtol=1e-9, atol=1e-12) else credit[0] - credit[1]
             require(
-                np.sign(ahead) == np.sign(np.round(outcome[0, 1], 12)), place,
+                np.sign(ahead) == np.sign(np.round(outcome[0, 1], 12)),
                 f"clicks {clicks} on {documents}: credit {credit} and outcome {outcome[0, 1]} disagree",
-            )  # fmt: skip
+            )
 
 
 def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
@@ -142,7 +138,9 @@ def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
     return law
 
 
-def _check_fairness(interleaver: Any, records: Any, place: str, fair: str | None, identical: bool) -> None:
+def _check_fairness(
+    interleaver: Any, records: Any, require: Requirement, fair: str | None, identical: bool
+) -> None:
     n, places = records[0][0].n_rankers, len(records[0][0].documents)
 
     def mean(value: Callable[..., Any], examined: Any) -> Any:
@@ -159,24 +157,24 @@ def _check_fairness(interleaver: Any, records: Any, place: str, fair: str | None
         for examined in (even, steep):
             outcome, credit = mean(interleaver.outcome, examined), mean(interleaver.credit, examined)
             require(
-                bool((np.abs(outcome) <= 1e-9).all()), place,
+                (np.abs(outcome) <= 1e-9).all(),
                 f"expected outcome 0 if clicks ignore the documents, got {outcome[np.triu_indices(n, 1)]}",
-            )  # fmt: skip
+            )
             require(
-                float(np.ptp(credit)) <= 1e-9, place,
+                float(np.ptp(credit)) <= 1e-9,
                 f"expected equal credit if clicks ignore the documents, got {credit}",
-            )  # fmt: skip
+            )
     slack = max(shown.slack for shown, _ in records)
     at_places: Any = {"credit": np.eye(places), "even credit": [even]}.get(fair or "", [])
     for examined in at_places if not slack else []:
         credit = mean(interleaver.credit, examined)
         require(
-            float(np.ptp(credit)) <= 1e-8, place,
+            float(np.ptp(credit)) <= 1e-8,
             f"expected equal credit if clicks (chances {examined}) ignore the documents, got {credit}",
-        )  # fmt: skip
+        )
 
 
-def _check_draws(interleaver: Any, name: str, seed: int) -> None:
+def _check_draws(interleaver: Any, require: Requirement, seed: int) -> None:
     rankings, n = [[1, ("b", 2), "c", 4], [4, 1, "c", ("b", 2)]], 400
     for length in (2, 4):
         chances = {shown.documents: 0.0 for shown, _ in interleaver.distribution(rankings, length)}
@@ -185,21 +183,21 @@ def _check_draws(interleaver: Any, name: str, seed: int) -> None:
         rng, counts = np.random.default_rng(seed), dict.fromkeys(chances, 0)
         for _ in range(n):
             documents = interleaver.show(rankings, length=length, rng=rng).documents
-            require(documents in counts, name, f"show gave {documents}, which distribution does not know")
+            require(documents in counts, f"show gave {documents}, which distribution does not know")
             counts[documents] += 1
         for documents, p in chances.items():
             off = abs(counts[documents] - n * p)
             require(
-                off <= 5 * np.sqrt(n * p * (1 - p)) + 1, name,
+                off <= 5 * np.sqrt(n * p * (1 - p)) + 1,
                 f"show gave {documents} {counts[documents]} times of {n}, expected {n * p:.1f}",
-            )  # fmt: skip
+            )
     # a few documents have few lists: one of them could come twice by chance, 32 in a row do not
     one, other = ([interleaver.show(rankings, rng=seed + i) for i in range(32)] for _ in range(2))
-    require(one == other, name, "the same seed gives another list")
-    require(len(one[0].documents) == 4, name, "a list longer than all documents: expected all of them")
+    require(one == other, "the same seed gives another list")
+    require(len(one[0].documents) == 4, "a list longer than all documents: expected all of them")
 
 
-def _check_refused_rankings(interleaver: Any, name: str, multileaves: bool) -> None:
+def _check_refused_rankings(interleaver: Any, require: Requirement, multileaves: bool) -> None:
     good = [["a", "b", "c"], ["b", "c", "a"]]
     cases: list[tuple[str, Any, int]] = [
         ("a document twice in a ranking", [["a", "b", "a"], ["b", "c"]], 3),
@@ -214,12 +212,12 @@ def _check_refused_rankings(interleaver: Any, name: str, multileaves: bool) -> N
     if not multileaves:
         cases.append(("three rankings", [*good, ["c", "a", "b"]], 3))
     for what, rankings, length in cases:
-        require_refusal(name, what, interleaver.show, rankings, length, 0)
-        require_refusal(name, what, interleaver.distribution, rankings, length)
+        require.refusal(what, interleaver.show, rankings, length, 0)
+        require.refusal(what, interleaver.distribution, rankings, length)
     shown = interleaver.show(good, length=3, rng=0)
     foreign = dataclasses.replace(shown, method="another method")
     for action in (interleaver.credit, interleaver.outcome):
         wrong: list[Any] = [[1, 0], [1, 0, 0, 0], [0, 2, 0], [0, np.nan, 0], 1]
         for clicks in wrong:
-            require_refusal(name, f"clicks {clicks}", action, shown, clicks)
-        require_refusal(name, "a record of another method", action, foreign, [0, 0, 1])
+            require.refusal(f"clicks {clicks}", action, shown, clicks)
+        require.refusal("a record of another method", action, foreign, [0, 0, 1])

@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.checks import missing_parts
 from structsvm.protocols import Float, Int, Oracle, Separator
-from structsvm.testing.require import require
+from structsvm.testing.require import Requirement
 
 
 def check_oracle(
@@ -45,49 +45,49 @@ def check_oracle(
     >>> from structsvm.oracles import get_oracle
     >>> check_oracle(get_oracle("map"))
     """
-    name = repr(oracle)
-    require(not isinstance(oracle, type), name, "expected an instance, got the class; pass an instance")
-    require(callable(getattr(oracle, "bind", None)), name, "has no method bind(y, offsets)")
+    require = Requirement(repr(oracle))
+    require(not isinstance(oracle, type), "expected an instance, got the class; pass an instance")
+    require(callable(getattr(oracle, "bind", None)), "has no method bind(y, offsets)")
     rng = np.random.default_rng(random_state)
     y, offsets = _labels(rng)
     separator = oracle.bind(y, offsets)
     missing = missing_parts(Separator, separator)
-    require(not missing, name, f"bind() returns a separator without {missing}")
+    require(not missing, f"bind() returns a separator without {missing}")
     informative = np.asarray(separator.informative)
     n_queries = offsets.shape[0] - 1
     require(
-        informative.shape == (n_queries,) and informative.dtype == np.bool_, name,
+        informative.shape == (n_queries,) and informative.dtype == np.bool_,
         f"informative: expected {n_queries} flags of bool, got {informative.dtype} of shape {informative.shape}",
-    )  # fmt: skip
+    )
     factors = separator.query_weights
     require(
-        factors is None or (np.shape(factors) == (n_queries,) and bool((np.asarray(factors) >= 0).all())), name,
+        factors is None or (np.shape(factors) == (n_queries,) and bool((np.asarray(factors) >= 0).all())),
         f"query_weights: expected None or {n_queries} numbers >= 0, got {factors!r}",
-    )  # fmt: skip
-    require(bool(informative.any()), name, "informative: nothing can be learned from grades -1 to 4")
+    )
+    require(informative.any(), "informative: nothing can be learned from grades -1 to 4")
     points = list(_score_vectors(rng, y, offsets))
-    planes = [_separate(separator, s, offsets, name) for s in points]
+    planes = [_separate(separator, s, offsets, require) for s in points]
     for scores, plane in zip(points, planes, strict=True):
-        _check_plane(separator, y, scores, plane, planes, offsets, name)
+        _check_plane(separator, y, scores, plane, planes, offsets, require)
         if reference is not None:
-            _check_reference(reference, y, scores, plane, offsets, name)
+            _check_reference(reference, y, scores, plane, offsets, require)
         if shift_invariant:
             coef = plane[1]
             sums = _per_query(coef, offsets)
             require(
-                bool((np.abs(sums) <= 1e-9 * (1 + _per_query(np.abs(coef), offsets))).all()), name,
+                (np.abs(sums) <= 1e-9 * (1 + _per_query(np.abs(coef), offsets))).all(),
                 "coefficients of a query do not sum to zero: scores may not be shifted",
-            )  # fmt: skip
-    _check_independence(separator, points[0], planes[0], offsets, name)
-    _check_extremes(separator, y, offsets, informative, name)
+            )
+    _check_independence(separator, points[0], planes[0], offsets, require)
+    _check_extremes(separator, y, offsets, informative, require)
     order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in itertools.pairwise(offsets)])
-    permuted = _separate(oracle.bind(y[order], offsets), points[0][order], offsets, name)
+    permuted = _separate(oracle.bind(y[order], offsets), points[0][order], offsets, require)
     before = planes[0][0] - _per_query(points[0] * planes[0][1], offsets)
     after = permuted[0] - _per_query(points[0][order] * permuted[1], offsets)
     require(
-        not separator.exact or bool(np.allclose(before, after, rtol=1e-9, atol=1e-9)), name,
+        not separator.exact or bool(np.allclose(before, after, rtol=1e-9, atol=1e-9)),
         "the value depends on the order of the documents",
-    )  # fmt: skip
+    )
     # an oracle holds settings, so it can be sent elsewhere
     pickle.loads(pickle.dumps(oracle)).bind(y, offsets)
 
@@ -99,7 +99,7 @@ def _check_plane(
     plane: tuple[Float, Float],
     planes: list[tuple[Float, Float]],
     offsets: Int,
-    name: str,
+    require: Requirement,
 ) -> None:
     """The output found at these scores: not worse than the true one, nor, where exact, than those found elsewhere."""
     (loss, coef), informative = plane, np.asarray(separator.informative)
@@ -113,26 +113,25 @@ def _check_plane(
         rows = slice(offsets[q], offsets[q + 1])
         return f": query {q}, y={y[rows].tolist()}, scores={scores[rows].tolist()}"
 
-    require(bool((loss >= 0).all()), name, f"a loss is negative{where(loss < 0)}")
+    require((loss >= 0).all(), f"a loss is negative{where(loss < 0)}")
     require(
-        bool((value >= -slack).all()),
-        name,
+        (value >= -slack).all(),
         f"the output found is worse than the true one{where(value < -slack)}",
     )
     require(
-        not loss[~informative].any() and not coef[np.repeat(~informative, np.diff(offsets))].any(), name,
+        not loss[~informative].any() and not coef[np.repeat(~informative, np.diff(offsets))].any(),
         "an uninformative query has a loss or coefficients",
-    )  # fmt: skip
+    )
     for other_loss, other_coef in planes if separator.exact else ():
         rival = other_loss - _per_query(scores * other_coef, offsets)
         margin = slack + 1e-9 * _per_query(np.abs(scores * other_coef), offsets)
         beaten = rival > value + margin
         worst = int(np.where(beaten, np.diff(offsets), y.shape[0] + 1).argmin())
         require(
-            not beaten.any(), name,
+            not beaten.any(),
             f"not exact: an output of value {rival[worst]:.12g} exists where {value[worst]:.12g} was "
             f"found{where(beaten)}",
-        )  # fmt: skip
+        )
 
 
 def _check_reference(
@@ -141,21 +140,21 @@ def _check_reference(
     scores: Float,
     plane: tuple[Float, Float],
     offsets: Int,
-    name: str,
+    require: Requirement,
 ) -> None:
     value = plane[0] - _per_query(scores * plane[1], offsets)
     for q in np.flatnonzero(np.diff(offsets) <= 6):
         rows = slice(offsets[q], offsets[q + 1])
         expected = reference(y[rows], scores[rows])
         require(
-            abs(expected - value[q]) <= 1e-9 * (1 + abs(expected)), name,
+            abs(expected - value[q]) <= 1e-9 * (1 + abs(expected)),
             f"value {value[q]:.12g} where the reference gives {expected:.12g}, for y={y[rows]}, "
             f"scores={scores[rows]}",
-        )  # fmt: skip
+        )
 
 
 def _check_independence(
-    separator: Separator, scores: Float, plane: tuple[Float, Float], offsets: Int, name: str
+    separator: Separator, scores: Float, plane: tuple[Float, Float], offsets: Int, require: Requirement
 ) -> None:
     n_queries = offsets.shape[0] - 1
 
@@ -166,23 +165,21 @@ def _check_independence(
 
     with ThreadPoolExecutor(4) as pool:
         same = list(pool.map(one, list(range(n_queries))[::-1] * 4))
-    require(
-        all(same), name, "a query's answer depends on its neighbours, on earlier calls or on other threads"
-    )
+    require(all(same), "a query's answer depends on its neighbours, on earlier calls or on other threads")
 
 
-def _check_extremes(separator: Separator, y: Float, offsets: Int, informative: Any, name: str) -> None:
+def _check_extremes(
+    separator: Separator, y: Float, offsets: Int, informative: Any, require: Requirement
+) -> None:
     if not separator.exact:
         return
-    loss, _ = _separate(separator, np.zeros(y.shape[0]), offsets, name)
+    loss, _ = _separate(separator, np.zeros(y.shape[0]), offsets, require)
+    require(((loss > 0) == informative).all(), "informative is not where equal scores leave a loss")
+    loss, _ = _separate(separator, 1e7 * y, offsets, require)
     require(
-        bool(((loss > 0) == informative).all()), name, "informative is not where equal scores leave a loss"
-    )
-    loss, _ = _separate(separator, 1e7 * y, offsets, name)
-    require(
-        bool((loss <= 1e-12).all()), name,
+        (loss <= 1e-12).all(),
         "scores in the order of the labels, by wide margins, still have a loss",
-    )  # fmt: skip
+    )
 
 
 def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
@@ -217,14 +214,12 @@ def _score_vectors(rng: np.random.Generator, y: Float, offsets: Int) -> Iterator
             yield np.asarray(scores.round(1))
 
 
-def _separate(separator: Separator, scores: Float, offsets: Int, name: str) -> tuple[Float, Float]:
+def _separate(separator: Separator, scores: Float, offsets: Int, require: Requirement) -> tuple[Float, Float]:
     loss, coef = np.full(offsets.shape[0] - 1, np.nan), np.full(scores.shape[0], np.nan)
     given = scores.copy()
     given.flags.writeable = False
     separator.separate(given, 0, offsets.shape[0] - 1, loss, coef)
-    require(
-        bool(np.isfinite(loss).all() and np.isfinite(coef).all()), name, "a loss or coefficient is not filled"
-    )
+    require(np.isfinite(loss).all() and np.isfinite(coef).all(), "a loss or coefficient is not filled")
     return loss, coef
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.protocols import Problem, QPSolver, StructuredModel
-from structsvm.testing.require import require
+from structsvm.testing.require import Requirement
 
 _ROUNDING = 1e-9
 
@@ -37,11 +37,11 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
     ...     def argmax(self, w, x): return max((-1, 1), key=lambda y: w[0] * x * y)
     >>> check_problem(StructuredProblem(Sign(), [0.5, -2.0, 1.0], [1, -1, -1]))
     """
-    name = type(problem).__name__
+    require = Requirement(type(problem).__name__)
     n, m = problem.n_queries, problem.n_features
     weights = np.asarray(problem.weights)
-    require(weights.shape == (n,) and bool((weights >= 0).all()), name, f"weights: expected {n} numbers >= 0")
-    require(abs(weights.sum() - 1) <= _ROUNDING, name, f"weights: expected a sum of 1, got {weights.sum():g}")
+    require(weights.shape == (n,) and (weights >= 0).all(), f"weights: expected {n} numbers >= 0")
+    require(abs(weights.sum() - 1) <= _ROUNDING, f"weights: expected a sum of 1, got {weights.sum():g}")
     rng = np.random.default_rng(random_state)
     points = [np.zeros(m), *(rng.normal(size=(4, m)) * np.array([[0.01], [0.3], [1], [10]]))]
     risks, cuts = [], []
@@ -49,24 +49,22 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         cut = problem.cut(w)
         again = problem.cut(w)
         same = cut.loss == again.loss and np.array_equal(cut.joint, again.joint)
-        require(same, name, "cut: expected the same result for the same w")
+        require(same, "cut: expected the same result for the same w")
         loss, joint = _query_cuts(problem, w, [0, n])
         parts = _query_cuts(problem, w, [0, n // 3, n // 2, n])
         scale = _ROUNDING * (1 + float(np.abs(loss).max()) + float(np.abs(joint).max()))
         close = np.allclose(loss, parts[0], atol=scale) and np.allclose(joint, parts[1], atol=scale)
-        require(close, name, "query_cuts: expected the same cuts however the queries are divided")
+        require(close, "query_cuts: expected the same cuts however the queries are divided")
         mean = abs(weights @ loss - cut.loss) <= scale and np.allclose(weights @ joint, cut.joint, atol=scale)
-        require(mean, name, "cut: expected the weighted mean of query_cuts")
+        require(mean, "cut: expected the weighted mean of query_cuts")
         hinges = loss - joint @ w
         least = -_ROUNDING * (1 + float(np.abs(joint).max()) * (1 + float(np.abs(w).sum())))
-        require(
-            bool((hinges >= least).all()), name, f"query_cuts: expected hinges >= 0, got {hinges.min():g}"
-        )
+        require((hinges >= least).all(), f"query_cuts: expected hinges >= 0, got {hinges.min():g}")
         if problem.support is not None:
             indptr, features = problem.support
             for q in range(n):
                 outside = np.delete(joint[q], features[indptr[q] : indptr[q + 1]])
-                require(not outside.any(), name, f"query {q}: expected a joint feature within its support")
+                require(not outside.any(), f"query {q}: expected a joint feature within its support")
         risks.append(float(weights @ hinges))
         cuts.append(cut)
     if problem.exact:
@@ -74,9 +72,9 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
             bounds = np.array([cut.loss - cut.joint @ v for cut in cuts])
             above = float(bounds.max()) - risk
             require(
-                above <= 1e-7 * (1 + np.abs(bounds).max()), name,
+                above <= 1e-7 * (1 + np.abs(bounds).max()),
                 f"exact: expected no cut above the risk, got one by {above:g}",
-            )  # fmt: skip
+            )
 
 
 def _query_cuts(problem: Problem, w: Any, ends: list[int]) -> tuple[Any, Any]:
@@ -111,33 +109,35 @@ def check_structured_model(
     ...     def argmax(self, w, x): return int(np.argmax(w * x))
     >>> check_structured_model(Largest(), [np.array([1.0, 2.0, 3.0]), np.array([3.0, 0.0, 1.0])], [2, 0])
     """
-    name = type(model).__name__
+    require = Requirement(type(model).__name__)
     rng = np.random.default_rng(random_state)
     lengths = {np.shape(model.joint_feature(x, y)) for x, y in zip(xs, ys, strict=True)}
-    require(len(lengths) == 1 and len(next(iter(lengths))) == 1, name,
-            f"joint_feature: expected vectors of one length, got shapes {sorted(lengths)}")  # fmt: skip
+    require(
+        len(lengths) == 1 and len(next(iter(lengths))) == 1,
+        f"joint_feature: expected vectors of one length, got shapes {sorted(lengths)}",
+    )
     (m,) = lengths.pop()
     points = [np.zeros(m), *rng.normal(size=(8, m)), *(30 * rng.normal(size=(2, m)))]
     for i, (x, y_true) in enumerate(zip(xs, ys, strict=True)):
-        require(
-            model.loss(y_true, y_true) == 0, name, f"example {i}: expected loss(y, y) = 0 for the true output"
-        )
+        require(model.loss(y_true, y_true) == 0, f"example {i}: expected loss(y, y) = 0 for the true output")
         seen = [y_true]
         for w in points:
             seen += [model.argmax(w, x), model.loss_augmented_argmax(w, x, y_true)]
         losses = np.array([model.loss(y_true, y) for y in seen])
-        require(bool((losses >= 0).all()), name, f"example {i}: expected losses >= 0, got {losses.min():g}")
+        require((losses >= 0).all(), f"example {i}: expected losses >= 0, got {losses.min():g}")
         features = np.array([model.joint_feature(x, y) for y in seen])
         for k, w in enumerate(points):
             scores = features @ w
             allowed = _ROUNDING * (1 + float(np.abs(scores).max()))
-            require(scores[1 + 2 * k] >= scores.max() - allowed, name,
-                    f"example {i}: argmax: another output has a larger score")  # fmt: skip
+            require(
+                scores[1 + 2 * k] >= scores.max() - allowed,
+                f"example {i}: argmax: another output has a larger score",
+            )
             total = scores + losses
             require(
-                total[2 + 2 * k] >= total.max() - allowed, name,
+                total[2 + 2 * k] >= total.max() - allowed,
                 f"example {i}: loss_augmented_argmax: another output has a larger sum of loss and score",
-            )  # fmt: skip
+            )
 
 
 def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0) -> None:
@@ -158,7 +158,7 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
     >>> from structsvm.qp import get_solver
     >>> check_qp_solver(get_solver("active_set"))
     """
-    name = getattr(solve, "__name__", type(solve).__name__)
+    require = Requirement(getattr(solve, "__name__", type(solve).__name__))
     rng = np.random.default_rng(random_state)
     for n, m, caps in ((1, 1, [2.0]), (6, 3, [0.5]), (12, 20, [10.0]), (12, 4, [1.0, 0.0, 2.0, 0.3])):
         planes = rng.normal(size=(n, m))
@@ -168,20 +168,17 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
         for start in (None, rng.uniform(size=n)):
             result = solve(gram, loss, group, cap, start, tol=tol)
             alpha = np.asarray(result.alpha)
-            require(
-                alpha.shape == (n,) and bool((alpha >= 0).all()), name, f"alpha: expected {n} numbers >= 0"
-            )
+            require(alpha.shape == (n,) and (alpha >= 0).all(), f"alpha: expected {n} numbers >= 0")
             mass = np.bincount(group, alpha, minlength=len(cap))
-            require(
-                bool((mass <= cap * (1 + 1e-9)).all()), name, f"alpha: expected sums up to {cap}, got {mass}"
-            )
+            require((mass <= cap * (1 + 1e-9)).all(), f"alpha: expected sums up to {cap}, got {mass}")
             slope = loss - gram @ alpha
             value = float(loss @ alpha - alpha @ gram @ alpha / 2)
-            require(abs(value - result.value) <= _ROUNDING * (1 + abs(value)), name,
-                    f"value: expected the objective {value:g} at alpha, got {result.value:g}")  # fmt: skip
+            require(
+                abs(value - result.value) <= _ROUNDING * (1 + abs(value)),
+                f"value: expected the objective {value:g} at alpha, got {result.value:g}",
+            )
             steepest = [max(0.0, float(slope[group == j].max(initial=0.0))) for j in range(len(cap))]
             gap = float(cap @ steepest - slope @ alpha)
             allowed = tol * abs(value) + _ROUNDING
-            require(gap <= allowed, name, f"alpha: expected a duality gap up to {allowed:.1e}, got {gap:.1e}")
-            require(gap <= result.gap + _ROUNDING, name,
-                    f"gap: expected at least {gap:.1e}, got {result.gap:.1e}")  # fmt: skip
+            require(gap <= allowed, f"alpha: expected a duality gap up to {allowed:.1e}, got {gap:.1e}")
+            require(gap <= result.gap + _ROUNDING, f"gap: expected at least {gap:.1e}, got {result.gap:.1e}")

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-
-def require(holds: bool, name: str, message: str) -> None:
-    """AssertionError of the thing checked, by its name, unless it holds."""
-    if not holds:
-        raise AssertionError(f"{name}: {message}")
+from structsvm.checks import missing_parts
 
 
-def require_refusal(name: str, what: str, action: Callable[..., Any], *arguments: Any) -> None:
-    """AssertionError unless the action on bad input raises a ValueError."""
-    try:
-        action(*arguments)
-    except ValueError:
-        return
-    except Exception as error:
-        raise AssertionError(f"{name}: {what}: expected a ValueError, got {error!r}") from error
-    raise AssertionError(f"{name}: {what}: expected a ValueError, got none")
+class Requirement:
+    """Raises an ``AssertionError`` with the name of the thing checked where something does not hold of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, holds: Any, message: str) -> None:
+        if not holds:
+            raise AssertionError(f"{self.name}: {message}")
+
+    def members(self, protocol: type, thing: object) -> None:
+        """Require the members of a protocol."""
+        missing = missing_parts(protocol, thing)
+        self(not missing, f"is no {protocol.__name__}: without {missing}")
+
+    def refusal(
+        self, what: str, action: Callable[..., Any], *arguments: Any, error: Any = ValueError, says: str = ""
+    ) -> None:
+        """Require that the action on bad input raises such an error, with a text of the pattern ``says``."""
+        try:
+            action(*arguments)
+        except error as found:
+            self(
+                re.search(says, str(found), re.DOTALL),
+                f"{what}: expected an error that says {says!r}, got {found}",
+            )
+        except Exception as found:
+            raise AssertionError(
+                f"{self.name}: {what}: expected a {error.__name__}, got {found!r}"
+            ) from found
+        else:
+            self(False, f"{what}: expected a {error.__name__}, got none")

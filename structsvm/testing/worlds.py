@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from structsvm.protocols import World
-from structsvm.testing.require import require
+from structsvm.testing.require import Requirement
 
 
 def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0) -> None:
@@ -29,16 +29,13 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     >>> from structsvm.online import PreferenceMatrix
     >>> check_world(PreferenceMatrix([[0.5, 0.7], [0.3, 0.5]]))
     """
-    name = type(world).__name__
-    missing = [a for a in ("n_arms", "gaps", "winners", "compare") if not hasattr(world, a)]
-    require(not missing, name, f"is no World: without {', '.join(missing)}")
+    require = Requirement(type(world).__name__)
+    require.members(World, world)
     n, gaps, winners = world.n_arms, np.asarray(world.gaps), np.asarray(world.winners)
-    require(
-        gaps.shape == (n,) and bool((gaps >= 0).all()), name, f"gaps: expected {n} numbers >= 0, got {gaps}"
-    )
+    require(gaps.shape == (n,) and (gaps >= 0).all(), f"gaps: expected {n} numbers >= 0, got {gaps}")
     known = winners.size > 0 and bool(np.isin(winners, np.arange(n)).all())
-    require(known, name, f"winners: expected arms from 0 to {n - 1}, got {winners}")
-    require(not gaps[winners].any(), name, f"gaps: expected 0 for the winners, got {gaps[winners]}")
+    require(known, f"winners: expected arms from 0 to {n - 1}, got {winners}")
+    require(not gaps[winners].any(), f"gaps: expected 0 for the winners, got {gaps[winners]}")
     arms = list(dict.fromkeys([*winners.tolist(), *range(n)]))[:5]
     allowed = 5 * np.sqrt(0.25 / n_comparisons)  # five standard deviations at the most
 
@@ -47,23 +44,23 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
         for seed in (random_state, random_state):
             rng = np.random.default_rng([seed, first, second])
             outcomes.append([float(world.compare((first, second), rng)) for _ in range(n_comparisons)])
-        require(outcomes[0] == outcomes[1], name, "compare: expected the same outcomes for the same seed")
+        require(outcomes[0] == outcomes[1], "compare: expected the same outcomes for the same seed")
         right = all(0 <= outcome <= 1 for outcome in outcomes[0])
-        require(right, name, "compare: expected outcomes from 0 to 1")
+        require(right, "compare: expected outcomes from 0 to 1")
         return float(np.mean(outcomes[0]))
 
     for first, second in combinations(arms, 2):
         forth, back = share(first, second), share(second, first)
-        require(abs(forth + back - 1) <= 2 * allowed, name,
-                f"compare: arm {first} beats {second} with {forth:.2f}, but loses to it with {back:.2f}")  # fmt: skip
+        require(
+            abs(forth + back - 1) <= 2 * allowed,
+            f"compare: arm {first} beats {second} with {forth:.2f}, but loses to it with {back:.2f}",
+        )
         if first in winners and second not in winners:
-            require(
-                forth >= 0.5 - allowed, name, f"winners: arm {first} beats {second} with {forth:.2f} only"
-            )
+            require(forth >= 0.5 - allowed, f"winners: arm {first} beats {second} with {forth:.2f} only")
     if len(arms) > 2:
         outcome = np.asarray(
             world.compare(tuple(arms), np.random.default_rng(random_state)), dtype=np.float64
         )
         pairs = len(arms) * (len(arms) - 1) // 2
         right = outcome.shape == (pairs,) and bool(((outcome >= 0) & (outcome <= 1)).all())
-        require(right, name, f"compare: expected {pairs} outcomes from 0 to 1 for a set of {len(arms)} arms")
+        require(right, f"compare: expected {pairs} outcomes from 0 to 1 for a set of {len(arms)} arms")

@@ -1,13 +1,11 @@
 """``--dask``: the same model, scores and measures as in one process."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import structsvm
-from structsvm.cli import main
 from structsvm.readers import make_ranking, read_parquet, write_store
 
 pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
@@ -34,77 +32,66 @@ def scheduler():
         cluster.close()
 
 
-@pytest.fixture
-def files(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def files(cli):
     """Two Parquet files, of which the border cuts a query, and a store of the same rows."""
     import pandas as pd
 
-    monkeypatch.chdir(tmp_path)
     data = make_ranking(60, 10, 4, noise=1.0, random_state=0)
     frame = pd.DataFrame(data.X, columns=list("abcd")).assign(label=data.y, qid=data.qid)
     frame.iloc[:305].to_parquet("part-0.parquet")
     frame.iloc[305:].to_parquet("part-1.parquet")
     write_store(data, "all.store")
-    return tmp_path
 
 
-def test_train_predict_and_evaluate(files, scheduler, capsys):
-    there = ["--dask", scheduler]
-    assert main(["train", "part-*.parquet", "-o", "m.npz", *there]) == 2
-    assert "is cut" in (error := capsys.readouterr().err)
-    assert "use --groups mend" in error
+def test_train_predict_and_evaluate(scheduler, cli):
+    there = f"--dask {scheduler}"
+    said = cli.refuses("train 'part-*.parquet' -o m.npz", there)
+    assert "is cut" in said
+    assert "use --groups mend" in said
     assert not Path("m.npz").exists()
-    assert (
-        main(["train", "part-*.parquet", "-o", "m.npz", *there, "--groups", "mend", "--checkpoint", "c"]) == 0
-    )
-    said = capsys.readouterr().out
+    said = cli("train 'part-*.parquet' -o m.npz --groups mend --checkpoint c", there)
     assert "60 queries in 2 partitions, 4 features" in said
     model = structsvm.load("m.npz")
     data = read_parquet("part-*.parquet")
     local = structsvm.StructuralRanker("map").fit(data.X, data.y, qid=data.qid)
     assert model.fit_.primal == pytest.approx(local.fit_.primal, rel=2e-3)
     assert model.feature_names_in_.tolist() == list("abcd")
-    for source, extra in (("part-*.parquet", there), ("part-*.parquet", []), ("all.store", there)):
-        assert main(["predict", "m.npz", source, "-o", "s.txt", *extra]) == 0
+    for source, extra in (("part-*.parquet", there), ("part-*.parquet", ""), ("all.store", there)):
+        cli(f"predict m.npz '{source}' -o s.txt", extra)
         np.testing.assert_allclose(np.loadtxt("s.txt"), data.X @ model.coef_, rtol=1e-9)
-    capsys.readouterr()
-    assert main(["evaluate", "part-*.parquet", "s.txt", "--json"]) == 0
-    expected = json.loads(capsys.readouterr().out)["metrics"]
-    assert main(["evaluate", "part-*.parquet", "m.npz", *there, "--groups", "mend", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(expected)
-    assert main(["train", "all.store", "-o", "n.npz", *there]) == 0
+    expected = cli.json("evaluate 'part-*.parquet' s.txt")["metrics"]
+    found = cli.json("evaluate 'part-*.parquet' m.npz --groups mend", there)["metrics"]
+    assert found == pytest.approx(expected)
+    cli("train all.store -o n.npz", there)
     assert structsvm.load("n.npz").fit_.primal == pytest.approx(model.fit_.primal, rel=2e-3)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dask", "nowhere"], "--dask nowhere: expected local, or the address of a scheduler"),
-        (["--checkpoint", "c"], "--checkpoint: expected --dask with it"),
-        (["--groups", "mend"], "--groups: expected --dask with it"),
+        ("--dask nowhere", "--dask nowhere: expected local, or the address of a scheduler"),
+        ("--checkpoint c", "--checkpoint: expected --dask with it"),
+        ("--groups mend", "--groups: expected --dask with it"),
         (
-            ["--dask", "SCHEDULER", "--solver", "n_slack"],
-            "--solver n_slack: expected auto, partitioned or one_slack",
+            "--dask HERE --solver n_slack",
+            "--solver n_slack: expected one of 'auto', 'partitioned', 'one_slack'",
         ),
-        (["--dask", "SCHEDULER", "--groups", "cut"], "--groups cut: expected one of"),
+        ("--dask HERE --groups cut", "--groups cut: expected one of"),
     ],
 )
-def test_bad_options(options, message, files, scheduler, capsys):
-    options = [scheduler if option == "SCHEDULER" else option for option in options]
-    assert main(["train", "all.store", "-o", "m.npz", *options]) == 2
-    assert message in capsys.readouterr().err
+def test_bad_options(options, message, scheduler, cli):
+    assert message in cli.refuses("train all.store -o m.npz", options.replace("HERE", scheduler))
     assert not Path("m.npz").exists()
 
 
-def test_no_scheduler(files, monkeypatch, capsys):
-    from structsvm.cli import dask
-
-    monkeypatch.setattr(dask, "_SECONDS", 0.5)
-    assert main(["train", "all.store", "-o", "m.npz", "--dask", "tcp://127.0.0.1:9"]) == 2
-    assert "--dask tcp://127.0.0.1:9: expected a scheduler there, got no answer" in capsys.readouterr().err
+def test_no_scheduler(cli, monkeypatch):
+    monkeypatch.setattr("structsvm.cli.dask._SECONDS", 0.5)
+    said = cli.refuses("train all.store -o m.npz --dask tcp://127.0.0.1:9")
+    assert "--dask tcp://127.0.0.1:9: expected a scheduler there, got no answer" in said
 
 
-def test_workers_that_end_late_do_not_fail_a_command_that_is_done(files, monkeypatch, capsys):
+def test_workers_that_end_late_do_not_fail_a_command_that_is_done(cli, monkeypatch):
     from distributed import LocalCluster
 
     class Slow(LocalCluster):
@@ -116,5 +103,5 @@ def test_workers_that_end_late_do_not_fail_a_command_that_is_done(files, monkeyp
             raise TimeoutError
 
     monkeypatch.setattr("distributed.LocalCluster", Slow)
-    assert main(["train", "all.store", "-o", "m.npz", "--dask", "local"]) == 0
+    cli("train all.store -o m.npz --dask local")
     assert structsvm.load("m.npz").fit_.converged

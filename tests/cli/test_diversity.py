@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,13 +27,10 @@ def made(tmp_path_factory):
     found = LabelledSets([], [], [])
     for q in range(12):
         topics = rng.choice(4, size=10, p=[0.4, 0.3, 0.2, 0.1])
-        texts = [
-            " ".join(
-                [f"topic{t}word{j}" for j in range(6) if rng.random() < 0.8]
-                + [f"rare{d}x{j}" for j in range(d)]
-            )
-            for d, t in enumerate(topics)
-        ]
+        texts = []
+        for d, t in enumerate(topics):
+            own = [f"topic{t}word{j}" for j in range(6) if rng.random() < 0.8]
+            texts.append(" ".join(own + [f"rare{d}x{j}" for j in range(d)]))
         found.sets.append(CandidateSet(texts, ids=[f"d{q}-{d}" for d in range(10)], query=f"query {q}"))
         found.labels.append(np.eye(4)[topics])
         found.subtopics.append([f"subtopic {t}" for t in range(4)])
@@ -44,9 +42,7 @@ def made(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(made):
     path = made.parent / "svmdiv.npz"
-    assert (
-        main(["diversify", "train", str(made), "-o", str(path), "-k", "3", "--C", "10", "--jobs", "1"]) == 0
-    )
+    assert main(f"diversify train {made} -o {path} -k 3 --C 10 --jobs 1".split()) == 0
     return path
 
 
@@ -56,26 +52,12 @@ def test_train_is_the_estimator(made, model):
     np.testing.assert_allclose(load(model).coef_, own.coef_)
 
 
-def test_train_chooses_C_and_takes_levels(made, tmp_path, capsys):
-    path = tmp_path / "m.npz"
-    options = ["-k", "3", "--C", "0.001,100", "--folds", "3", "--feature", "centroid"]
-    options += [
-        "--level",
-        "appears",
-        "--level",
-        "count:2",
-        "--level",
-        "share:.2",
-        "--positive",
-        "--jobs",
-        "1",
-    ]
-    assert main(["diversify", "train", str(made), "-o", str(path), *options]) == 0
-    text = capsys.readouterr().out
-    chosen = load(path)
-    losses = {
-        float(line.split()[0][2:]): float(line.split()[2]) for line in text.splitlines() if "held-out" in line
-    }
+def test_train_chooses_C_and_takes_levels(made, cli):
+    levels = "--level appears --level count:2 --level share:.2 --feature centroid --positive"
+    text = cli("diversify train", made, "-o m.npz -k 3 --C 0.001,100 --folds 3 --jobs 1", levels)
+    chosen = load("m.npz")
+    lines = [line.split() for line in text.splitlines() if "held-out" in line]
+    losses = {float(line[0][2:]): float(line[2]) for line in lines}
     assert set(losses) == {0.001, 100.0}
     assert losses[chosen.C] == min(losses.values())
     assert [str(level) for level in chosen.levels_] == ["appears", "count >= 2", "share >= 0.2"]
@@ -83,33 +65,28 @@ def test_train_chooses_C_and_takes_levels(made, tmp_path, capsys):
     assert chosen.guarantee_ is not None
 
 
-def test_the_rule_that_chooses_C(made, tmp_path, capsys):
+def test_the_rule_that_chooses_C(made, cli):
     found, rng = read_candidates(made), np.random.default_rng(1)
     # half of the labels are noise, so that the values of C differ by little
     noisy = [np.where(rng.random((10, 1)) < 0.5, rng.permutation(one), one) for one in found.labels]
-    found = found._replace(labels=noisy)
-    data = tmp_path / "noisy.jsonl"
-    write_candidates(found, data)
-    found = read_candidates(data)
+    write_candidates(found._replace(labels=noisy), Path("noisy.jsonl"))
+    found = read_candidates(Path("noisy.jsonl"))
     Cs, chosen = [0.001, 0.1, 1.0, 10.0, 100.0], {}
     words = SVMDiv(k=3, levels=[Level.appears()])
-    for selection in ("max", "one_se"):
-        path = tmp_path / f"{selection}.npz"
-        options = ["-k", "3", "--folds", "3", "--jobs", "1", "--selection", selection, "--level", "appears"]
-        options += ["--C", ",".join(str(C) for C in Cs)]
-        assert main(["diversify", "train", str(data), "-o", str(path), *options]) == 0
-        chosen[selection] = load(path).C
-        own = cross_validate_C(words, found.sets, found.labels, Cs, folds=3, selection=selection)
-        assert chosen[selection] == own.C
+    options = f"-k 3 --folds 3 --jobs 1 --level appears --C {','.join(map(str, Cs))}"
+    for rule in ("max", "one_se"):
+        cli(f"diversify train noisy.jsonl -o m.npz {options} --selection {rule}")
+        chosen[rule] = load("m.npz").C
+        own = cross_validate_C(words, found.sets, found.labels, Cs, folds=3, selection=rule)
+        assert chosen[rule] == own.C
     assert chosen["one_se"] < chosen["max"]
 
 
-def test_apply_writes_choices_reasons_and_a_run(made, model, tmp_path, capsys):
-    out, run = tmp_path / "out.jsonl", tmp_path / "out.run"
-    assert main(["diversify", "apply", str(model), str(made), "-o", str(out), "--run", str(run)]) == 0
+def test_apply_writes_choices_reasons_and_a_run(made, model, cli):
+    assert "36 documents" in cli("diversify apply", model, made, "-o out.jsonl --run out.run")
     found, chooser = read_candidates(made), load(model)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    read = read_run(run)
+    lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    read = read_run(Path("out.run"))
     for i, (one, rows) in enumerate(zip(found.sets, chooser.predict(found.sets), strict=True)):
         ids = [one.ids[d] for d in rows]
         assert [entry["id"] for entry in lines[i]["chosen"]] == ids
@@ -118,26 +95,21 @@ def test_apply_writes_choices_reasons_and_a_run(made, model, tmp_path, capsys):
         assert read.docid[read.offsets[topic] : read.offsets[topic + 1]].tolist() == ids
     assert all(len(e["words"]) <= 5 for line in lines for e in line["chosen"])
     assert any(word.startswith("near ") for e in lines[0]["chosen"] for word, *_ in e["words"])
-    assert "36 documents" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_the_standard_input_is_a_file_like_any_other(made, model, tmp_path):
-    answers = [tmp_path / "file.jsonl", tmp_path / "stdin.jsonl"]
-    assert main(["diversify", "apply", str(model), str(made), "-o", str(answers[0])]) == 0
-    done = subprocess.run(
-        [sys.executable, "-m", "structsvm", "diversify", "apply", str(model), "-", "-o", str(answers[1])],
-        input=made.read_bytes(), capture_output=True, check=False,
-    )  # fmt: skip
+def test_the_standard_input_is_a_file_like_any_other(made, model, cli):
+    cli("diversify apply", model, made, "-o file.jsonl")
+    command = [sys.executable, "-m", "structsvm", "diversify", "apply", model, "-", "-o", "stdin.jsonl"]
+    done = subprocess.run(command, input=made.read_bytes(), capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert answers[1].read_bytes() == answers[0].read_bytes()
+    assert Path("stdin.jsonl").read_bytes() == Path("file.jsonl").read_bytes()
 
 
-def test_apply_keeps_to_the_budget(made, model, tmp_path):
-    out = tmp_path / "out.jsonl"
-    assert main(["diversify", "apply", str(model), str(made), "-o", str(out), "--budget", "12"]) == 0
+def test_apply_keeps_to_the_budget(made, model, cli):
+    cli("diversify apply", model, made, "-o out.jsonl --budget 12")
     found = read_candidates(made)
-    for one, line in zip(found.sets, out.read_text().splitlines(), strict=True):
+    for one, line in zip(found.sets, Path("out.jsonl").read_text().splitlines(), strict=True):
         chosen = json.loads(line)["chosen"]
         length = dict(zip(one.ids, (len(t.split()) for t in one.texts), strict=True))
         assert [e["cost"] for e in chosen] == [length[e["id"]] for e in chosen]
@@ -146,17 +118,14 @@ def test_apply_keeps_to_the_budget(made, model, tmp_path):
         assert any(e["words"] for e in chosen)
 
 
-def test_the_help_names_every_method(capsys):
-    assert main(["diversify", "compare", "--help"]) == 0
-    text = " ".join(re.sub(r"[│|]", " ", capsys.readouterr().out).split())
+def test_the_help_names_every_method(cli):
+    text = " ".join(re.sub(r"[│|]", " ", cli("diversify compare --help")).split())
     assert f"{', '.join(METHODS)}; several" in text
 
 
-def test_compare_measures_every_method(made, model, tmp_path, capsys):
-    page = tmp_path / "page.html"
-    command = ["diversify", "compare", str(made), "-m", str(model), "-k", "3", "--report", str(page)]
-    assert main([*command, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+def test_compare_measures_every_method(made, model, cli):
+    command = f"diversify compare {made} -m {model} -k 3 --report page.html"
+    answer = cli.json(command)
     by_name = {entry["method"]: entry for entry in answer["methods"]}
     assert set(by_name) == {
         "svmdiv", "random", "original", "bm25", "coverage", "essential", "mmr", "facility", "clairvoyant"
@@ -167,113 +136,91 @@ def test_compare_measures_every_method(made, model, tmp_path, capsys):
         assert by_name[name]["weighted_loss"] == pytest.approx(expected)
     assert by_name["clairvoyant"]["losses"] == max(entry.get("losses", 0) for entry in answer["methods"])
     assert "p" not in by_name["svmdiv"]
-    assert main(command) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("clairvoyant"))
+    line = next(line for line in cli(command).splitlines() if line.startswith("clairvoyant"))
     entry = by_name["clairvoyant"]
     assert line.split()[1:7] == [
         f"{entry['weighted_loss']:.3f}", f"{entry['subtopic_recall']:.3f}", f"{entry['alpha_ndcg']:.3f}",
         str(entry["wins"]), ":", str(entry["losses"]),
     ]  # fmt: skip
-    text = page.read_text()
+    text = Path("page.html").read_text()
     # not in the box that scrolls
     assert len(re.findall(r"<figcaption>\d+ subtopics of \d+ candidates; cells have the ranks", text)) == 12
     assert len(re.findall('aria-label="query [^"]*: [0-9]+ subtopics of', text)) == 12
     assert "The words behind svmdiv" in text
 
 
-def test_compare_chooses_as_many_as_the_model_was_trained_for(made, model, capsys):
-    for options, k in ([["-m", str(model)], 3], [["-m", str(model), "-k", "4"], 4], [["--method", "mmr"], 5]):
-        assert main(["diversify", "compare", str(made), *options, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["k"] == k
+def test_compare_chooses_as_many_as_the_model_was_trained_for(made, model, cli):
+    for options, k in ((f"-m {model}", 3), (f"-m {model} -k 4", 4), ("--method mmr", 5)):
+        assert cli.json("diversify compare", made, options)["k"] == k
 
 
-def test_sets_without_subtopics_are_left_out_of_measures(made, model, tmp_path, capsys):
-    path = tmp_path / "sets.jsonl"
-    path.write_text(made.read_text() + json.dumps({"documents": [{"text": "red"}, {"text": "blue"}]}) + "\n")
-    assert main(["diversify", "compare", str(path), "-m", str(model), "--method", "original"]) == 0
-    assert "12 queries (1 without subtopics left out)" in capsys.readouterr().out
-    run = tmp_path / "run"
-    assert main(["diversify", "apply", str(model), str(path), "--run", str(run)]) == 0
-    assert "13" in read_run(run).topics.tolist()  # without a query: the number of the set
+def test_sets_without_subtopics_are_left_out_of_measures(made, model, cli):
+    more = json.dumps({"documents": [{"text": "red"}, {"text": "blue"}]})
+    Path("sets.jsonl").write_text(f"{made.read_text()}{more}\n")
+    out = cli(f"diversify compare sets.jsonl -m {model} --method original")
+    assert "12 queries (1 without subtopics left out)" in out
+    cli(f"diversify apply {model} sets.jsonl --run run")
+    assert "13" in read_run(Path("run")).topics.tolist()  # without a query: the number of the set
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "message"),
     [
-        (["train", "{data}", "-o", "{out}", "--level", "big"], "--level big: expected appears, title"),
-        (["train", "{data}", "-o", "{out}", "--level", "count:x"], "--level count:x"),
-        (["train", "{data}", "-o", "{out}", "--level", "count"], "--level count"),
-        (["train", "{data}", "-o", "{out}", "--level", "share:7"], "expected a share"),
-        (["train", "{data}", "-o", "{out}", "--level", "title"], "expected a candidate set with titles"),
-        (["train", "{data}", "-o", "{out}", "--C", "-1"], "--C: expected low:high:number or a,b,c with numbers > 0"),
-        (["train", "{data}", "-o", "{out}", "--C", "1,2", "--folds", "90"], "--folds 90"),
-        (["train", "{data}", "-o", "{out}", "--loss", "hinge"], "expected one of 'weighted', 'unweighted'"),
-        (["train", "{data}", "-o", "{out}", "-k", "90"], "no candidate set carries a constraint"),
-        (["train", "{data}", "-o", "{data}"], "another file than the input"),
-        (["train", "{none}", "-o", "{out}"], "got nothing there"),
-        (["train", "{bad}", "-o", "{out}"], "bad.jsonl:2: expected JSON"),
-        (["train", "{empty}", "-o", "{out}"], "got an empty file"),
-        (["apply", "{model}", "{vectors}", "-o", "{out}"], "taken in Python, by CandidateSet.from_similarity"),
-        (["apply", "{embedded}", "{data}", "-o", "{out}"], "expected sets of given similarities, as in training, got"),
-        (["apply", "{model}", "{data}"], "expected --output, --run or both"),
-        (["apply", "{model}", "{data}", "-o", "{out}", "--run", "{out}"], "expected two files"),
-        (["apply", "{model}", "{data}", "-o", "{out}", "-k", "0"], "expected a whole number >= 1"),
-        (["apply", "{model}", "{data}", "-o", "{out}", "--budget", "-3"], "budget"),
-        (["apply", "{model}", "{data}", "--run", "{out}", "--budget", "0"], "below every document"),
-        (["apply", "{model}", "{twice}", "--run", "{out}"], "got 'aida' twice"),
-        (["apply", "{data}", "{data}", "-o", "{out}"], "expected a structsvm model"),
-        (["compare", "{data}", "--method", "magic"], "--method magic: expected one of 'random'"),
-        (["compare", "{twice}", "--method", "mmr"], "expected documents with subtopics"),
-        (["compare", "{data}", "-m", "{model}", "-m", "{model}"], "got one twice"),
-        (["compare", "{data}", "-m", "{mmr}"], "--model mmr: expected a name that no fixed method has"),
-        (["compare", "{data}", "-m", "{model}", "--queries", "-1"], "greater than or equal to 0"),
-        (["apply", "{model}", "{data}", "-o", "{out}", "--words", "-1"], "greater than or equal to 0"),
-        (["compare", "{data}", "-m", "{model}", "--report", "{model}"], "another file than the input"),
+        ("train DATA -o out --level count:x", "--level count:x"),
+        ("train DATA -o out --level count", "--level count"),
+        ("train DATA -o out --level share:7", "expected a share"),
+        ("train DATA -o out --level title", "expected a candidate set with titles"),
+        ("train DATA -o out --C -1", "--C: expected low:high:number or a,b,c with numbers > 0"),
+        ("train DATA -o out --C 1,2 --folds 90", "--folds 90"),
+        ("train DATA -o out -k 90", "no candidate set carries a constraint"),
+        ("train DATA -o DATA", "another file than the input"),
+        ("train none -o out", "got nothing there"),
+        ("train bad.jsonl -o out", "bad.jsonl:2: expected JSON"),
+        ("train empty.jsonl -o out", "got an empty file"),
+        ("apply MODEL vectors.jsonl -o out", "taken in Python, by CandidateSet.from_similarity"),
+        ("apply embedded.npz DATA -o out", "expected sets of given similarities, as in training, got"),
+        ("apply MODEL DATA", "expected --output, --run or both"),
+        ("apply MODEL DATA -o out --run out", "expected two files"),
+        ("apply MODEL DATA -o out -k 0", "expected a whole number >= 1"),
+        ("apply MODEL DATA -o out --budget -3", "budget"),
+        ("apply MODEL DATA --run out --budget 0", "below every document"),
+        ("apply MODEL twice.jsonl --run out", "got 'aida' twice"),
+        ("apply DATA DATA -o out", "expected a structsvm model"),
+        ("compare twice.jsonl --method mmr", "expected documents with subtopics"),
+        ("compare DATA -m MODEL -m MODEL", "got one twice"),
+        ("compare DATA -m mmr.npz", "--model mmr: expected a name that no fixed method has"),
+        ("compare DATA -m MODEL --queries -1", "greater than or equal to 0"),
+        ("apply MODEL DATA -o out --words -1", "greater than or equal to 0"),
+        ("compare DATA -m MODEL --report MODEL", "another file than the input"),
     ],
-)  # fmt: skip
-def test_bad_input(arguments, message, made, model, tmp_path, capsys):
-    names = {"data": made, "model": model, "out": tmp_path / "out"}
+)
+def test_bad_input(command, message, made, model, cli):
     for name, text in (
         ("bad", made.read_text().splitlines()[0] + "\n{nonsense\n"),
         ("empty", ""),
         ("vectors", '{"documents": [{"id": "d", "embedding": [1, 0]}]}\n'),
         ("twice", '{"query": "aida", "documents": [{"text": "a"}]}\n' * 2),
     ):
-        names[name] = tmp_path / f"{name}.jsonl"
-        names[name].write_text(text)
-    names["none"] = tmp_path / "none"
-    names["mmr"] = tmp_path / "mmr.npz"
-    names["mmr"].write_bytes(model.read_bytes())
+        Path(f"{name}.jsonl").write_text(text)
+    Path("mmr.npz").write_bytes(model.read_bytes())
     given = [CandidateSet.from_similarity([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]])] * 2
-    names["embedded"] = tmp_path / "embedded.npz"
-    SVMDiv(k=2).fit(given, [[[1, 0], [1, 0], [0, 1]]] * 2).save(names["embedded"])
+    SVMDiv(k=2).fit(given, [[[1, 0], [1, 0], [0, 1]]] * 2).save("embedded.npz")
     before = made.read_bytes(), model.read_bytes()
-    capsys.readouterr()
-    assert main(["diversify", *(a.format(**names) for a in arguments)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert message in error
-    assert not names["out"].exists()
+    command = command.replace("DATA", str(made)).replace("MODEL", str(model))
+    assert message in cli.refuses("diversify", command)
+    assert not Path("out").exists()
     assert (made.read_bytes(), model.read_bytes()) == before
 
 
-def test_ambient_end_to_end(tmp_path, capsys, shared_data):
+def test_ambient_end_to_end(cli, shared_data):
     found = read_ambient(shared_data("ambient"), relevant_only=True)
-    path, model = tmp_path / "ambient.jsonl", tmp_path / "m.npz"
-    write_candidates(LabelledSets(*(column[:8] for column in found)), path)
-    assert main(["diversify", "train", str(path), "-o", str(model), "--jobs", "1"]) == 0
-    page = tmp_path / "page.html"
-    assert (
-        main(["diversify", "compare", str(path), "-m", str(model), "--report", str(page), "--queries", "2"])
-        == 0
-    )
-    assert page.read_text().count("The words behind m<") == 2
-    assert "clairvoyant" in capsys.readouterr().out
+    write_candidates(LabelledSets(*(column[:8] for column in found)), Path("ambient.jsonl"))
+    cli("diversify train ambient.jsonl -o m.npz --jobs 1")
+    assert "clairvoyant" in cli("diversify compare ambient.jsonl -m m.npz --report page.html --queries 2")
+    assert Path("page.html").read_text().count("The words behind m<") == 2
 
 
-def test_the_best_method_is_one_that_does_not_look_at_the_subtopics(made, tmp_path, capsys):
-    command = ["diversify", "compare", str(made), "-k", "3", "--report", str(tmp_path / "page.html")]
-    chosen = ["xquad", "random", "clairvoyant"]
-    assert main(command + [w for m in chosen for w in ("--method", m)]) == 0
-    assert "random misses least" in (tmp_path / "page.html").read_text()
-    capsys.readouterr()
+def test_the_best_method_is_one_that_does_not_look_at_the_subtopics(made, cli):
+    methods = "--method xquad --method random --method clairvoyant"
+    cli("diversify compare", made, "-k 3 --report page.html", methods)
+    assert "random misses least" in Path("page.html").read_text()

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import itertools
-import json
 import os
 import re
 import subprocess
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 import structsvm
-from structsvm.cli import main
 from structsvm.metrics import evaluate
 from structsvm.readers import (
     make_ranking,
@@ -28,10 +26,7 @@ from structsvm.readers import (
 
 pytest.importorskip("pyarrow", reason="pip install 'structsvm-ranking[parquet]'")
 NAMES = ("bm25", "age", "links", "title")
-
-
-def run(*arguments):
-    return main([str(argument) for argument in arguments])
+NAMED = f"--features {','.join(NAMES)}"
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +45,11 @@ def room(tmp_path_factory):
             features = " ".join(f"{j}:{v!r}" for j, v in enumerate(cells.tolist(), 1))
             file.write(f"{grade} qid:{query.replace(' ', '_')} {features} #docid = {document}\n")
     columns = {
-        "docid": docid,
-        "age": X[:, 1],
-        "label": y,
-        "bm25": X[:, 0],
-        "qid": qid,
-        "title": X[:, 3],
-        "links": X[:, 2],
-    }
+        "docid": docid, "age": X[:, 1], "label": y, "bm25": X[:, 0], "qid": qid, "title": X[:, 3], "links": X[:, 2],
+    }  # fmt: skip
     parquet.write_table(table(columns), folder / "rows.parquet")
-    lines = [
-        list(columns),
-        *zip(*(c if isinstance(c, list) else c.tolist() for c in columns.values()), strict=True),
-    ]
+    cells = zip(*(c if isinstance(c, list) else c.tolist() for c in columns.values()), strict=True)
+    lines = [list(columns), *cells]
     for name, comma in (("rows.csv", ","), ("rows.tsv", "\t")):
         with (folder / name).open("w", newline="") as file:
             csv.writer(file, delimiter=comma).writerows(lines)
@@ -76,106 +63,77 @@ TABLES = ("rows.csv", "rows.tsv", "rows.csv.gz", "rows.parquet")
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_are_read_as_the_text(room, name):
     text, read = read_queries(room / "rows.txt"), read_queries(room / name, features=NAMES)
-    np.testing.assert_array_equal(read.X, text.X)
-    np.testing.assert_array_equal(read.y, text.y)
-    np.testing.assert_array_equal(read.docid, text.docid)
-    np.testing.assert_array_equal(read.order, text.order)
+    for part in ("X", "y", "docid", "order"):
+        np.testing.assert_array_equal(getattr(read, part), getattr(text, part))
     assert [q.replace(" ", "_") for q in read.query_ids.tolist()] == text.query_ids.tolist()
     assert read.feature_names == NAMES
     assert read_queries(room / name).feature_names == ("age", "bm25", "title", "links")
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_path_from_training_to_a_figure(room, name, tmp_path, capsys):
+def test_the_path_from_training_to_a_figure(room, name, cli):
     """The scores are those of LETOR text to the last bit, and the model knows its features by name."""
-    for source, scores in (("rows.txt", "text"), (name, "table")):
-        features = () if source == "rows.txt" else ("--features", ",".join(NAMES))
-        model = tmp_path / f"{scores}.npz"
-        assert run("train", room / source, "-o", model, *features) == 0
-        assert run("predict", model, room / source, "-o", tmp_path / scores) == 0
-    assert (tmp_path / "text").read_text() == (tmp_path / "table").read_text()
-    assert structsvm.load(tmp_path / "table.npz").feature_names_in_.tolist() == list(NAMES)
+    for source, scores, features in (("rows.txt", "text", ""), (name, "table", NAMED)):
+        cli(f"train {room}/{source} -o {scores}.npz", features)
+        cli(f"predict {scores}.npz {room}/{source} -o {scores}")
     # a table of another form and order of columns
-    assert run("predict", tmp_path / "table.npz", room / "rows.parquet", "-o", tmp_path / "again") == 0
-    assert (tmp_path / "again").read_text() == (tmp_path / "table").read_text()
-    assert run("convert", room / name, tmp_path / "rows.store") == 0
-    assert open_store(tmp_path / "rows.store").feature_names == ("age", "bm25", "title", "links")
-    assert run("convert", "--check", tmp_path / "rows.store") == 0
-    assert run("predict", tmp_path / "table.npz", tmp_path / "rows.store", "-o", tmp_path / "stored") == 0
-    np.testing.assert_allclose(np.loadtxt(tmp_path / "stored"), np.loadtxt(tmp_path / "text"), rtol=1e-12)
-    capsys.readouterr()
-    figures = []
-    for source in ("rows.txt", name, tmp_path / "rows.store"):
-        assert run("evaluate", room / source, tmp_path / "text", "--json") == 0
-        figures.append(json.loads(capsys.readouterr().out)["metrics"])
+    cli(f"predict table.npz {room}/rows.parquet -o again")
+    assert Path("text").read_text() == Path("table").read_text() == Path("again").read_text()
+    assert structsvm.load("table.npz").feature_names_in_.tolist() == list(NAMES)
+    cli(f"convert {room}/{name} rows.store")
+    assert open_store(Path("rows.store")).feature_names == ("age", "bm25", "title", "links")
+    cli("convert --check rows.store")
+    cli("predict table.npz rows.store -o stored")
+    np.testing.assert_allclose(np.loadtxt("stored"), np.loadtxt("text"), rtol=1e-12)
+    sources = (room / "rows.txt", room / name, "rows.store")
+    figures = [cli.json("evaluate", source, "text")["metrics"] for source in sources]
     assert figures[0] == figures[1] == figures[2]
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
-def test_search_and_compare_read_tables(room, name, tmp_path, capsys):
-    options = ["--C", "0.1,10", "--folds", 3, "--jobs", 1, "--json"]
-    means = []
-    for source in ("rows.txt", name):
-        features = () if source == "rows.txt" else ("--features", ",".join(NAMES))
-        assert run("compare", room / source, *options, *features) == 0
-        found = json.loads(capsys.readouterr().out)
-        means.append([row["means"] for row in found["rows"]] if "rows" in found else found["methods"])
-    assert json.dumps(means[0], sort_keys=True).count("map") == json.dumps(means[1], sort_keys=True).count(
-        "map"
-    )
-    assert run("search", room / name, *options, "--method", "svm-map", "-o", tmp_path / "m.npz") == 0
-    assert structsvm.load(tmp_path / "m.npz").feature_names_in_.tolist() == ["age", "bm25", "title", "links"]
+def test_search_and_compare_read_tables(room, name, cli):
+    options = "--C 0.1,10 --folds 3 --jobs 1"
+    methods = [
+        cli.json(f"compare {room}/{source} {options}", features)["methods"]
+        for source, features in (("rows.txt", ""), (name, NAMED))
+    ]
+    # ids of documents settle the order of equal scores, and are compared as text
+    for text, table in zip(*methods, strict=True):
+        assert (text["method"], text["C"]) == (table["method"], table["C"])
+        assert text["means"] == pytest.approx(table["means"])
+    cli.json(f"search {room}/{name} {options} --method svm-map -o m.npz")
+    assert structsvm.load("m.npz").feature_names_in_.tolist() == ["age", "bm25", "title", "links"]
 
 
-def test_folds_of_tables(room, tmp_path, capsys):
+def test_folds_of_tables(room, cli):
     """Parts with their columns in different orders are one benchmark."""
     from pyarrow import parquet
 
     rows = parquet.read_table(room / "rows.parquet").to_pandas().sort_values(["qid", "docid"])
-    (tmp_path / "Fold1").mkdir()
     rows["qid"] = [query.replace(" ", "_") for query in rows["qid"]]
     queries = rows["qid"].unique()
+    for folder in ("tables", "text"):
+        Path(folder, "Fold1").mkdir(parents=True)
     for k, part in enumerate(("train", "vali", "test")):
         chosen = rows[rows["qid"].isin(queries[k::3])]
-        chosen = chosen[list(chosen.columns)[::-1]] if k else chosen
-        chosen.to_parquet(tmp_path / "Fold1" / f"{part}.parquet")
-        write_letor(
-            read_queries(tmp_path / "Fold1" / f"{part}.parquet", features=NAMES), tmp_path / f"{part}.txt"
-        )
-    assert run("compare", tmp_path / "Fold1", "--C", "1,10", "--jobs", 1, "--json") == 0
-    tables = json.loads(capsys.readouterr().out)
-    folder = tmp_path / "text" / "Fold1"
-    folder.mkdir(parents=True)
-    for part in ("train", "vali", "test"):
-        (tmp_path / f"{part}.txt").rename(folder / f"{part}.txt")
-    assert run("compare", folder, "--C", "1,10", "--jobs", 1, "--json") == 0
-    text = json.loads(capsys.readouterr().out)
-    for a, b in zip(tables["methods"], text["methods"], strict=True):
+        table = Path("tables", "Fold1", f"{part}.parquet")
+        (chosen[list(chosen.columns)[::-1]] if k else chosen).to_parquet(table)
+        write_letor(read_queries(table, features=NAMES), Path("text", "Fold1", f"{part}.txt"))
+    tables, text = (
+        cli.json(f"compare {folder}/Fold1 --C 1,10 --jobs 1")["methods"] for folder in ("tables", "text")
+    )
+    for a, b in zip(tables, text, strict=True):
         assert a["method"] == b["method"]
         np.testing.assert_allclose(list(a["means"].values()), list(b["means"].values()), rtol=1e-12)
 
 
-def test_other_commands_read_tables(room, tmp_path, capsys):
-    options = ("--interleaver", "team_draft", "--impressions", 50, "--clicks", "perfect")
+def test_other_commands_read_tables(room, cli):
     for source in ("rows.txt", "rows.csv"):
-        out = tmp_path / f"{source}.jsonl"
-        assert run("interleave", "simulate", "--data", room / source, "-o", out, *options) == 0
-    world = (
-        "--samples",
-        100,
-        "--horizon",
-        200,
-        "--runs",
-        2,
-        "--algorithms",
-        "rucb",
-        "--gap",
-        "ndcg",
-        "--jobs",
-        1,
-    )
-    assert run("bandit", "simulate", "--world", room / "rows.csv", *world) == 0
-    assert "estimating 6 pairs" in capsys.readouterr().err
+        options = "-o log.jsonl --interleaver team_draft --impressions 50 --clicks perfect"
+        cli(f"interleave simulate --data {room}/{source}", options)
+    world = "--samples 100 --horizon 200 --runs 2 --algorithms rucb --gap ndcg --jobs 1"
+    cli(f"bandit simulate --world {room}/rows.csv", world)
+    assert "estimating 6 pairs" in cli.err
 
 
 @pytest.mark.parametrize(
@@ -203,22 +161,16 @@ def test_other_commands_read_tables(room, tmp_path, capsys):
         ("1 qid:3 1:2\n", "got '1 qid:3 1:2'; name it by --"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_table_is_one_line(tmp_path, capsys, content, message):
-    (tmp_path / "t.csv").write_text(content)
-    assert run("train", tmp_path / "t.csv", "-o", tmp_path / "m.npz") == 2
-    assert run("convert", tmp_path / "t.csv", tmp_path / "t.store") == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert all(message in line for line in lines)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+def test_what_is_wrong_with_a_table_is_one_line(cli, tmp_path, content, message):
+    Path("t.csv").write_text(content)
+    for command in ("train t.csv -o m.npz", "convert t.csv t.store"):
+        assert message in cli.refuses(command)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-def test_the_name_of_a_feature_that_was_probably_meant(room, capsys):
-    command = ["train", room / "rows.csv", "-o", room / "no.npz", "--monotone", "bm52:+1"]
-    assert run(*command) == 2
-    assert "--monotone bm52: expected a feature from 1 to 4, or its name; did you mean 'bm25'?" in (
-        capsys.readouterr().err
-    )
+def test_the_name_of_a_feature_that_was_probably_meant(room, cli):
+    said = cli.refuses("train", room / "rows.csv", "-o no.npz --monotone bm52:+1")
+    assert "--monotone bm52: expected a feature from 1 to 4, or its name; did you mean 'bm25'?" in said
 
 
 def test_what_a_spreadsheet_writes_is_read(tmp_path):
@@ -232,29 +184,21 @@ def test_what_a_spreadsheet_writes_is_read(tmp_path):
     assert data.docid is None
 
 
-def test_a_damaged_table_is_not_taken_for_text(tmp_path, capsys):
-    (tmp_path / "bad.parquet").write_text("1 qid:1 1:2\n")
-    for command in (
-        ("train", "bad.parquet", "-o", "m.npz"),
-        ("convert", "bad.parquet", "s.store"),
-        ("compare", "bad.parquet"),
-    ):
-        arguments = [str(tmp_path / a) if "." in a else a for a in command]
-        assert main(arguments) == 2
-        said = capsys.readouterr().err
-        assert "bad.parquet: expected a Parquet file, got one that pyarrow cannot read" in said
-        assert "qid:" not in said
+@pytest.mark.parametrize(
+    "command", ["train bad.parquet -o m.npz", "convert bad.parquet s.store", "compare bad.parquet"]
+)
+def test_a_damaged_table_is_not_taken_for_text(command, cli, tmp_path):
+    Path("bad.parquet").write_text("1 qid:1 1:2\n")
+    said = cli.refuses(command)
+    assert "bad.parquet: expected a Parquet file, got one that pyarrow cannot read" in said
+    assert "qid:" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["bad.parquet"]
 
 
-def test_names_of_columns_need_a_table(room, tmp_path, capsys):
-    for option in ("--label", "--qid", "--docid", "--features"):
-        for command in (
-            ("train", room / "rows.txt", "-o", tmp_path / "m.npz"),
-            ("convert", room / "rows.txt", tmp_path / "s"),
-        ):
-            assert run(*command, option, "name") == 2
-            assert f"{option}: expected" in capsys.readouterr().err
+@pytest.mark.parametrize("option", ["--label", "--qid", "--docid", "--features"])
+def test_names_of_columns_need_a_table(option, room, cli, tmp_path):
+    for command in (f"train {room}/rows.txt -o m.npz", f"convert {room}/rows.txt s"):
+        assert f"{option}: expected" in cli.refuses(command, option, "name")
     assert not list(tmp_path.iterdir())
 
 
@@ -262,48 +206,46 @@ def test_names_of_columns_need_a_table(room, tmp_path, capsys):
 
 
 @pytest.fixture
-def trec(tmp_path):
-    (tmp_path / "qrels").write_text("1 0 a 2\n1 0 b 0\n2 0 c 1\n2 0 d -1\n3 0 e 1\n")
-    (tmp_path / "run").write_text(
-        "1 Q0 b 1 3.0 x\n1 Q0 a 2 2.0 x\n2 Q0 z 1 9 x\n2 Q0 c 2 1 x\n9 Q0 a 1 1 x\n"
-    )
-    return tmp_path
+def trec(cli):
+    """Judgments and four runs, and rows of which scores are good and bad."""
+    texts = {
+        "qrels": "1 0 a 2\n1 0 b 0\n2 0 c 1\n2 0 d -1\n3 0 e 1\n",
+        "run": "1 Q0 b 1 3.0 x\n1 Q0 a 2 2.0 x\n2 Q0 z 1 9 x\n2 Q0 c 2 1 x\n9 Q0 a 1 1 x\n",
+        "other": "1 Q0 a 1 3.0 y\n2 Q0 c 1 2.0 y\n3 Q0 e 1 1 y\n",
+        "shifted": "2 Q0 c 1 2.0 z\n3 Q0 e 1 1 z\n",
+        "rows.txt": "1 qid:1 1:1\n0 qid:1 1:0\n",
+        "good": "2\n1\n",
+        "bad": "1\n2\n",
+    }
+    for name, text in texts.items():
+        Path(name).write_text(text)
 
 
-def test_judgments_and_a_run_agree_with_trec_eval(trec, capsys):
+def test_judgments_and_a_run_agree_with_trec_eval(trec, cli):
     pytrec_eval = pytest.importorskip("pytrec_eval")
     judged = {"1": {"a": 2, "b": 0}, "2": {"c": 1, "d": -1}, "3": {"e": 1}}
     ranked = {"1": {"b": 3.0, "a": 2.0}, "2": {"z": 9.0, "c": 1.0}, "9": {"a": 1.0}}
     names = ("map", "ndcg_cut_10", "recip_rank", "P_5", "recall_5", "ndcg")
-    asked = [part for name in names for part in ("--metric", name)]
-    assert run("evaluate", trec / "qrels", trec / "run", *asked, "--common-topics", "--json") == 0
-    common = json.loads(capsys.readouterr().out)["metrics"]
+    command = "evaluate qrels run " + " ".join(f"--metric {name}" for name in names)
+    common, complete = cli.json(command, "--common-topics")["metrics"], cli.json(command)
     measured = pytrec_eval.RelevanceEvaluator(
         judged, {"map", "ndcg_cut", "recip_rank", "P", "recall", "ndcg"}
     ).evaluate(ranked)
     assert sorted(measured) == ["1", "2"]
-    for name in names:
-        assert common[name] == pytest.approx(np.mean([measured[q][name] for q in measured]), abs=1e-12)
-    assert run("evaluate", trec / "qrels", trec / "run", *asked, "--json") == 0
-    complete = json.loads(capsys.readouterr().out)
     assert complete["n_queries"] == 3
     for name in names:
+        assert common[name] == pytest.approx(np.mean([measured[q][name] for q in measured]), abs=1e-12)
         assert complete["metrics"][name] == pytest.approx(common[name] * 2 / 3, abs=1e-12)
 
 
-def test_several_runs_stand_in_one_table(trec, capsys):
+def test_several_runs_stand_in_one_table(trec, cli):
     """The table of ``evaluate`` in Python; figures are those of each run by itself."""
-    (trec / "other").write_text("1 Q0 a 1 3.0 y\n2 Q0 c 1 2.0 y\n3 Q0 e 1 1 y\n")
-    measures = ("--metric", "map", "--metric", "ndcg@10")
-    files = (trec / "run", trec / "other")
-    assert run("evaluate", trec / "qrels", *files, *measures) == 0
-    table = evaluate(read_qrels(trec / "qrels"), [read_run(path) for path in files], ["map", "ndcg@10"])
-    assert capsys.readouterr().out == f"{table!r}\n"
-    assert run("evaluate", trec / "qrels", *files, *measures, "--json", "--per-query") == 0
-    found = json.loads(capsys.readouterr().out)["runs"]
+    measures, files = "--metric map --metric ndcg@10", ("run", "other")
+    table = evaluate(read_qrels("qrels"), [read_run(path) for path in files], ["map", "ndcg@10"])
+    assert cli("evaluate qrels run other", measures) == f"{table!r}\n"
+    found = cli.json("evaluate qrels run other --per-query", measures)["runs"]
     for name, path in zip("xy", files, strict=True):
-        assert run("evaluate", trec / "qrels", path, *measures, "--json", "--per-query") == 0
-        alone = json.loads(capsys.readouterr().out)
+        alone = cli.json(f"evaluate qrels {path} --per-query", measures)
         assert list(alone) == [
             "data", "scores", "convention", "relevance", "n_queries", "n_rows", "metrics", "per_query",
         ]  # fmt: skip
@@ -311,48 +253,48 @@ def test_several_runs_stand_in_one_table(trec, capsys):
     assert list(found) == ["x", "y"]
 
 
-def test_several_files_of_scores_stand_in_one_table(trec, monkeypatch, capsys):
-    monkeypatch.chdir(trec)
-    (trec / "rows.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
-    (trec / "good").write_text("2\n1\n")
-    (trec / "bad").write_text("1\n2\n")
-    assert run("evaluate", "rows.txt", "good", "bad", "--metric", "map") == 0
-    assert capsys.readouterr().out.split() == ["run", "map", "good", "1.0000", "bad", "0.5000"]
+def test_several_files_of_scores_stand_in_one_table(trec, cli):
+    out = cli("evaluate rows.txt good bad --metric map")
+    assert out.split() == ["run", "map", "good", "1.0000", "bad", "0.5000"]
     for arguments, message in (
-        (("good", "good"), "expected different files, got the same twice"),
-        (("good", "bad", "--per-query"), "--per-query: expected --json with it"),
-        (("good", "bad", "--dask", "local"), "--dask: expected one model, got 2"),
+        ("good good", "expected different files, got the same twice"),
+        ("good bad --per-query", "--per-query: expected --json with it"),
+        ("good bad --dask local", "--dask: expected one model, got 2"),
     ):
-        assert run("evaluate", "rows.txt", *arguments) == 2
-        assert message in capsys.readouterr().err
+        assert message in cli.refuses("evaluate rows.txt", arguments)
 
 
-def test_whole_ids_written_as_floats_are_those_of_other_files(tmp_path, capsys):
+def test_means_over_different_topics_have_their_number(trec, cli):
+    command = "evaluate qrels run {} --metric map --common-topics"
+    lines = [line.split()[::2] for line in cli(command.format("other")).splitlines()]
+    assert lines == [["run", "topics"], ["x", "2"], ["y", "3"]]
+    assert cli.err == "structsvm: the means are over different topics, of which 2 are in all\n"
+    # as many topics, but others
+    cli(command.format("shifted"))
+    assert "of which 1 are in all" in cli.err
+    assert "topics" not in cli("evaluate qrels run other --metric map")
+
+
+def test_a_run_that_fits_no_judgments(trec, cli):
+    assert "good:1: expected" in cli.refuses("evaluate qrels good")
+    said = cli.refuses("evaluate rows.txt good --common-topics")
+    assert "--common-topics: expected TREC judgments" in said
+
+
+def test_whole_ids_written_as_floats_are_those_of_other_files(cli):
     """From training to evaluation: ``1.0`` of one file is ``1`` of the others, and of judgments."""
     rows = [(q, f"d{q}{d}", d, int(d > q)) for q in (1, 2, 3) for d in range(4)]
     for name, suffix in (("whole", ""), ("floats", ".0")):
         lines = [f"{q}{suffix},{d},{value},{label}" for q, d, value, label in rows]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["qid,docid,f,label", *lines]) + "\n")
-    (tmp_path / "qrels").write_text("".join(f"{q} 0 {d} {label}\n" for q, d, _, label in rows))
+        Path(f"{name}.csv").write_text("\n".join(["qid,docid,f,label", *lines]) + "\n")
+    Path("qrels").write_text("".join(f"{q} 0 {d} {label}\n" for q, d, _, label in rows))
     for name, other in (("whole", "floats"), ("floats", "whole")):
-        model, found = tmp_path / f"{name}.npz", tmp_path / f"{name}-scores.csv"
-        assert run("train", tmp_path / f"{name}.csv", "-o", model) == 0
-        assert run("predict", model, tmp_path / f"{name}.csv", "-o", found) == 0
-        assert run("evaluate", tmp_path / f"{other}.csv", found) == 0
-        assert run("predict", model, tmp_path / f"{name}.csv", "--format", "run", "-o", tmp_path / name) == 0
-        assert run("evaluate", tmp_path / "qrels", tmp_path / name) == 0
-    assert (tmp_path / "floats-scores.csv").read_text() == (tmp_path / "whole-scores.csv").read_text()
-    capsys.readouterr()
-
-
-def test_a_run_that_fits_no_judgments(trec, capsys):
-    (trec / "scores").write_text("1\n2\n")
-    assert run("evaluate", trec / "qrels", trec / "scores") == 2
-    assert "scores:1: expected" in capsys.readouterr().err
-    (trec / "rows.txt").write_text(GOOD := "1 qid:1 1:1\n0 qid:1 1:0\n")
-    assert run("evaluate", trec / "rows.txt", trec / "scores", "--common-topics") == 2
-    assert "--common-topics: expected TREC judgments" in capsys.readouterr().err
-    assert GOOD
+        cli(f"train {name}.csv -o m.npz")
+        cli(f"predict m.npz {name}.csv -o {name}-scores.csv")
+        cli(f"evaluate {other}.csv {name}-scores.csv")
+        cli(f"predict m.npz {name}.csv --format run -o run")
+        cli("evaluate qrels run")
+    assert Path("floats-scores.csv").read_text() == Path("whole-scores.csv").read_text()
 
 
 # --- names of measures ---
@@ -368,8 +310,6 @@ def test_a_run_that_fits_no_judgments(trec, capsys):
     ],
 )  # fmt: skip
 def test_names_of_other_tools(other, ours):
-    from structsvm.metrics import evaluate
-
     rng = np.random.default_rng(4)
     y, s, qid = rng.integers(0, 3, 60), rng.normal(size=60), np.arange(60) // 12
     found, known = evaluate(other, y, s, qid=qid), evaluate(ours, y, s, qid=qid)
@@ -381,8 +321,6 @@ def test_names_of_other_tools(other, ours):
     "name", ["P", "ndcg_cut", "AP(rel=2)", "Rprec", "P_0", "ndcg_10", "recip_rank_5", "P@x"]
 )
 def test_names_that_are_none(name):
-    from structsvm.metrics import evaluate
-
     with pytest.raises(ValueError, match=r"expected|needs a cutoff"):
         evaluate(name, [1, 0], [1.0, 0.0], qid=0)
 
@@ -396,68 +334,42 @@ def shell(*arguments, **options):
     )
 
 
-def test_scores_go_to_standard_output(room, tmp_path, capsys):
-    assert run("train", room / "rows.txt", "-o", tmp_path / "m.npz") == 0
-    assert run("predict", tmp_path / "m.npz", room / "rows.txt", "-o", tmp_path / "s") == 0
-    capsys.readouterr()
-    assert run("predict", tmp_path / "m.npz", room / "rows.txt", "-o", "-") == 0
-    assert capsys.readouterr().out == (tmp_path / "s").read_text()
+def test_scores_go_to_standard_output(room, cli):
+    cli(f"train {room}/rows.txt -o m.npz")
+    cli(f"predict m.npz {room}/rows.txt -o s")
+    expected = Path("s").read_text()
+    assert cli(f"predict m.npz {room}/rows.txt -o -") == expected
     packed = gzip.compress((room / "rows.txt").read_bytes())
-    piped = shell("predict", tmp_path / "m.npz", "-", "-o", "/dev/stdout", input=packed)
-    assert (piped.returncode, piped.stderr) == (0, b"")
-    assert piped.stdout.decode() == (tmp_path / "s").read_text()
+    piped = shell("predict", "m.npz", "-", "-o", "/dev/stdout", input=packed)
+    assert (piped.returncode, piped.stderr, piped.stdout.decode()) == (0, b"", expected)
     # wrong input: nothing is printed
-    piped = shell("predict", tmp_path / "m.npz", "-", "-o", "-", input=packed[:-20])
-    assert piped.returncode == 2
-    assert piped.stdout == b""
-    assert piped.stderr.count(b"\n") == 1
+    piped = shell("predict", "m.npz", "-", "-o", "-", input=packed[:-20])
+    assert (piped.returncode, piped.stdout, piped.stderr.count(b"\n")) == (2, b"", 1)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")
-def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+def test_a_reader_that_leaves_early_is_no_error(cli):
     """As in ``structsvm predict ... -o - | head``."""
-    write_letor(make_ranking(20, 20, 3, random_state=0), tmp_path / "rows.txt")
-    assert run("train", tmp_path / "rows.txt", "-o", tmp_path / "m.npz") == 0
+    write_letor(make_ranking(20, 20, 3, random_state=0), "rows.txt")
+    cli("train rows.txt -o m.npz")
     # compiled before, of which a process that is the first says so
-    assert run("predict", tmp_path / "m.npz", tmp_path / "rows.txt", "-o", tmp_path / "scores") == 0
+    cli("predict m.npz rows.txt -o scores")
     reader, writer = os.pipe()
     os.close(reader)
-    predict = ["predict", tmp_path / "m.npz", tmp_path / "rows.txt", "-o", "-"]
-    for arguments in (predict, ["--help"], ["train", "--help"]):
-        command = [sys.executable, "-m", "structsvm", *arguments]
+    for arguments in ("predict m.npz rows.txt -o -", "--help", "train --help"):
+        command = [sys.executable, "-m", "structsvm", *arguments.split()]
         left = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=600)
         assert (left.returncode, left.stderr) == (141, b"")
     os.close(writer)
 
 
-def test_files_in_the_wrong_order_are_said(tmp_path, capsys):
-    rows, log = tmp_path / "rows.txt", tmp_path / "log.csv"
-    write_letor(make_ranking(20, 20, 3, random_state=0), rows)
-    log.write_text("query,doc,position,click,session\n1,a,1,1,1\n")
-    assert run("clicks", "train", rows, log, "-o", tmp_path / "m.npz") == 2
-    assert "expected a click log, got '0 qid:" in (err := capsys.readouterr().err)
-    assert err.endswith("name the log before other files, or state --format\n")
-    log.write_text("qid,document,score,rank\n1,a,.5,1\n")
-    assert run("evaluate", log, rows) == 2
-    assert (
-        "name it by --label; it looks like scores of predict, which come after the data"
-        in capsys.readouterr().err
-    )
-    assert run("predict", rows, log, "-o", tmp_path / "scores") == 2
-    assert "expected a structsvm model (written by save), got another" in (err := capsys.readouterr().err)
-    assert "check the order of the files" in err
-
-
-def test_short_help_and_paragraphs_that_wrap(capsys, monkeypatch):
+def test_short_help_and_paragraphs_that_wrap(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    for command in (("train",), ("fuse",), ("diversify", "train"), ("bandit", "simulate"), ()):
-        assert run(*command, "-h") == 0
-        short = capsys.readouterr().out
-        assert run(*command, "--help") == 0
-        assert capsys.readouterr().out == short
+    for command in ("train", "fuse", "diversify train", "bandit simulate", ""):
+        short = cli(command, "-h")
+        assert cli(command, "--help") == short
         assert not re.search(r"{[a-z_]+}", short)
-    assert run("fuse", "-h") == 0
-    lines = [line.strip() for line in capsys.readouterr().out.split("╭")[0].splitlines()]
+    lines = [line.strip() for line in cli("fuse -h").split("╭")[0].splitlines()]
     paragraph = lines[lines.index("") + 1 :]
     # each line of a paragraph but its last could not have taken the first word of the next one
     text = [line for line in paragraph if line]
@@ -466,134 +378,104 @@ def test_short_help_and_paragraphs_that_wrap(capsys, monkeypatch):
             assert len(line) + 1 + len(following.split()[0]) > 90
 
 
-@pytest.mark.parametrize("words", ["structsvm ", "structsvm interleave ", "structsvm train --sc"])
-def test_shell_completion(words):
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("structsvm ", "evaluate"), ("structsvm interleave ", "analyse"), ("structsvm train --sc", "--scale")],
+)
+def test_shell_completion(words, offered):
     """What the script that ``--show-completion bash`` prints asks for."""
-    expected = {
-        "structsvm ": "evaluate",
-        "structsvm interleave ": "analyse",
-        "structsvm train --sc": "--scale",
-    }
     position = str(len(words.split(" ")) - 1)
     asked = {"_STRUCTSVM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": position}
     found = shell(env={**os.environ, **asked})
     assert found.returncode == 0
-    assert expected[words] in found.stdout.decode().split()
+    assert offered in found.stdout.decode().split()
 
 
-def test_outputs_are_there_completely_or_not_at_all(room, tmp_path, monkeypatch, capsys):
+def test_outputs_are_there_completely_or_not_at_all(room, cli, tmp_path, monkeypatch):
     """A disk that fills up in the middle of the scores."""
-    assert run("train", room / "rows.csv", "-o", tmp_path / "m.npz") == 0
-    (tmp_path / "s").write_text("earlier\n")
+    cli(f"train {room}/rows.csv -o m.npz")
+    Path("s").write_text("earlier\n")
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        assert run("predict", tmp_path / "m.npz", room / "rows.csv", "-o", tmp_path / "s") == 2
-    assert (tmp_path / "s").read_text() == "earlier\n"
+        cli.refuses(f"predict m.npz {room}/rows.csv -o s")
+    assert Path("s").read_text() == "earlier\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.npz", "s"]
-    assert Path(tmp_path / "m.npz").exists()
 
 
-@pytest.mark.parametrize("lines", ["7,d0,0.126,1\n0,d1,0.3,2\n", "0,d0,0,1\n0,d1,0.3,2\n"])
-def test_a_table_without_names_is_told(lines, tmp_path, capsys):
-    (tmp_path / "rows.csv").write_text(lines)
-    assert main(["train", str(tmp_path / "rows.csv"), "-o", str(tmp_path / "model.npz")]) == 2
-    assert capsys.readouterr().err.strip().endswith("write the names of the columns in its first line")
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ("7,d0,0.126,1\n0,d1,0.3,2\n", "", "write the names of the columns in its first line"),
+        ("0,d0,0,1\n0,d1,0.3,2\n", "", "write the names of the columns in its first line"),
+        ("grade,qid,0,1,2,3\n1,1,2,3,4,5\n", "", "name it by --label"),
+        (
+            "label,qid,a\n1,1,2\n0,1,1\n",
+            "--C .1,1",
+            "structsvm search tries several (see: structsvm train --help)",
+        ),
+    ],
+)
+def test_slips_of_train(content, options, said, cli):
+    """A table without names, or with numbers for names, and several values of C."""
+    Path("rows.csv").write_text(content)
+    assert cli.refuses("train rows.csv -o model.npz", options).endswith(said)
 
 
-def test_train_takes_one_C(tmp_path, capsys):
-    (tmp_path / "rows.csv").write_text("label,qid,a\n1,1,2\n0,1,1\n")
-    assert main(["train", str(tmp_path / "rows.csv"), "--C", ".1,1", "-o", str(tmp_path / "model.npz")]) == 2
-    assert "expected one number, got '.1,1'; structsvm search tries several" in capsys.readouterr().err
-
-
-def test_columns_that_have_numbers_for_names_are_names(tmp_path, capsys):
-    (tmp_path / "rows.csv").write_text("grade,qid,0,1,2,3\n1,1,2,3,4,5\n")
-    assert main(["train", str(tmp_path / "rows.csv"), "-o", str(tmp_path / "model.npz")]) == 2
-    assert capsys.readouterr().err.strip().endswith("name it by --label")
-
-
-def test_files_in_the_wrong_order_or_of_another_kind_are_told(trec, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write_letor(make_ranking(4, 5, 2, random_state=0), tmp_path / "rows.txt")
-    assert run("train", "rows.txt", "-o", "m.npz") == 0
-    np.savez(tmp_path / "other.npz", description=np.zeros(2))
+def test_files_in_the_wrong_order_or_of_another_kind_are_told(trec, cli):
+    write_letor(make_ranking(20, 20, 3, random_state=0), "letor.txt")
+    cli("train letor.txt -o m.npz")
+    np.savez("zip.npz", description=np.zeros(2))
+    Path("log.csv").write_text("query,doc,position,click,session\n1,a,1,1,1\n")
+    Path("predicted.csv").write_text("qid,document,score,rank\n1,a,.5,1\n")
     model = "m.npz: expected text, got a model of structsvm; structsvm predict m.npz DATA --output scores.txt"
-    stored = "expected the name of a folder, got one of a file; convert makes a store"
+    for command, messages in (
+        ("evaluate letor.txt m.npz", [model]),
+        ("train m.npz -o out.npz", [model]),
+        ("convert m.npz out.store", [model]),
+        ("train zip.npz -o out.npz", ["zip.npz: expected UTF-8 text, plain or gzip, bzip2, xz, got zip; convert it"]),
+        ("predict letor.txt m.npz -o out", ["m.npz: expected DATA, got a model; MODEL comes first, DATA second"]),
+        ("predict letor.txt log.csv -o out", ["expected a structsvm model (written by save), got another",
+                                              "check the order of the files"]),
+        ("evaluate run qrels", ["run: expected judgments, got a TREC run; judgments come first"]),
+        ("evaluate predicted.csv letor.txt", ["name it by --label; it looks like scores of predict, which come after"]),
+        ("clicks train letor.txt log.csv -o out.npz", ["expected a click log, got '0 qid:",
+                                                       "name the log before other files, or state --format"]),
+        *((f"convert letor.txt out{kind}", [f"out{kind}: expected the name of a folder, got one of a file; convert "])
+          for kind in (".parquet", ".csv", ".tsv", ".txt")),
+    ):  # fmt: skip
+        said = cli.refuses(command)
+        assert all(message in said for message in messages), said
+        assert cli.err == f"{said}\n"
+    assert list(Path().glob("out*")) == []
+
+
+def test_slips_of_predict_and_of_signs(room, cli):
+    rows = room / "rows.csv"
+    cli("train", rows, "-o m.npz")
+    Path("other.csv").write_text(rows.read_text().replace(",", ";"))
     for command, message in (
-        ("evaluate rows.txt m.npz", model),
-        ("train m.npz -o out.npz", model),
-        ("convert m.npz out.store", model),
+        (f"predict m.npz {rows} -o s.parquet", "a text file, as scores.txt or scores.csv; or state --format"),
+        ("predict m.npz other.csv -o s", "its cells seem to be separated by ';': write it with commas"),
         (
-            "train other.npz -o out.npz",
-            "other.npz: expected UTF-8 text, plain or gzip, bzip2, xz, got zip; convert it",
-        ),
-        (
-            "predict rows.txt m.npz -o out.txt",
-            "m.npz: expected DATA, got a model; MODEL comes first, DATA second",
-        ),
-        (
-            f"evaluate {trec}/run {trec}/qrels",
-            "run: expected judgments, got a TREC run; judgments come first",
-        ),
-        *(
-            (f"convert rows.txt out{kind}", f"out{kind}: {stored}")
-            for kind in (".parquet", ".csv", ".tsv", ".txt")
+            f"train {rows} -o m.npz --monotone bm25:+1,2:-1",
+            "expected one feature; repeat --monotone for others",
         ),
     ):
-        capsys.readouterr()
-        assert run(*command.split()) == 2
-        out, err = capsys.readouterr()
-        assert (out, err.count("\n"), message in err) == ("", 1, True), err
-    assert sorted(path.name for path in tmp_path.glob("out*")) == []
+        assert message in cli.refuses(command)
+    cli("predict m.npz", rows, "-o scores.tsv --format scores")
 
 
-def test_means_over_different_topics_have_their_number(trec, capsys):
-    (trec / "other").write_text("1 Q0 a 1 3.0 y\n2 Q0 c 1 2.0 y\n3 Q0 e 1 1 y\n")
-    (trec / "shifted").write_text("2 Q0 c 1 2.0 z\n3 Q0 e 1 1 z\n")
-    files = (trec / "qrels", trec / "run", trec / "other")
-    assert run("evaluate", *files, "--metric", "map", "--common-topics") == 0
-    out, err = capsys.readouterr()
-    assert [line.split()[::2] for line in out.splitlines()] == [["run", "topics"], ["x", "2"], ["y", "3"]]
-    assert err == "structsvm: the means are over different topics, of which 2 are in all\n"
-    # as many topics, but others
-    assert run("evaluate", *files[:2], trec / "shifted", "--metric", "map", "--common-topics") == 0
-    assert "of which 1 are in all" in capsys.readouterr().err
-    assert run("evaluate", *files, "--metric", "map") == 0
-    assert "topics" not in capsys.readouterr().out
-
-
-def test_slips_of_predict_and_of_signs(room, tmp_path, capsys):
-    model = tmp_path / "m.npz"
-    assert run("train", room / "rows.csv", "-o", model) == 0
-    assert run("predict", model, room / "rows.csv", "-o", tmp_path / "scores.parquet") == 2
-    assert (
-        "expected the name of a text file, as scores.txt or scores.csv; or state --format"
-        in capsys.readouterr().err
-    )
-    assert run("predict", model, room / "rows.csv", "-o", tmp_path / "scores.tsv", "--format", "scores") == 0
-    (tmp_path / "other.csv").write_text((room / "rows.csv").read_text().replace(",", ";"))
-    assert run("predict", model, tmp_path / "other.csv", "-o", tmp_path / "scores") == 2
-    assert "its cells seem to be separated by ';': write it with commas" in capsys.readouterr().err
-    assert run("train", room / "rows.csv", "-o", model, "--monotone", "bm25:+1,2:-1") == 2
-    assert (
-        "--monotone bm25:+1,2:-1: expected one feature; repeat --monotone for others"
-        in capsys.readouterr().err
-    )
-
-
-def test_files_of_others_in_the_folder_of_a_store_are_kept(room, tmp_path, capsys):
-    store = tmp_path / "rows.store"
-    assert run("convert", room / "rows.csv", store) == 0
-    assert run("convert", room / "rows.csv", store) == 0
+def test_files_of_others_in_the_folder_of_a_store_are_kept(room, cli):
+    command = f"convert {room}/rows.csv rows.store"
+    cli(command)
+    cli(command)
     for name in ("notes", "vectors.npy"):
-        (store / name).mkdir()
-        assert run("convert", room / "rows.csv", store) == 2
-        assert (
-            f"expected a store alone to replace, got '{name}' in it; move it away" in capsys.readouterr().err
-        )
-        (store / name).rmdir()
-    assert run("convert", room / "rows.csv", store) == 0
+        Path("rows.store", name).mkdir()
+        said = cli.refuses(command)
+        assert f"expected a store alone to replace, got '{name}' in it; move it away" in said
+        Path("rows.store", name).rmdir()
+    cli(command)

@@ -1,9 +1,10 @@
 """Control characters of ids and names are written out in pages and messages."""
 
+from pathlib import Path
+
 import pytest
 
 from structsvm import report
-from structsvm.cli import main
 from structsvm.cli.terminal import note, print_table
 from structsvm.common.escaping import escape, printable
 
@@ -42,14 +43,10 @@ def test_messages_and_tables_have_none(capsys):
     assert all(c.isprintable() or c == "\n" for c in out + err)
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_ids_that_evaluate_prints_have_none(options, tmp_path, capsys):
-    (tmp_path / "data.txt").write_text("1 qid:a\x1b[31m 1:1\n0 qid:a\x1b[31m 1:0\n")
-    (tmp_path / "scores.txt").write_text("2\n1\n")
-    code = main(
-        ["evaluate", str(tmp_path / "data.txt"), str(tmp_path / "scores.txt"), "--per-query", *options]
-    )
-    out, err = capsys.readouterr()
-    assert code == 0, err
+@pytest.mark.parametrize("options", ["", "--json"])
+def test_ids_that_evaluate_prints_have_none(options, cli):
+    Path("data.txt").write_text("1 qid:a\x1b[31m 1:1\n0 qid:a\x1b[31m 1:0\n")
+    Path("scores.txt").write_text("2\n1\n")
+    out = cli("evaluate data.txt scores.txt --per-query", options)
     assert "[31m" in out
-    assert "\x1b" not in out + err
+    assert "\x1b" not in out + cli.err

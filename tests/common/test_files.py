@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm.cli import main
 from structsvm.common.files import beside, replacing
 from structsvm.datasets import make
 from structsvm.readers import (
@@ -336,7 +335,7 @@ def inputs(tmp_path, text):
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("kind", ["name", "link", "circle", "folder"])
 def test_a_name_that_cannot_be_written_is_found_before_the_work(
-    command, kind, inputs, tmp_path, capsys, monkeypatch
+    command, kind, inputs, cli, tmp_path, monkeypatch
 ):
     words, work = COMMANDS[command]
 
@@ -352,22 +351,17 @@ def test_a_name_that_cannot_be_written_is_found_before_the_work(
         bad = tmp_path / "bad"
         bad.symlink_to("bad" if kind == "circle" else "n" * 250 + "/here")
     before = names(tmp_path)
-    code = main([word.format(**inputs, long=bad) for word in words.split()])
-    err = capsys.readouterr().err
-    assert code == 2, err
-    assert err.startswith("structsvm: error: "), err
-    assert err.count("\n") == 1
-    assert str(bad) in err
+    error = cli.refuses(words.format(**inputs, long=bad))
+    assert cli.err == f"{error}\n"
+    assert str(bad) in error
     assert names(tmp_path) == before
 
 
-def test_train_predict_and_convert_write_the_longest_names(text, tmp_path):
-    folder = tmp_path / "results"
-    folder.mkdir()
-    model, scores, made = folder / f"{LONG}.npz", folder / f"{LONG}.txt", folder / ("s" * 255)
-    assert main(["train", str(text), "-o", str(model)]) == 0
-    assert main(["predict", str(model), str(text), "-o", str(scores)]) == 0
-    assert main(["convert", str(text), str(made)]) == 0
-    assert main(["convert", str(text), str(made)]) == 0
-    assert names(folder) == sorted(path.name for path in (model, scores, made))
-    np.testing.assert_array_equal(open_store(made).y, read_letor(text).y)
+def test_train_predict_and_convert_write_the_longest_names(text, cli, tmp_path):
+    model, scores, made = f"{LONG}.npz", f"{LONG}.txt", "s" * 255
+    cli(f"train {text} -o {model}")
+    cli(f"predict {model} {text} -o {scores}")
+    for _ in range(2):
+        cli(f"convert {text} {made}")
+    assert names(tmp_path) == sorted([model, scores, made, text.name])
+    np.testing.assert_array_equal(open_store(tmp_path / made).y, read_letor(text).y)

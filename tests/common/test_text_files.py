@@ -9,7 +9,6 @@ import threading
 import numpy as np
 import pytest
 
-from structsvm.cli import main
 from structsvm.cli.files import read_names, read_scores
 from structsvm.common import files
 from structsvm.online.clicklog import read_log
@@ -71,9 +70,8 @@ def test_what_is_no_text_is_refused_with_its_line(name, bad, write):
         if old in text and not (name == "run" and old == b"2.5"):
             cut = len(old) - (old[-1:] in (b'"', b" "))
             spoiled = text.replace(old, old[:cut] + bad + old[cut:])
-            with pytest.raises(
-                ValueError, match=rf"file:{2 if text.count(bytes([10])) == 1 else 3}: expected "
-            ):
+            line = 2 if text.count(b"\n") == 1 else 3
+            with pytest.raises(ValueError, match=f"file:{line}: expected "):
                 read(write(text + spoiled))
 
 
@@ -90,19 +88,14 @@ def test_docids_that_are_not_utf8_do_not_become_the_same(write):
         read_letor(write(b"1 qid:1 1:1 # docid = caf\xe9\n0 qid:1 1:2 # docid = caf\xe8\n"))
 
 
-def test_feature_names_with_a_byte_order_mark_are_those_without(write, tmp_path):
-    data = write(b"1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n")
-    model = tmp_path / "m.npz"
-    assert main(["train", str(data), "-o", str(model), "--jobs", "1"]) == 0
-    for mark, name in ((b"", "a"), (BOM, "b")):
-        names = write(mark + b"bm25\r\nage\r\n", "names.txt")
-        output = tmp_path / name
-        assert (
-            main(["export", str(model), "--to", "solr", "--feature-names", str(names), "-o", str(output)])
-            == 0
-        )
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert b"ufeff" not in (tmp_path / "b").read_bytes()
+def test_feature_names_with_a_byte_order_mark_are_those_without(write, cli):
+    cli("train", write(b"1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n"), "-o m.npz --jobs 1")
+    exports = []
+    for mark in (b"", BOM):
+        write(mark + b"bm25\r\nage\r\n", "names.txt")
+        exports.append(cli("export m.npz --to solr --feature-names names.txt"))
+    assert exports[0] == exports[1]
+    assert "ufeff" not in exports[1]
 
 
 def test_candidate_ids_have_no_nul(write):
@@ -152,9 +145,8 @@ def test_the_longest_line_is_the_same_for_every_way_to_read(chunk, packer, write
     monkeypatch.setattr(letor, "MAX_LINE_BYTES", 60)
     monkeypatch.setattr(letor, "_CHUNK_BYTES", chunk)  # never more than a line may have
     short = b"0 qid:1 1:1\n" * 9
-    fits, longer = (
-        write(packer(short + b"1 qid:1 1:1 #".ljust(n, b"x") + b"\n" + short), str(n)) for n in (60, 61)
-    )
+    texts = {n: short + b"1 qid:1 1:1 #".ljust(n, b"x") + b"\n" + short for n in (60, 61)}
+    fits, longer = (write(packer(text), str(n)) for n, text in texts.items())
     ways = [
         read_letor,
         *(lambda path, b=b: list(files.read_blocks(path, b)) for b in (1, 12, 60, 1000)),
@@ -225,9 +217,8 @@ def test_a_decompression_bomb_is_refused_unless_allowed(name, kind, write, monke
     monkeypatch.setattr(files, "FREE_BYTES", 1 << 16)
     read, text, said = READERS[name]
     path = write(PACKERS[kind](text + b"\n" * 200_000 if name != "scores" else text * 100_000))
-    with pytest.raises(
-        ValueError, match=rf"file: expected at most 200 times the size of this {kind} file .*max_exp"
-    ):
+    refused = rf"file: expected at most 200 times the size of this {kind} file .*max_exp"
+    with pytest.raises(ValueError, match=refused):
         read(path)
     with files.allowing_expansion(np.inf):
         assert said(read(path))[:1] == said(read(write(text)))[:1]
@@ -245,20 +236,19 @@ def test_a_bomb_is_no_store(write, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("value", [0, -1, 0.5, float("nan")])
-def test_max_expansion_is_a_number_from_one(value, write, capsys):
+def test_max_expansion_is_a_number_from_one(value, write, cli):
     with pytest.raises(ValueError, match=r"max_expansion=.*: expected a number >= 1, or inf"):
         read_letor(write(gzip.compress(b"1 qid:1 1:1\n")), max_expansion=value)
-    assert main(["--max-expansion", str(value), "datasets", "describe", str(write(b""))]) == 2
-    assert "--max-expansion" in capsys.readouterr().err
+    assert "--max-expansion" in cli.refuses(f"--max-expansion {value} datasets describe", write(b""))
 
 
-def test_the_option_of_the_command_reaches_the_readers(write, monkeypatch, capsys):
+def test_the_option_of_the_command_reaches_the_readers(write, monkeypatch, cli):
     monkeypatch.setattr(files, "FREE_BYTES", 1 << 16)
     path = write(gzip.compress(b"1 qid:1 1:1\n" + b"\n" * 200_000))
-    assert main(["datasets", "describe", str(path)]) == 2
-    assert "state a larger --max-expansion (before the command)" in capsys.readouterr().err
-    assert main(["--max-expansion", "2000", "datasets", "describe", str(path)]) == 0
-    assert main(["datasets", "describe", str(path)]) == 2  # it was for that command only
+    said = "state a larger --max-expansion (before the command)"
+    assert said in cli.refuses("datasets describe", path)
+    cli("--max-expansion 2000 datasets describe", path)
+    assert said in cli.refuses("datasets describe", path)  # it was for that command only
 
 
 def test_small_repetitive_files_are_free(write):
@@ -284,13 +274,7 @@ def test_a_damaged_second_member_is_not_dropped(kind, write):
     first, second = packer(b"1 qid:1 1:1\n"), packer(b"0 qid:1 1:2\n")
     for zeros in (b"", b"\0" * 8):
         assert read_letor(write(first + second + zeros)).n_rows == 2
-    for damaged in (
-        first + b"junk" + second,
-        first + b"x" + second[1:],
-        first + second[:-5],
-        first + second[:12],
-    ):
-        with pytest.raises(
-            ValueError, match=rf"file: expected an? (intact|complete) {kind} file, .*; fetch it again"
-        ):
-            read_letor(write(damaged))
+    said = rf"file: expected an? (intact|complete) {kind} file, .*; fetch it again"
+    for damaged in (b"junk" + second, b"x" + second[1:], second[:-5], second[:12]):
+        with pytest.raises(ValueError, match=said):
+            read_letor(write(first + damaged))

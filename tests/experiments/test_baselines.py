@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,21 +11,10 @@ from scipy import stats
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 
-FOLDER = Path(__file__).parents[2] / "experiments"
-
-
-def load(name, monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    spec = importlib.util.spec_from_file_location(f"experiment_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
-
 
 @pytest.fixture
-def lcra(monkeypatch):
-    return load("lcra_letor", monkeypatch)
+def lcra(load):
+    return load("lcra_letor")
 
 
 def tiny(lcra):
@@ -104,11 +90,11 @@ def test_verdict_counts_signs(lcra):
     assert "1 are below" in text
 
 
-def test_a_run_resumes_and_says_the_same(lcra, monkeypatch, tmp_path):
+def test_a_run_resumes_and_says_the_same(lcra, argv, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(lcra, "QUICK", tiny(lcra))
     monkeypatch.setattr(lcra, "data_sets", lambda run: [("made", lcra.make_views(0, 30, 8, 4))])
-    monkeypatch.setattr(sys, "argv", ["lcra_letor", "--quick", "--runs", "2", "--out", str(tmp_path)])
+    argv(f"lcra_letor --quick --runs 2 --out {tmp_path}")
     lcra.main()
     first = json.loads((tmp_path / "lcra_letor.json").read_text())
     monkeypatch.setattr(lcra, "trial", None)  # nothing is computed again
@@ -125,8 +111,8 @@ def test_a_run_resumes_and_says_the_same(lcra, monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def gradients(monkeypatch):
-    return load("lambdarank_gradients", monkeypatch)
+def gradients(load):
+    return load("lambdarank_gradients")
 
 
 @pytest.mark.slow
@@ -180,9 +166,9 @@ def test_conclusion_counts_endings(gradients):
     assert "more slopes than chance in 1 of 2" in text
 
 
-def test_ways_to_choose_a_linear_ranker_by_hand(monkeypatch):
+def test_ways_to_choose_a_linear_ranker_by_hand(load):
     """Two deals of the queries, a test of one query whose relevant document is the second of three."""
-    linear = load("linear_search", monkeypatch)
+    linear = load("linear_search")
     test = QueryData.from_arrays(np.zeros((3, 1)), np.array([0.0, 1, 0]), np.zeros(3))
     means, scores = np.zeros((2, 8, 11)), np.zeros((8, 11, 3))
     means[:, 3, 2] = 0.6  # values and percentiles together are a choice of their own

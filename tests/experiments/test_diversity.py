@@ -1,8 +1,6 @@
 """The extensions among the experiments on diversity: a structured model by exhaustive search, ROUGE by hand."""
 
-import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,28 +12,19 @@ from structsvm.features.word_counts import make_vectorizer
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.trainers.one_slack import one_slack
 
-FOLDER = Path(__file__).parents[2] / "experiments"
 SCRIPTS = ("diversity_ambient", "diversity_extensions", "diversity_synthetic", "diversity_trec_aspects")
 
 
-def load(name, monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    spec = importlib.util.spec_from_file_location(f"experiment_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_scripts_load(name, monkeypatch):
-    module = load(name, monkeypatch)
+def test_scripts_load(name, load):
+    module = load(name)
     assert "thesis" in module.__doc__
     assert callable(module.main)
 
 
-def test_tree_by_loops(monkeypatch):
+def test_tree_by_loops(load):
     """Average link: the two clusters most alike on average are joined, at that similarity."""
-    module = load("_diversity_similarity", monkeypatch)
+    module = load("_diversity_similarity")
     rng = np.random.default_rng(0)
     found = module.expanded(sparse.csr_matrix(normalize(rng.random((7, 5)))))
     joined, clusters = np.eye(7), [[i] for i in range(7)]
@@ -49,8 +38,8 @@ def test_tree_by_loops(monkeypatch):
     assert module.with_tree(np.ones((1, 1))).tolist() == [[1.0]]
 
 
-def test_smoothed_texts(monkeypatch):
-    module = load("_diversity_similarity", monkeypatch)
+def test_smoothed_texts(monkeypatch, load):
+    module = load("_diversity_similarity")
     monkeypatch.setattr(module, "latent", lambda counts: [np.eye(3), np.eye(2)])
     texts = [["red rose", "red &amp;amp; rose", "sea"], ["blue sea", "sky"]]
     first, second = module.smoothed(texts, [make_vectorizer()])
@@ -65,25 +54,25 @@ def test_smoothed_texts(monkeypatch):
     assert own[0].toarray().max() == pytest.approx(np.sqrt(idf["red"] / sum(idf.values())))
 
 
-def test_latent_dimensions_are_not_the_query(monkeypatch):
+def test_latent_dimensions_are_not_the_query(load):
     """Texts are told apart by their second word; the first is all of the set's."""
-    module = load("_diversity_similarity", monkeypatch)
+    module = load("_diversity_similarity")
     texts = [[f"query{s} sense{i % 2}{s}" for i in range(4)] for s in range(3)]
     counts = module.counts_by_set(texts, make_vectorizer())
     for vectors in module.latent(counts, 6):
         assert vectors @ vectors.T == pytest.approx(np.kron(np.ones((2, 2)), np.eye(2)), abs=1e-8)
 
 
-def test_pair_auc_by_hand(monkeypatch):
-    module = load("_diversity_similarity", monkeypatch)
+def test_pair_auc_by_hand(load):
+    module = load("_diversity_similarity")
     labels = np.array([[1, 0], [1, 0], [0, 1]])
     near = np.array([[1.0, 0.5, 0.7], [0.5, 1.0, 0.2], [0.7, 0.2, 1.0]])
     assert module.pair_auc(near, labels) == 0.5
     assert np.isnan(module.pair_auc(near, np.ones((3, 1))))
 
 
-def test_pairwise_distances(monkeypatch):
-    module = load("diversity_extensions", monkeypatch)
+def test_pairwise_distances(load):
+    module = load("diversity_extensions")
     rng = np.random.default_rng(0)
     reached = []
     xs, ys = [], []
@@ -117,8 +106,8 @@ def test_pairwise_distances(monkeypatch):
     assert not fit.certified
 
 
-def test_rouge_by_hand(monkeypatch):
-    module = load("diversity_extensions", monkeypatch)
+def test_rouge_by_hand(load):
+    module = load("diversity_extensions")
     reference = "Red rose, red sea. Garden of roses"  # red twice; "of" is a stop word
     assert module.rouge_1(["red red red"], reference) == pytest.approx(2 / 6)
     assert module.rouge_1(["red sea", "garden red"], reference) == pytest.approx(4 / 6)

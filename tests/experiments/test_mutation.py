@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,15 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def mutation():
-    path = ROOT / "experiments" / "mutation.py"
-    spec = importlib.util.spec_from_file_location("mutation", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutation"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["mutation"]
+@pytest.fixture
+def mutation(load):
+    return load("mutation")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,7 @@
 """The scripts of the online experiments: options, and results that are whole files with the options in them."""
 
-from __future__ import annotations
-
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -23,34 +18,22 @@ SCRIPTS = (
 )
 
 
-def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    spec = importlib.util.spec_from_file_location(f"experiment_{name}", FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_script_loads_and_says_what_it_reproduces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = load(name, monkeypatch)
+def test_script_loads_and_says_what_it_reproduces(name, load):
+    module = load(name)
     assert "Fig" in module.__doc__
     assert callable(module.main)
 
 
-def experiment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str):
-    common = load("_common", monkeypatch)
-    monkeypatch.setattr(
-        sys, "argv", ["trial", "--quick", "--seed", "7", "--out", str(tmp_path / "a" / "b"), *arguments]
-    )
-    return common, common.Experiment("trial", "A trial.\n\nMore.")
+@pytest.fixture
+def common(load):
+    return load("_common")
 
 
-def test_results_hold_options_and_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_results_hold_options_and_numbers(common, argv, tmp_path):
     pytest.importorskip("matplotlib")
-    _, run = experiment(monkeypatch, tmp_path)
+    argv(f"trial --quick --seed 7 --out {tmp_path}/a/b")
+    run = common.Experiment("trial", "A trial.\n\nMore.")
     run.section("Part")
     run.table("rows", ["name", "value"], [["a", np.float64(0.123456789)], ["b", float("nan")]])
     run.plot("curve", lambda ax: ax.plot([1, 2], [3, 4]))
@@ -66,8 +49,7 @@ def test_results_hold_options_and_numbers(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (folder / "trial.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_subsets_of_a_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    common, _ = experiment(monkeypatch, tmp_path)
+def test_subsets_of_a_matrix(common):
     assert common.alphabetical(12, 1).tolist() == [0, 9, 10, 11, 1, 2, 3, 4, 5, 6, 7, 8]
     cycle = np.array([[0.5, 0.6, 0.4, 0.6], [0.4, 0.5, 0.6, 0.6], [0.6, 0.4, 0.5, 0.6], [0.4, 0.4, 0.4, 0.5]])
     assert common.alphabetical(12).tolist() == [0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -77,21 +59,19 @@ def test_subsets_of_a_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         common.first_with_winner(cycle[:3, :3], 3, np.arange(3))
 
 
-def test_parts_in_full_and_interrupted_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    common = load("_common", monkeypatch)
+def test_parts_in_full_and_interrupted_work(common, argv, tmp_path):
     world = [[0.5, 0.9], [0.1, 0.5]]
     computed = []
 
-    def begin() -> object:
+    def begin():
         return common.Experiment("trial", "A trial.", ("first", "second"))
 
-    def play(run: object) -> tuple[list[float], np.ndarray]:
+    def play(run):
         run.part("second")
         regret = run.simulate("rucb", world, horizon=50, n_runs=2).regret[:, -1].tolist()
         return regret, run.once(lambda: {"value": computed.append(1) or [3.5, len(computed)]})["value"]
 
-    arguments = ["trial", "--quick", "--full", "second", "--runs", "4", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
+    argv(f"trial --quick --full second --runs 4 --out {tmp_path}")
     run = begin()
     run.part("first")
     assert (run.quick, run.runs(2, 9), run.runs(7, 9)) == (True, 2, 4)
@@ -103,14 +83,12 @@ def test_parts_in_full_and_interrupted_work(monkeypatch: pytest.MonkeyPatch, tmp
     assert again[1].tolist() == first[1].tolist() == [3.5, 1]
     assert len(computed) == 1
     run.save()
-    assert (
-        "`python experiments/trial.py --quick --full second --runs 4 --seed 0`"
-        in (tmp_path / "trial.md").read_text()
-    )
+    command = "`python experiments/trial.py --quick --full second --runs 4 --seed 0`"
+    assert command in (tmp_path / "trial.md").read_text()
     assert json.loads((tmp_path / "trial.json").read_text())["full"] == ["second"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trial.json", "trial.md"]
     assert play(begin())[1].tolist() == [3.5, 2]
-    monkeypatch.setattr(sys, "argv", [*arguments[:2], "--full", "third"])
+    argv("trial --quick --full third")
     with pytest.raises(SystemExit):
         begin()
 
@@ -119,14 +97,12 @@ def test_parts_in_full_and_interrupted_work(monkeypatch: pytest.MonkeyPatch, tmp
     ("name", "part", "n_pieces"),
     [("relative_confidence_sampling", "growth", 5), ("multi_dueling", "table_1", 8)],
 )
-def test_interrupted_scripts_go_on_from_there(
-    name: str, part: str, n_pieces: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_interrupted_scripts_go_on_from_there(name, part, n_pieces, load, argv, monkeypatch, tmp_path):
     """Ctrl-C in the third simulation: the same command repeats neither of the first two, and has the same numbers."""
-    module = load(name, monkeypatch)
+    module = load(name)
     if name == "multi_dueling":
         monkeypatch.setattr(module, "SYNTHETIC", ("1good5poor", "geom6"))
-    made: list[object] = []
+    made = []
     plain = online.simulate
     done_before = []
 
@@ -139,19 +115,7 @@ def test_interrupted_scripts_go_on_from_there(
         return result
 
     monkeypatch.setattr(online, "simulate", counted)
-    command = [
-        name,
-        "--quick",
-        "--runs",
-        "1",
-        "--only",
-        part,
-        "--data",
-        str(tmp_path),
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    monkeypatch.setattr(sys, "argv", command)
+    argv(f"{name} --quick --runs 1 --only {part} --data {tmp_path} --out {tmp_path}/out")
     with pytest.raises(KeyboardInterrupt):
         module.main()
     first = list(made)
@@ -168,15 +132,14 @@ def test_interrupted_scripts_go_on_from_there(
     assert not list(tmp_path.glob("out/*.md"))  # only one part was asked for: no page
 
 
-def test_verdicts_are_kept_beside_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    common = load("_common", monkeypatch)
+def test_verdicts_are_kept_beside_the_page(common, argv, tmp_path):
     row = {"paper": "p", "ours": "3.", "length": ("1", "9"), "reason": "R."}
 
-    def judge(run: object) -> None:
+    def judge(run):
         run.verdict("Figure 1, Figure 2", part="first", verdict="agrees", **row)
 
-    command = ["trial", "--quick", "--full", "first", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", command)
+    command = f"trial --quick --full first --out {tmp_path}"
+    argv(command)
     run = common.Experiment("trial", "A trial.", ("first", "second"), judge=judge)
     assert not run.judged_again()
     run.part("first")
@@ -195,7 +158,7 @@ def test_verdicts_are_kept_beside_the_page(monkeypatch: pytest.MonkeyPatch, tmp_
         "p: Table 1": ("differs", True),
     }
     # judged again from the results alone
-    monkeypatch.setattr(sys, "argv", [*command, "--judge"])
+    argv(f"{command} --judge")
     assert common.Experiment("trial", "A trial.", ("first", "second"), judge=judge).judged_again()
     again = json.loads((tmp_path / "figures.json").read_text())
     assert list(again["figures"]) == ["p: Figure 1", "p: Figure 2"]
@@ -205,13 +168,11 @@ def test_verdicts_are_kept_beside_the_page(monkeypatch: pytest.MonkeyPatch, tmp_
         common.Experiment("trial", "A trial.", ("first", "second"))
 
 
-def test_calibration_agrees_with_the_library_and_keeps_its_levels(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_calibration_agrees_with_the_library_and_keeps_its_levels(load, argv, tmp_path):
     """Its vectorised tests are checked against the library inside; few logs, so only gross errors of a level show."""
     pytest.importorskip("matplotlib")
-    module = load("calibration", monkeypatch)
-    monkeypatch.setattr(sys, "argv", ["calibration", "--quick", "--runs", "60", "--out", str(tmp_path)])
+    module = load("calibration")
+    argv(f"calibration --quick --runs 60 --out {tmp_path}")
     module.main()
     record = json.loads((tmp_path / "calibration.json").read_text())
     assert len(record["fixed"]) == len(record["looks"]) == 4 * len(module.USERS)
@@ -221,7 +182,7 @@ def test_calibration_agrees_with_the_library_and_keeps_its_levels(
     assert (tmp_path / "calibration.png").exists()
 
 
-def test_committed_calibration_is_in_full_and_within_its_levels() -> None:
+def test_committed_calibration_is_in_full_and_within_its_levels():
     record = json.loads((FOLDER / "results" / "calibration" / "calibration.json").read_text())
     assert record["quick"] is False
     assert record["largest"]["replicates"] >= 4000

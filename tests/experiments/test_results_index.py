@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -22,25 +18,20 @@ TEXTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def index() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("results_index", FOLDER / "results_index.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def index(load):
+    return load("results_index")
 
 
 PAPERS = tomllib.loads((FOLDER / "papers.toml").read_text())["papers"]
 
 
-def test_page_is_up_to_date(index: ModuleType) -> None:
+def test_page_is_up_to_date(index):
     assert index.build() == (FOLDER / "RESULTS.md").read_text()
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper["key"])
-def test_every_caption_of_the_papers_has_a_row(paper: dict, shared_data: Callable[..., Path]) -> None:
+def test_every_caption_of_the_papers_has_a_row(paper, shared_data):
     text = shared_data().parent / "papers" / TEXTS[paper["key"]]
     if not text.exists():
         pytest.skip(f"needs the text of the paper, {text.name}, beside the public data sets")
@@ -51,14 +42,14 @@ def test_every_caption_of_the_papers_has_a_row(paper: dict, shared_data: Callabl
     assert len(set(listed)) == len(listed)
 
 
-def test_verdicts_name_figures_that_are_listed(index: ModuleType) -> None:
+def test_verdicts_name_figures_that_are_listed(index):
     listed = {f"{paper['key']}: {row['name']}" for paper in PAPERS for row in paper["rows"]}
     said = [key for found in index.records(FOLDER / "results").values() for key in found["figures"]]
     assert set(said) <= listed
     assert len(said) == len(set(said))
 
 
-def test_a_figure_without_a_verdict_is_an_error(index: ModuleType) -> None:
+def test_a_figure_without_a_verdict_is_an_error(index):
     paper = {"key": "p", "title": "P", "script": "s", "rows": [{"name": "Figure 1", "what": "it"}]}
     said = {"ours": "3 | 4", "our length": "2", "paper length": "9", "verdict": "agrees", "reason": "R.",
             "quick form": True, "cpu seconds": 150}  # fmt: skip
@@ -75,7 +66,7 @@ def test_a_figure_without_a_verdict_is_an_error(index: ModuleType) -> None:
         index.page([paper], {})
 
 
-def test_commands_of_scripts_without_figures(index: ModuleType, tmp_path: Path) -> None:
+def test_commands_of_scripts_without_figures(index, tmp_path):
     for name, record in (
         ("own", '{"cpu_seconds": 7.5}'),
         ("untimed", "{}"),
@@ -89,15 +80,12 @@ def test_commands_of_scripts_without_figures(index: ModuleType, tmp_path: Path) 
     assert index.other_commands(tmp_path) == {"own": ("python own.py", 7.5)}
 
 
-def test_check_says_what_to_run(
-    index: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_says_what_to_run(index, argv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(index, "PAGE", tmp_path / "RESULTS.md")
-    monkeypatch.setattr(sys, "argv", ["results_index.py", "--check"])
+    argv("results_index.py --check")
     assert index.main() == 1
     assert "RESULTS.md is not up to date: run experiments/results_index.py" in capsys.readouterr().err
     assert not (tmp_path / "RESULTS.md").exists()
-    monkeypatch.setattr(sys, "argv", ["results_index.py"])
-    assert index.main() == 0
-    monkeypatch.setattr(sys, "argv", ["results_index.py", "--check"])
-    assert index.main() == 0
+    for command in ("results_index.py", "results_index.py --check"):
+        argv(command)
+        assert index.main() == 0

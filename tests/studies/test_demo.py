@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from structsvm import metrics
-from structsvm.cli import main
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from structsvm.studies import demo
@@ -23,11 +23,10 @@ def digits():
     return demo.digits_task()
 
 
-def first_queries(data: QueryData, n_queries: int, n_docs: int) -> tuple[QueryData, np.ndarray]:
+def first_queries(data, n_queries, n_docs):
     rows = np.concatenate([np.arange(start, start + n_docs) for start in data.offsets[:n_queries]])
-    return QueryData.from_arrays(
-        data.X[rows], data.y[rows], data.qid[rows], feature_names=data.feature_names
-    ), rows
+    columns = data.X[rows], data.y[rows], data.qid[rows]
+    return QueryData.from_arrays(*columns, feature_names=data.feature_names), rows
 
 
 @pytest.fixture(scope="module")
@@ -153,12 +152,9 @@ def test_page_stands_on_its_own(outcome, tmp_path):
 
 def test_a_hostile_name_is_text(outcome, tmp_path):
     names = tuple(f"{HOSTILE}{j}" for j in range(64))
-    train = QueryData.from_arrays(
-        outcome.task.train.X, outcome.task.train.y, outcome.task.train.qid, feature_names=names
-    )
-    task = dataclasses.replace(
-        outcome.task, title=HOSTILE, description=HOSTILE, train=train, shape=None, pictures=None
-    )
+    train = dataclasses.replace(outcome.task.train, feature_names=names)
+    changes = {"title": HOSTILE, "description": HOSTILE, "train": train, "shape": None, "pictures": None}
+    task = dataclasses.replace(outcome.task, **changes)
     systems = tuple(dataclasses.replace(s, name=s.name + HOSTILE) for s in outcome.systems)
     path = tmp_path / "page.html"
     demo.write_page(demo.Outcome(task, systems), path)
@@ -169,30 +165,27 @@ def test_a_hostile_name_is_text(outcome, tmp_path):
 
 @pytest.fixture(scope="module")
 def letor(tmp_path_factory):
+    """Files to train and test on."""
     folder = tmp_path_factory.mktemp("letor")
     for name, seed in (("train.txt", 5), ("test.txt", 6)):
-        data = make_ranking(30, 15, 4, grades=3, noise=0.3, random_state=seed)
-        write_letor(data, folder / name)
-    return folder
+        write_letor(make_ranking(30, 15, 4, grades=3, noise=0.3, random_state=seed), folder / name)
+    return folder / "train.txt", folder / "test.txt"
 
 
-def test_own_data_on_the_command_line(letor, tmp_path, capsys):
-    page = tmp_path / "page.html"
-    assert main(["demo", "--data", str(letor / "train.txt"), str(letor / "test.txt"), "-o", str(page)]) == 0
-    out = capsys.readouterr().out
-    task = demo.letor_task(letor / "train.txt", letor / "test.txt")
-    outcome = demo.run(task)
+def test_own_data_on_the_command_line(letor, cli):
+    out = cli("demo --data", *letor, "-o page.html")
+    outcome = demo.run(demo.letor_task(*letor))
     assert demo.headline(outcome) in out
-    assert f"Report: {page}" in out
+    assert "Report: page.html" in out
     for system in outcome.systems:
         assert f"{system.mean:.4f}" in out
-    text = page.read_text()
+    text = Path("page.html").read_text()
     assert not re.search(r"https?:|<script", text)
     assert "the 4 largest of 4 weights" in text
 
 
 def test_the_baseline_is_the_best_single_feature_of_the_training_file(letor):
-    task = demo.letor_task(letor / "train.txt", letor / "test.txt")
+    task = demo.letor_task(*letor)
     ((name, scores),) = task.baselines.items()
     train = task.train
     values = {
@@ -206,13 +199,12 @@ def test_the_baseline_is_the_best_single_feature_of_the_training_file(letor):
 
 
 def test_relevance_reaches_the_measure(letor):
-    strict = demo.letor_task(letor / "train.txt", letor / "test.txt", relevance=2)
+    strict = demo.letor_task(*letor, relevance=2)
     assert "at least 2" in strict.description
     outcome = demo.run(strict, n_jobs=1)
-    expected = metrics.evaluate(
-        "map", strict.test.y, outcome.best.scores, qid=strict.test.qid, relevance=2
-    ).mean
-    assert outcome.best.mean == pytest.approx(expected)
+    test, scores = strict.test, outcome.best.scores
+    expected = metrics.evaluate("map", test.y, scores, qid=test.qid, relevance=2)
+    assert outcome.best.mean == pytest.approx(expected.mean)
     assert outcome.best.model.relevance == 2
 
 
@@ -264,9 +256,7 @@ def test_the_page_begins_with_that_case(spam, outcome, tmp_path):
     # the shares of spam are those of the rankings
     rows = spam.task.test
     for system in spam.systems:
-        top = [
-            a + np.argsort(-system.scores[a:b], kind="stable")[:5]
-            for a, b in itertools.pairwise(rows.offsets)
-        ]
+        queries = itertools.pairwise(rows.offsets)
+        top = [a + np.argsort(-system.scores[a:b], kind="stable")[:5] for a, b in queries]
         share = np.mean([str(word).startswith("spam") for word in rows.docid[np.concatenate(top)]])
         assert f"{share:.0%}" in first

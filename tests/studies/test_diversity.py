@@ -53,19 +53,18 @@ def test_models_stand_first_and_labelled_methods_see_the_labels():
     result = compare_methods(FOUND, {"mine": model}, ["xquad"], k=2)
     assert list(result.chosen) == ["mine", "xquad"]
     np.testing.assert_array_equal(result.chosen["mine"][0], model.predict(FOUND.sets, 2)[0])
-    for own, rows in zip(
-        XQuAD(2).predict(FOUND.sets, labels=FOUND.labels), result.chosen["xquad"], strict=True
-    ):
-        np.testing.assert_array_equal(own, rows)
+    own = XQuAD(2).predict(FOUND.sets, labels=FOUND.labels)
+    np.testing.assert_array_equal(own, result.chosen["xquad"])
     assert "The words behind mine" in page(result, "data")
 
 
 def test_the_seed_is_of_the_random_choice():
-    a, b, c = (
-        compare_methods(FOUND, methods=["random"], k=3, random_state=seed).chosen for seed in (0, 0, 5)
-    )
-    assert [r.tolist() for r in a["random"]] == [r.tolist() for r in b["random"]]
-    assert [r.tolist() for r in a["random"]] != [r.tolist() for r in c["random"]]
+    def chosen(seed):
+        found = compare_methods(FOUND, methods=["random"], k=3, random_state=seed).chosen["random"]
+        return [rows.tolist() for rows in found]
+
+    assert chosen(0) == chosen(0)
+    assert chosen(0) != chosen(5)
 
 
 def test_the_page_shows_the_sets_that_tell_most_and_works_with_the_clairvoyant_alone():
@@ -80,9 +79,8 @@ def test_the_page_shows_the_sets_that_tell_most_and_works_with_the_clairvoyant_a
 
 
 def test_sets_without_a_covered_subtopic():
-    more = LabelledSets(
-        [*FOUND.sets, CandidateSet(["a"])], [*FOUND.labels, np.zeros((1, 1))], [*FOUND.subtopics, ["x"]]
-    )
+    further = CandidateSet(["a"]), np.zeros((1, 1)), ["x"]
+    more = LabelledSets(*([*known, one] for known, one in zip(FOUND, further, strict=True)))
     assert with_subtopics(more).sets == FOUND.sets
     with pytest.raises(ValueError, match="got 3 of which 2 have one"):
         compare_methods(more, methods=["original"])

@@ -41,8 +41,7 @@ def parts(folder, n=5, n_queries=10, n_features=5):
     """S1 ... Sn of one problem, with query ids that differ."""
     data = make_ranking(n * n_queries, 8, n_features, random_state=3)
     for k in range(n):
-        part = data.select(np.arange(k * n_queries, (k + 1) * n_queries))
-        write_letor(part, folder / f"S{k + 1}.txt")
+        write_letor(data.select(np.arange(k * n_queries, (k + 1) * n_queries)), folder / f"S{k + 1}.txt")
     return folder
 
 
@@ -144,11 +143,11 @@ def test_results_are_those_of_a_loop_by_hand(folder):
 
     def joined(numbers):
         chosen = [text[i % 5] for i in numbers]
-        return QueryData.from_arrays(
-            np.vstack([d.X for d in chosen]),
-            np.concatenate([d.y for d in chosen]),
-            np.concatenate([d.qid for d in chosen]),
-        )
+        columns = (np.concatenate([getattr(d, name) for d in chosen]) for name in ("X", "y", "qid"))
+        return QueryData.from_arrays(*columns)
+
+    def measured(name, model, data):
+        return evaluate(name, data.y, model.predict(data.X), qid=data.qid, convention="letor4")
 
     for method in results.methods:
         expected = []
@@ -157,15 +156,11 @@ def test_results_are_those_of_a_loop_by_hand(folder):
             best = (-1.0,)
             for C in Cs:
                 model = StructuralRanker(method.name[4:], C, tol=1e-8).fit(train.X, train.y, qid=train.qid)
-                value = evaluate(
-                    "ndcg@5", vali.y, model.predict(vali.X), qid=vali.qid, convention="letor4"
-                ).mean
+                value = measured("ndcg@5", model, vali).mean
                 if value > best[0] + 1e-9:
                     best = (value, C, model)
             assert method.cells[k]["C"] == best[1]
-            expected.append(
-                evaluate("map", test.y, best[2].predict(test.X), qid=test.qid, convention="letor4").per_query
-            )
+            expected.append(measured("map", best[2], test).per_query)
         assert method.per_query("map") == pytest.approx(np.concatenate(expected), abs=1e-9)
         assert method.gap <= 1e-8
     first, second = results.rows()
@@ -302,22 +297,19 @@ def test_precision_curve_of_a_query_by_hand():
 
 def test_the_page_has_every_part_and_escapes(folder):
     measures = Measures(report=("map", "ndcg@10", "mrr"))
-    results = run(
-        find_folds(folder)[:2],
-        ["svm-map", "svm-roc", "best-feature", "acc", "lambdarank-net"],
-        [0.1, 1.0],
-        measures=measures,
-    )
+    names = ["svm-map", "svm-roc", "best-feature", "acc", "lambdarank-net"]
+    results = run(find_folds(folder)[:2], names, [0.1, 1.0], measures=measures)
     text = page(results, "<script>alert(1)</script>")
     assert "<script" not in text
-    for part in (
+    headings = (
         "Result",
         "map against C",
         "Precision and recall",
         "What was learned",
         "How sure",
         "Query by query",
-    ):
+    )
+    for part in headings:
         assert f"<h2>{part}" in text
     assert "http://" not in text
     # five curves of precision, at most four in a chart; each line is in the legend, too
@@ -325,27 +317,27 @@ def test_the_page_has_every_part_and_escapes(folder):
     assert [chart.count('class="line"') for chart in section.split("<figure>")[1:]] == [2 * 2, 2 * 3]
 
 
-def test_bad_requests_are_refused_before_training(folder):
-    folds = find_folds(folder)
-    for methods_, Cs, options, message in (
-        (["svm-mapp"], [1.0], {}, "method='svm-mapp'"),
-        (["svm"], [1.0], {}, "method='svm': expected one of svm-LOSS, ranksvm"),
-        ([], [1.0], {}, "expected at least one"),
-        (["svm-map"], [], {}, "C: expected finite numbers"),
-        (["svm-map"], [-1.0], {}, "C: expected finite numbers"),
-        (["svm-map"], [1.0], {"measures": Measures("maps")}, "select=.*: expected"),
-        (["svm-map"], [1.0], {"measures": Measures(report=("maps",))}, "metric='maps': expected"),
-        (["svm-map"], [1.0], {"measures": Measures(report=())}, "expected at least one measure"),
-        (["svm-map"], [1.0], {"baseline": "acc"}, "baseline='acc': expected one of the methods svm-map"),
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": ["svm-mapp"]}, "method='svm-mapp'"),
+        ({"methods": ["svm"]}, "method='svm': expected one of svm-LOSS, ranksvm"),
+        ({"methods": []}, "expected at least one"),
+        ({"Cs": []}, "C: expected finite numbers"),
+        ({"Cs": [-1.0]}, "C: expected finite numbers"),
+        ({"measures": Measures("maps")}, "select=.*: expected"),
+        ({"measures": Measures(report=("maps",))}, "metric='maps': expected"),
+        ({"measures": Measures(report=())}, "expected at least one measure"),
+        ({"baseline": "acc"}, "baseline='acc': expected one of the methods svm-map"),
         (
-            ["acc"],
-            [1.0],
-            {"training": Training("zscore")},
-            "Fold1, acc: method 'acc': expected features as they are",
+            {"methods": ["acc"], "training": Training("zscore")},
+            "Fold1, acc: method 'acc': expected features as they",
         ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            run(folds, methods_, Cs, **options)
+    ],
+)
+def test_bad_requests_are_refused_before_training(folder, options, message):
+    with pytest.raises(ValueError, match=message):
+        run(find_folds(folder), **{"methods": ["svm-map"], "Cs": [1.0], **options})
 
 
 def test_an_error_in_a_process_names_the_cell(tmp_path):

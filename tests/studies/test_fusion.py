@@ -1,10 +1,7 @@
 """Learned fusion: nothing of a topic reaches the model that ranks it, and the measures are those of trec_eval."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +24,7 @@ from structsvm.trainers.path import train
 CS = (0.1, 1.0, 10.0)
 
 
-def make(n_topics: int = 12, n_docs: int = 20, seed: int = 0) -> tuple[list[Run], Qrels]:
+def make(n_topics=12, n_docs=20, seed=0):
     """Two runs that see half of what is relevant each, one of noise that lacks documents, and unjudged documents."""
     rng = np.random.default_rng(seed)
     topics = np.repeat([f"t{i}" for i in range(n_topics)], n_docs)
@@ -52,11 +49,23 @@ def make(n_topics: int = 12, n_docs: int = 20, seed: int = 0) -> tuple[list[Run]
     return runs, qrels
 
 
+@pytest.fixture(scope="module")
+def made():
+    """Runs, judgments, and the pool of the documents."""
+    runs, qrels = make()
+    return runs, qrels, candidates(runs, qrels)
+
+
+@pytest.fixture(scope="module")
+def model(made):
+    (model,) = fusion_path(made[2], [1.0])
+    return model
+
+
 @pytest.mark.parametrize("depth", [None, 7])
 @pytest.mark.parametrize("measure", ["map", "ndcg@5", "mrr"])
-def test_judge_is_the_evaluation_of_the_run(measure: str, depth: int | None) -> None:
-    runs, qrels = make()
-    pool = candidates(runs, qrels)
+def test_judge_is_the_evaluation_of_the_run(made, measure, depth):
+    _, qrels, pool = made
     scores = np.random.default_rng(1).integers(0, 5, pool.n_rows).astype(float)  # many ties
     scores[::7] = np.nan
     run = pool.to_run(scores)
@@ -67,16 +76,14 @@ def test_judge_is_the_evaluation_of_the_run(measure: str, depth: int | None) -> 
 
 
 @pytest.mark.parametrize("relevance", [1, 2])
-def test_precision_at_recall_is_that_of_trec_eval(relevance: int) -> None:
-    runs, qrels = make()
-    pool = candidates(runs, qrels)
+def test_precision_at_recall_is_that_of_trec_eval(made, relevance):
+    runs, qrels, pool = made
     scores = pool.scores[:, 2]
     levels = [f"iprec_at_recall_{r / 10:.2f}" for r in range(11)]
     judged, ranked = as_dict(qrels.topics, qrels.offsets, qrels.docid, qrels.grades), run_dict(runs[2])
     judged = {t: d for t, d in judged.items() if max(d.values()) >= relevance}
-    found = pytrec_eval.RelevanceEvaluator(judged, {"iprec_at_recall"}, relevance_level=relevance).evaluate(
-        ranked
-    )
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, {"iprec_at_recall"}, relevance_level=relevance)
+    found = evaluator.evaluate(ranked)
     witness = [np.mean([found[topic][level] for topic in judged]) for level in levels]
     judge = PoolJudge(pool, qrels, relevance=relevance)
     np.testing.assert_allclose(judge.precision_at_recall(scores), witness)
@@ -89,13 +96,12 @@ def as_dict(topics, offsets, docid, values):
     }
 
 
-def run_dict(run: Run):
+def run_dict(run):
     return as_dict(run.topics, run.offsets, run.docid, run.scores)
 
 
-def test_model_is_the_optimum_on_written_out_indicators() -> None:
-    runs, qrels = make()
-    pool = candidates(runs, qrels)
+def test_model_is_the_optimum_on_written_out_indicators(made):
+    pool = made[2]
     (model,) = fusion_path(pool, [1.0], tol=1e-6)
     X = BinnedFeatures(within="query").fit(pool.scores, qid=pool.qid).transform(pool.scores, qid=pool.qid)
     problem = RankingProblem(X, pool.offsets, get_oracle("map").bind(pool.y, pool.offsets))
@@ -104,11 +110,8 @@ def test_model_is_the_optimum_on_written_out_indicators() -> None:
     np.testing.assert_allclose(model.predict(pool), X @ model.coef)
 
 
-def test_step_functions_add_up_to_the_score() -> None:
-    runs, qrels = make()
-    pool = candidates(runs, qrels)
-    (model,) = fusion_path(pool, [1.0])
-    run = pool.select([3])
+def test_step_functions_add_up_to_the_score(made, model):
+    run = made[2].select([3])
     low, high = np.nanmin(run.scores, axis=0), np.nanmax(run.scores, axis=0)
     total = np.zeros(run.n_rows)
     for f, step in enumerate(model.step_functions()):
@@ -119,9 +122,8 @@ def test_step_functions_add_up_to_the_score() -> None:
     np.testing.assert_allclose(model.predict(run), total, atol=1e-12)
 
 
-def test_nested_cross_validation_is_the_plain_loop() -> None:
-    runs, qrels = make()
-    pool = candidates(runs, qrels)
+def test_nested_cross_validation_is_the_plain_loop(made):
+    _, qrels, pool = made
     result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3, random_state=5)
     judge = PoolJudge(pool, qrels)
     rng = np.random.default_rng(5)
@@ -145,9 +147,8 @@ def test_nested_cross_validation_is_the_plain_loop() -> None:
     np.testing.assert_allclose(result.values[LEARNED], judge(result.scores))
 
 
-def test_judgments_of_a_topic_do_not_reach_its_ranking() -> None:
-    runs, qrels = make()
-    pool = candidates(runs, qrels)
+def test_judgments_of_a_topic_do_not_reach_its_ranking(made):
+    _, qrels, pool = made
     before = cross_validate_fusion(pool, qrels, Cs=CS, folds=4)
     changed = 0
     for t in (0, 5):
@@ -164,11 +165,10 @@ def test_judgments_of_a_topic_do_not_reach_its_ranking() -> None:
     assert changed == 2  # the others did learn from it
 
 
-def test_result_does_not_depend_on_threads_nor_on_the_order_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "structsvm.studies.fusion.cross_validation.fusion_path", partial(fusion_path, tol=1e-8)
-    )
-    runs, qrels = make()
+def test_result_does_not_depend_on_threads_nor_on_the_order_of_runs(made, monkeypatch):
+    path = "structsvm.studies.fusion.cross_validation.fusion_path"
+    monkeypatch.setattr(path, partial(fusion_path, tol=1e-8))
+    runs, qrels, _ = made
     results = [
         cross_validate_fusion(candidates(order, qrels), qrels, Cs=CS, n_jobs=jobs)
         for order, jobs in ((runs, 1), (runs, 2), (runs[::-1], 2))
@@ -179,7 +179,7 @@ def test_result_does_not_depend_on_threads_nor_on_the_order_of_runs(monkeypatch:
     np.testing.assert_allclose(results[2].scores, results[0].scores, atol=2e-3)
 
 
-def test_it_learns_what_there_is_to_learn() -> None:
+def test_it_learns_what_there_is_to_learn():
     runs, qrels = make(40, 30, seed=2)
     result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=CS)
     means = {name: values.mean() for name, values in result.values.items()}
@@ -192,9 +192,8 @@ def test_it_learns_what_there_is_to_learn() -> None:
     assert min(spread, key=spread.__getitem__) == "noise"
 
 
-def test_saved_model_ranks_new_runs_alike(tmp_path: Path) -> None:
-    runs, qrels = make()
-    (model,) = fusion_path(candidates(runs, qrels), [1.0], depth=9)
+def test_saved_model_ranks_new_runs_alike(made, tmp_path):
+    (model,) = fusion_path(made[2], [1.0], depth=9)
     model.save(tmp_path / "model.npz")
     loaded = structsvm.load(tmp_path / "model.npz")
     assert isinstance(loaded, FusionModel)
@@ -207,24 +206,21 @@ def test_saved_model_ranks_new_runs_alike(tmp_path: Path) -> None:
     assert ranked.docid.tolist() == model.rank(pool).docid.tolist()
 
 
-def test_scale_of_a_topic_does_not_matter() -> None:
-    runs, qrels = make()
-    pool = candidates(runs, qrels)
-    (model,) = fusion_path(pool, [1.0])
+def test_scale_of_a_topic_does_not_matter(made, model):
+    pool = made[2]
     factor = np.repeat(2.0 ** np.arange(pool.n_topics), np.diff(pool.offsets))[:, None]
     np.testing.assert_allclose(model.predict(replace(pool, scores=pool.scores * factor)), model.predict(pool))
 
 
-def test_missing_and_unknown_runs_are_named() -> None:
-    runs, qrels = make()
-    (model,) = fusion_path(candidates(runs, qrels), [1.0])
+def test_missing_and_unknown_runs_are_named(made, model):
+    runs, qrels, _ = made
     with pytest.raises(ValueError, match=r"got none called 'noise' among 'half0', 'half1'"):
         model.predict(candidates(runs[:2], qrels))
     with pytest.raises(ValueError, match=r"got also 'more'"):
         model.predict(candidates([*runs, replace(runs[0], tag="more")], qrels))
 
 
-def test_refusals() -> None:
+def test_refusals():
     runs, qrels = make(4)
     pool = candidates(runs, qrels)
     with pytest.raises(ValueError, match=r"at least 5 topics of the runs for 5 x 3 folds, got 4"):
@@ -235,7 +231,7 @@ def test_refusals() -> None:
         next(fusion_path(pool, [1.0], relevance=9))
 
 
-def test_topics_without_judgments_are_left_out_of_learning() -> None:
+def test_topics_without_judgments_are_left_out_of_learning():
     runs, qrels = make(14)
     judged = np.isin(np.repeat(qrels.topics, np.diff(qrels.offsets)), [f"t{i}" for i in range(12)])
     fewer = Qrels.from_arrays(
@@ -248,7 +244,7 @@ def test_topics_without_judgments_are_left_out_of_learning() -> None:
     np.testing.assert_array_equal(alone.scores, result.scores)
 
 
-def test_page_escapes_everything_and_loads_nothing() -> None:
+def test_page_escapes_everything_and_loads_nothing():
     runs, qrels = make()
     evil = "<script>alert(1)</script>"
     runs[0] = replace(runs[0], tag=evil)
@@ -276,7 +272,7 @@ def test_page_escapes_everything_and_loads_nothing() -> None:
     assert sorted(row[-1] for row in rows if row[-1]) == sorted(map(p_value, adjusted[:-1]))
 
 
-def test_a_run_named_as_a_fusion_keeps_its_own_row() -> None:
+def test_a_run_named_as_a_fusion_keeps_its_own_row():
     runs, qrels = make()
     runs[0] = replace(runs[0], tag="CombSUM")
     result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=CS, folds=3)
@@ -284,7 +280,7 @@ def test_a_run_named_as_a_fusion_keeps_its_own_row() -> None:
     assert {"CombSUM (of these runs)", "CombMNZ", "RRF"} < result.values.keys()
 
 
-def test_robust_2003(shared_data) -> None:
+def test_robust_2003(shared_data):
     """Five real runs on a hundred topics, pooled to 50 documents."""
     folder = shared_data("trec_robust2003")
     qrels = read_qrels(folder / "qrels.txt.gz")

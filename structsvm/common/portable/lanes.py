@@ -49,8 +49,13 @@ def _constant(kind: Any, values: Any) -> Any:
     return ir.Constant(kind, [ir.Constant(kind.element, v) for v in values])
 
 
-def _at(context: Any, builder: Any, array_type: Any, array: Any, indices: list[Any]) -> Any:
-    """Load eight elements from ``indices`` on, as float64."""
+def _zeros() -> Any:
+    return _constant(_VECTOR, [0.0] * WIDTH)
+
+
+def _load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Load eight elements of an array as float64, from some indices on."""
+    array_type, (array, *indices) = signature.args[0], arguments
     made = context.make_array(array_type)(context, builder, array)
     pointer = _pointer(context, builder, array_type, made, indices, wraparound=False)
     element = context.get_data_type(array_type.dtype)
@@ -66,18 +71,22 @@ def _at(context: Any, builder: Any, array_type: Any, array: Any, indices: list[A
     return builder.sitofp(loaded, _VECTOR)
 
 
+def _load_tail(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Load eight elements, and set all but the last few of them to zero."""
+    n = builder.sub(_INT(WIDTH), builder.trunc(arguments[-1], _INT))
+    kept = builder.icmp_signed(">=", _constant(ir.VectorType(_INT, WIDTH), range(WIDTH)), _spread(builder, n))
+    return builder.select(kept, _load(context, builder, signature, arguments[:-1]), _zeros())
+
+
 def _spread(builder: Any, value: Any) -> Any:
     none = ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined)
     first = builder.insert_element(none, value, _INT(0))
     return builder.shuffle_vector(first, none, _constant(ir.VectorType(_INT, WIDTH), [0] * WIDTH))
 
 
-def _keep(builder: Any, value: Any, n: Any) -> Any:
-    """Set all but the last ``n`` lanes to zero."""
-    numbers = ir.VectorType(_INT, WIDTH)
-    first = _spread(builder, builder.sub(_INT(WIDTH), builder.trunc(n, _INT)))
-    kept = builder.icmp_signed(">=", _constant(numbers, range(WIDTH)), first)
-    return builder.select(kept, value, _constant(_VECTOR, [0.0] * WIDTH))
+def _gated(builder: Any, x: Any, y: Any) -> Any:
+    """Set to zero the lanes of ``y`` where ``x`` is not positive."""
+    return builder.select(builder.fcmp_ordered(">", x, _zeros()), y, _zeros())
 
 
 def _check(array: Any, ndim: int) -> bool:
@@ -91,66 +100,32 @@ def _check(array: Any, ndim: int) -> bool:
 
 def _emit_zero(typingctx: Any) -> Any:
     """Return eight zeros."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _constant(_VECTOR, [0.0] * WIDTH)
-
-    return lanes(), codegen
+    return lanes(), lambda context, builder, signature, arguments: _zeros()
 
 
 def _emit_spread(typingctx: Any, x: Any) -> Any:
     """Return eight times ``x``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _spread(builder, arguments[0])
-
-    return lanes(types.float64), codegen
+    return lanes(types.float64), lambda context, builder, signature, arguments: _spread(builder, arguments[0])
 
 
 def _emit_load(typingctx: Any, a: Any, i: Any) -> Any:
     """Return ``a[i : i + 8]``, which must be inside of the array (C-ordered; float64, float32 or int32)."""
-    if not _check(a, 1):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _at(context, builder, signature.args[0], arguments[0], [arguments[1]])
-
-    return lanes(a, types.intp), codegen
+    return (lanes(a, types.intp), _load) if _check(a, 1) else None
 
 
 def _emit_load_row(typingctx: Any, a: Any, r: Any, i: Any) -> Any:
     """Return ``a[r, i : i + 8]``, which must be inside of the row."""
-    if not _check(a, 2):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _at(context, builder, signature.args[0], arguments[0], list(arguments[1:]))
-
-    return lanes(a, types.intp, types.intp), codegen
+    return (lanes(a, types.intp, types.intp), _load) if _check(a, 2) else None
 
 
 def _emit_tail(typingctx: Any, a: Any, i: Any, n: Any) -> Any:
     """Return ``a[i : i + 8]`` with zeros in place of all but the last ``n``: the rest of a sum, without reading on."""
-    if not _check(a, 1):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = _at(context, builder, signature.args[0], arguments[0], [arguments[1]])
-        return _keep(builder, value, arguments[2])
-
-    return lanes(a, types.intp, types.intp), codegen
+    return (lanes(a, types.intp, types.intp), _load_tail) if _check(a, 1) else None
 
 
 def _emit_tail_row(typingctx: Any, a: Any, r: Any, i: Any, n: Any) -> Any:
     """:func:`tail` of row ``r``."""
-    if not _check(a, 2):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = _at(context, builder, signature.args[0], arguments[0], list(arguments[1:3]))
-        return _keep(builder, value, arguments[3])
-
-    return lanes(a, types.intp, types.intp, types.intp), codegen
+    return (lanes(a, types.intp, types.intp, types.intp), _load_tail) if _check(a, 2) else None
 
 
 def _emit_total(typingctx: Any, x: Any) -> Any:
@@ -187,22 +162,12 @@ def _emit_store(typingctx: Any, a: Any, i: Any, x: Any) -> Any:
 
 def _emit_gate(typingctx: Any, x: Any, y: Any) -> Any:
     """Return ``y`` where ``x`` is positive, and zero elsewhere."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        zeros = _constant(_VECTOR, [0.0] * WIDTH)
-        return builder.select(builder.fcmp_ordered(">", arguments[0], zeros), arguments[1], zeros)
-
-    return lanes(lanes, lanes), codegen
+    return lanes(lanes, lanes), lambda context, builder, signature, arguments: _gated(builder, *arguments)
 
 
 def _emit_positive(typingctx: Any, x: Any) -> Any:
     """Return ``max(x, 0)``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        zeros = _constant(_VECTOR, [0.0] * WIDTH)
-        return builder.select(builder.fcmp_ordered(">", arguments[0], zeros), arguments[0], zeros)
-
-    return lanes(lanes), codegen
+    return lanes(lanes), lambda context, builder, signature, x: _gated(builder, *x, *x)
 
 
 zero: Any = intrinsic(_emit_zero)

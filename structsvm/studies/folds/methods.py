@@ -53,6 +53,11 @@ class Training:
     monotone: tuple[tuple[str, int], ...] = ()
     """The sign of weights by name or number of their feature, from 1; only methods ``svm-LOSS`` take it."""
 
+    @property
+    def exact(self) -> dict[str, Any]:
+        """The options of methods with a certificate, but for the scaling."""
+        return {name: getattr(self, name) for name in ("relevance", "tol", "max_passes")}
+
 
 class Candidate(NamedTuple):
     """A trained model; ``gap`` is None if the method has no certificate."""
@@ -210,8 +215,7 @@ def _models(
     name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
 ) -> Iterator[tuple[float | None, Any]]:
     grid = sorted(set(Cs))
-    shared: dict[str, Any] = {"scale": options.scale, "relevance": options.relevance}
-    exact = shared | {"tol": options.tol, "max_passes": options.max_passes}
+    exact = {"scale": options.scale, **options.exact}
     if name.startswith("svm-"):
         from structsvm.estimators.structural import StructuralRanker, model_path
 
@@ -250,13 +254,7 @@ def _separate(name: str, C: float, options: Training) -> Any:
     if name == "ordinal":
         from structsvm.estimators.ordinal import OrdinalSVM
 
-        return OrdinalSVM(
-            C,
-            scale=options.scale,
-            relevance=options.relevance,
-            tol=options.tol,
-            max_passes=options.max_passes,
-        )
+        return OrdinalSVM(C, scale=options.scale, **options.exact)
     if name in ("sgd", "lcra"):
         from structsvm.estimators.co_regularized import CoRegularizedSGD
         from structsvm.estimators.pairwise_sgd import PairwiseSGD
@@ -283,13 +281,8 @@ def _is_tree(name: str) -> bool:
 def _tree(name: str, options: Training) -> Any:
     from structsvm.estimators.tree import TreeRanker
 
-    return TreeRanker(
-        name.removeprefix("tree").removeprefix("-") or "map",
-        tol=options.tol,
-        max_passes=options.max_passes,
-        relevance=options.relevance,
-        random_state=options.random_state,
-    )
+    loss = name.removeprefix("tree").removeprefix("-") or "map"
+    return TreeRanker(loss, random_state=options.random_state, **options.exact)
 
 
 def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:

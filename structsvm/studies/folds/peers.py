@@ -105,13 +105,9 @@ def boosted_path(
         if graded and np.array_equal(binary, train.y):
             continue
         y = train.y if graded else binary
-        held_out = None
-        if patience is not None:
-            held_out = (
-                validation
-                if graded
-                else replace(validation, y=(validation.y >= relevance).astype(np.float64))
-            )
+        held_out = None if patience is None else validation
+        if held_out is not None and not graded:
+            held_out = replace(validation, y=(validation.y >= relevance).astype(np.float64))
         grown, n_trees = PEERS[name](train, y, point, most_trees, seed, n_jobs, held_out, patience)
         scores, done, best, risen = np.zeros(validation.n_rows), 0, np.array(-np.inf), 0
         for last in range(_EVERY, n_trees + 1, _EVERY):
@@ -178,9 +174,7 @@ def _xgboost(
     }  # fmt: skip
     if point.l2 is not None:
         options["lambda"] = point.l2
-    data = xgboost.DMatrix(
-        train.X, label=y, qid=np.repeat(np.arange(train.n_queries), np.diff(train.offsets))
-    )
+    data = xgboost.DMatrix(train.X, label=y, qid=_numbers(train))
     booster = xgboost.Booster(options, [data])
 
     def grown(X: Any, first: int, last: int) -> Float:
@@ -225,9 +219,7 @@ def catboost_model(
     import catboost
 
     def pool(data: QueryData, y: Float) -> Any:
-        return catboost.Pool(
-            data.X, label=y, group_id=np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
-        )
+        return catboost.Pool(data.X, label=y, group_id=_numbers(data))
 
     y = (train.y >= 1).astype(np.float64) if y is None else y
     measure = "MAP" if y.max() <= 1 else "NDCG"
@@ -242,6 +234,11 @@ def catboost_model(
         options |= {"eval_metric": measure, "od_type": "Iter", "od_wait": patience}
     model = catboost.CatBoost(options)
     return model.fit(pool(train, y), eval_set=None if held_out is None else pool(held_out, held_out.y))
+
+
+def _numbers(data: QueryData) -> Any:
+    """Return the number of the query of each row."""
+    return np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
 
 
 PEERS = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}

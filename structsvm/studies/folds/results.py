@@ -201,6 +201,7 @@ def run(
     Without ``fill`` missing features are an error, unless all methods take them as they are.
     """
     measures, training = measures or Measures(), training or Training()
+    tell: Callable[..., object] = callback or (lambda *_: None)
     names = list(dict.fromkeys(methods))
     grid = _checked(names, Cs, measures, training)
     baselines = tuple(dict.fromkeys([baseline] if isinstance(baseline, str) else baseline or names[:1]))
@@ -217,7 +218,7 @@ def run(
     for cell_name, (_, key) in wanted.items():
         if plan.work is not None and (cell := _found(_file(plan.work, key), key)) is not None:
             done[cell_name] = cell
-            _report(callback, cell_name, True)
+            tell(*cell_name, True)
     reused = len(done)
     missing = [cell_name for cell_name in wanted if cell_name not in done]
     from joblib import Parallel, delayed
@@ -230,7 +231,7 @@ def run(
     )(delayed(_compute)(*wanted[cell_name], cell_name, plan) for cell_name in missing)
     for cell_name, cell in trained:
         done[cell_name] = cell
-        _report(callback, cell_name, False)
+        tell(*cell_name, False)
     return Results(
         tuple(
             MethodResult(name, tuple(done[name, fold.name] for fold in folds), measures.selection)
@@ -268,13 +269,6 @@ def _processes(
 ) -> int:
     total = sum(estimated_seconds(wanted[cell_name][0], cell_name[0], len(grid)) for cell_name in missing)
     return n_jobs if total >= PROCESSES_PAY_FROM else 1
-
-
-def _report(
-    callback: Callable[[str, str, bool], object] | None, cell_name: tuple[str, str], reused: bool
-) -> None:
-    if callback is not None:
-        callback(*cell_name, reused)
 
 
 def _checked(
