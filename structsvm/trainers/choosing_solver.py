@@ -11,7 +11,7 @@ from structsvm.protocols import Float, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.convex import Convex
 from structsvm.trainers.frank_wolfe import PlaneKind, cache_size, pays
-from structsvm.trainers.passes import sample
+from structsvm.trainers.passes import sampled_squares
 from structsvm.trainers.row_planes import rows_cache_size
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
@@ -87,8 +87,5 @@ def largest_C(
 
 def _pull(problem: Problem) -> float:
     """Largest weight of a query times the mean squared joint feature of the cuts at zero."""
-    total, n = 0.0, 0
-    for first, last, _, joint in sample(problem, np.zeros(problem.n_features)):
-        total += float(np.square(joint).sum())
-        n += last - first
+    total, n = sampled_squares(problem)
     return float(problem.weights.max()) * total / n

@@ -28,6 +28,15 @@ class GrowingPlanes:
     def __len__(self) -> int:
         return self._n
 
+    def keep(self, which: Int) -> None:
+        """Drop all planes but these, by ascending number."""
+        k = which.shape[0]
+        for name in self._arrays:
+            array = getattr(self, name)
+            array[:k] = array[which]
+        self._gram[:k, :k] = self._gram[np.ix_(which, which)]
+        self._n = k
+
     @property
     def loss(self) -> Float:
         """Loss of each plane, shape (n,)."""
@@ -123,16 +132,10 @@ class CutPool(GrowingPlanes):
         self._drop(alpha > 0)
         return w, value
 
-    def _drop(self, used: np.ndarray) -> None:
+    def _drop(self, with_mass: np.ndarray) -> None:
         n = self._n
-        self._idle[:n] = np.where(used, 0, self._idle[:n] + 1)
-        keep = np.flatnonzero(self._idle[:n] < _IDLE)
-        k = keep.shape[0]
-        if k == n:
-            return
-        self._joint[:k] = self._joint[keep]
-        self._gram[:k, :k] = self._gram[np.ix_(keep, keep)]
-        for a in (self._loss, self._alpha, self._idle):
-            a[:k] = a[keep]
-        self._rows = [self._rows[i] for i in keep]
-        self._n = k
+        self._idle[:n] = np.where(with_mass, 0, self._idle[:n] + 1)
+        used = np.flatnonzero(self._idle[:n] < _IDLE)
+        if used.shape[0] < n:
+            self.keep(used)
+            self._rows = [self._rows[i] for i in used]

@@ -26,24 +26,23 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
-from structsvm.common.portable.sums import dot, norm, products, squared_distance
+from structsvm.common.portable.sums import dot, norm, squared_distance
 from structsvm.protocols import Callback, Cut, Float, Int, Problem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.newton_on_planes import Planes, minimise
-from structsvm.trainers.passes import RankingProblem, sample, sweep
-from structsvm.trainers.plane_cache import insert
+from structsvm.trainers.passes import RankingProblem, sampled_slope, sweep
+from structsvm.trainers.plane_cache import ROUNDING, DualPoint, insert
 from structsvm.trainers.row_planes import (
     _AHEAD,
     _CHUNKS_PER_STEP,
     _MEMORY,
-    _ROUNDING,
     RowDual,
     best_step,
     mix,
     rows_cache_size,
 )
-from structsvm.trainers.segment_search import FEWEST, best_length, between
+from structsvm.trainers.segment_search import FEWEST, best_factor, between
 
 PlaneKind = Literal["auto", "rows"]
 """How frank_wolfe keeps planes: as vectors where these fit in memory, or always as row coefficients."""
@@ -178,7 +177,7 @@ def frank_wolfe(
         record.passed()
     if problem.exact and np.isfinite(record.primal):
         # recover the sum of hinges from the primal value; rounding matters if the next C is much larger
-        risk = record.primal - 0.5 * dot(record.w, record.w) + _ROUNDING * record.primal
+        risk = record.primal - 0.5 * dot(record.w, record.w) + ROUNDING * record.primal
         state.best = record.w, risk / C
     state.newton = newton
     if record.n_passes == 0:
@@ -228,22 +227,8 @@ def _first_descent(problem: Problem, state: BlockDual) -> Float:
 
 
 def _best_factor(problem: Problem, C: float, w: Float) -> float:
-    """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if it cannot tell."""
-    # It cannot tell with few queries, without weight in the sample, or where the sample wants another order of
-    # magnitude than all queries did, as in sorted or periodic data.
-    if problem.n_queries < FEWEST or not w.any():
-        return 1.0
-    square = dot(w, w)
-
-    def slope(factor: float) -> float:
-        share, gain = 0.0, 0.0
-        for first, last, _, joint in sample(problem, factor * w):
-            weights = problem.weights[first:last]
-            share += float(weights.sum())
-            gain += dot(weights, products(joint, w))
-        return factor * square - C * gain / share if share > 0 else 0.0
-
-    return best_length(slope)
+    """See :func:`structsvm.trainers.segment_search.best_factor`."""
+    return best_factor(C, w, problem.n_queries, lambda factor: sampled_slope(problem, factor * w, w))
 
 
 def _root(slope: Callable[[float], float]) -> float:
@@ -257,8 +242,8 @@ def _root(slope: Callable[[float], float]) -> float:
     return low
 
 
-class BlockDual:
-    """The dual point: cached planes ``(loss, joint)`` of each query with their mass ``alpha``, and ``w``."""
+class BlockDual(DualPoint):
+    """The dual point with planes ``(loss, joint)``."""
 
     # The remaining mass of a query's cap is on its zero plane, which needs no storage. With signs ``w`` is the
     # projection of the planes' weighted sum, and the derivative of the dual value by a mass is still the violation at
@@ -278,15 +263,7 @@ class BlockDual:
             self._features: Int = np.empty(0, dtype=np.int64)
         else:
             self._start, self._features = problem.support
-        size = cache_size(problem)
-        if size is None:
-            raise BadInput(
-                "frank_wolfe",
-                f"expected memory for three planes per query ({24e-9 * int(self._start[-1]):.1f} GB here)",
-                "use {solver='one_slack'}",
-            )
-        self.cap = C * problem.weights
-        self.w: Float = np.zeros(m)
+        super().__init__(problem, C, cache_size(problem), int(self._start[-1]))
         self.anchor: Float = np.zeros(m)
         self.joint: Float = np.zeros(m)
         """The sum of the planes alone, as it was when it was last added up."""
@@ -295,40 +272,15 @@ class BlockDual:
         self._total = self.w if cone is None else np.zeros(m)
         self._low = np.empty(0) if self.cone is None else np.where(self.cone > 0, 0.0, -np.inf)
         self._high = np.empty(0) if self.cone is None else np.where(self.cone < 0, 0.0, np.inf)
-        self._size: Float = np.zeros(m)  # the sum over absolute values
-        self.count: Int = np.zeros(n, dtype=np.int64)
-        # slot by slot, not query by query, so that memory is only used as slots are filled
-        self._pool = np.zeros((size, int(self._start[-1])))
-        self._loss = np.zeros((n, size))
-        self._alpha = np.zeros((n, size))
-        self._age = np.zeros((n, size), dtype=np.int64)
         # of the kernels: code that allocates takes long to compile
         widest = 0 if problem.support is None else int(np.diff(self._start).max(initial=0))
-        self._room = np.empty((6, max(size + 1, widest)))
+        self._room = np.empty((6, max(self._pool.shape[0] + 1, widest)))
         self._slots: Int = np.empty(n, dtype=np.int64)
-        self._now = 0
-        self.C = C
-        self.best: tuple[Float, float] | None = None
-        """The best weights of the last fit and at least their weighted sum of hinges, from an exact oracle."""
-        self.newton = False
-        """Whether the last fit took Newton steps."""
-
-    @property
-    def value(self) -> float:
-        """Dual value, less a bound on its rounding error, as ``w`` may be a small difference of large planes."""
-        error = _ROUNDING * self._size
-        lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
-        return float((self._alpha * self._loss).sum() - 0.5 * dot(self.w, self.w)) - lost
 
     @property
     def empty(self) -> bool:
         """Whether no plane has been found yet."""
         return not self.count.any()
-
-    @property
-    def loss(self) -> float:
-        """The sum of the planes' losses by their masses."""
-        return float((self._alpha * self._loss).sum())
 
     @property
     def cut(self) -> Cut:
@@ -338,7 +290,7 @@ class BlockDual:
     @property
     def rounding(self) -> float:
         """Length of the largest vector that rounding may have added to ``joint``."""
-        return _ROUNDING * norm(self._size)
+        return ROUNDING * norm(self._size)
 
     @property
     def planes(self) -> Planes:
@@ -350,15 +302,11 @@ class BlockDual:
         )  # fmt: skip
 
     def rescale(self, C: float) -> None:
-        """Scale the dual point to another C; planes do not depend on C, and the point stays feasible."""
-        ratio = C / self.C
-        self.C = C
-        self.cap = self.cap * ratio
-        self._alpha *= ratio
+        """Scale the dual point to another C, for which it stays feasible."""
+        ratio = self._rescale(C)
         self._total *= ratio
         self.joint *= ratio
         self._clip()
-        self._size *= ratio
 
     def place(self, anchor: Float) -> None:
         """Set the anchor; masses that are no dual point, whatever happened to them, become one."""
@@ -438,7 +386,7 @@ class BlockDual:
     def _exact_step(self, direction: Float, gain: float) -> float:
         """Return the best step to another dual point, whose sum is ``direction`` away and whose mass earns ``gain``."""
         curvature = dot(direction, direction)
-        rise = gain - float((self._alpha * self._loss).sum())
+        rise = gain - self.loss
         if self.cone is not None:
             return _root(lambda t: rise - dot(project(self._total + t * direction, self.cone), direction))
         return best_step(rise - dot(self.w, direction), curvature)

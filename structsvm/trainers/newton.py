@@ -168,23 +168,40 @@ def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> 
 
 
 def _solve(
-    problem: SmoothProblem, C: float, point: _Point, precision: float, max_products: int
+    problem: SmoothProblem, C: float, at: _Point, precision: float, max_products: int
 ) -> tuple[Float, int]:
-    """Solve ``(I + C R'') step = -gradient`` by conjugate gradients; return the step and the number of products."""
-    step = np.zeros(point.gradient.shape[0])
-    residual = -point.gradient
-    direction = residual.copy()
-    square = dot(residual, residual)
-    target = precision * precision * square
+    """Solve ``(I + C R'') step = -gradient``; return the step and the number of products."""
+    return conjugate_gradients(
+        lambda x: x + C * problem.curve(at.tangent, x), -at.gradient, precision, max(1, max_products)
+    )
+
+
+def conjugate_gradients(
+    product: Callable[[Float], Float],
+    residual: Float,
+    precision: float,
+    max_products: int,
+    diagonal: Float | float = 1.0,
+) -> tuple[Float, int]:
+    """Solve ``product(step) = residual`` to a relative precision, preconditioned; return the products it took, too."""
+    step = np.zeros_like(residual)
+    scaled = residual / diagonal
+    direction = scaled.copy()
+    square = dot(residual, scaled)
+    enough = precision * precision * square
     n_products = 0
-    while n_products < max(1, max_products):
-        image = direction + C * problem.curve(point.tangent, direction)
+    while n_products < max_products:
+        image = product(direction)
         n_products += 1
-        rate = square / dot(direction, image)
-        step += rate * direction
-        residual -= rate * image
-        previous, square = square, dot(residual, residual)
-        if square <= target:
+        curvature = dot(direction, image)
+        if not curvature > 0:
             break
-        direction = residual + (square / previous) * direction
+        rate = square / curvature
+        step += rate * direction
+        residual = residual - rate * image
+        scaled = residual / diagonal
+        previous, square = square, dot(residual, scaled)
+        if square <= enough:
+            break
+        direction = scaled + (square / previous) * direction
     return step, n_products

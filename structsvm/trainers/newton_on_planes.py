@@ -52,6 +52,7 @@ from structsvm.common.portable.compiled import exp
 from structsvm.common.portable.sums import dot, dot_at, gathered_dot
 from structsvm.protocols import Float, Int
 from structsvm.qp.cone import project
+from structsvm.trainers.newton import conjugate_gradients
 
 _LOWER = 0.25
 """Factor of ``mu`` from one stage to the next."""
@@ -161,15 +162,14 @@ def _minimise(
             mu *= _LOWER
             continue
         n_steps += 1
-        step, products = problem.newton_step(share, w - total, mu, w, signs)
+        newton, products = problem.newton_step(share, w - total, mu, w, signs)
         n_products += products
-        step = project(w + step, signs) - w if signs is not None else step
-        z = problem.products(step)
-        length = problem.search(v, z, mu, w, step, _longest(w, step, signs))
-        if length == 0.0 and signs is not None:  # cut off at the constraints, the step need not lead downhill
-            step = -away
+        # cut off at the constraints, a step need not lead downhill
+        for step in [newton] if signs is None else [project(w + newton, signs) - w, -away]:
             z = problem.products(step)
             length = problem.search(v, z, mu, w, step, _longest(w, step, signs))
+            if length != 0.0:
+                break
         if length == 0.0:
             break  # limited by rounding
         w = project(w + length * step, signs)
@@ -281,37 +281,23 @@ class _Smoothed:
         fixed = (*self._rows, self.planes.used, share, scale)
         diagonal = 1.0 + self._add_up(_diagonal, [(active, a, b, *fixed) for a, b in tasks])
 
-        step = np.zeros_like(gradient)
-        residual = -gradient
-        held = None
+        held = np.zeros(gradient.shape[0], dtype=np.bool_)
+
+        def product(x: Float) -> Float:
+            image = x + self._add_up(_curve, [(x, active, a, b, *fixed) for a, b in tasks])
+            image[held] = 0.0
+            return image
+
+        step, residual = np.zeros_like(gradient), -gradient
         if w is not None and signs is not None:
             held = signs * (w - gradient / diagonal) < 0
             step[held] = -w[held]
             if step.any():
-                residual -= step + self._add_up(_curve, [(step, active, a, b, *fixed) for a, b in tasks])
+                residual -= product(step)
             residual[held] = 0.0
-        scaled = residual / diagonal
-        direction = scaled.copy()
-        square = dot(residual, scaled)
-        enough = _PRECISION * _PRECISION * square
-        n = 0
-        while n < min(_MAX_PRODUCTS, 2 * gradient.shape[0] + 1):
-            n += 1
-            image = direction + self._add_up(_curve, [(direction, active, a, b, *fixed) for a, b in tasks])
-            if held is not None:
-                image[held] = 0.0
-            curvature = dot(direction, image)
-            if not curvature > 0:
-                break
-            rate = square / curvature
-            step += rate * direction
-            residual -= rate * image
-            scaled = residual / diagonal
-            previous, square = square, dot(residual, scaled)
-            if square <= enough:
-                break
-            direction = scaled + (square / previous) * direction
-        return step, n
+        most = min(_MAX_PRODUCTS, 2 * gradient.shape[0] + 1)
+        more, n = conjugate_gradients(product, residual, _PRECISION, most, diagonal)
+        return step + more, n
 
     def search(
         self, v: Float, z: Float, mu: float, w: Float, step: Float, longest: float = math.inf

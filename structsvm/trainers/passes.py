@@ -15,7 +15,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import count_threads
-from structsvm.common.portable.sums import dot
+from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Cut, Float, Int, Problem, Separator
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
@@ -331,6 +331,27 @@ def sample(
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
     step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
+
+
+def sampled_slope(
+    problem: Problem, w: Float, direction: Float, *, among: int | None = None, slopes: Float | None = None
+) -> tuple[float, float]:
+    """Return the weight of a sample at ``w``, and its sum of joint features along ``direction``, plus ``slopes``."""
+    share, gain = 0.0, 0.0
+    for first, last, _, joint in sample(problem, w, among=among):
+        weights, along = problem.weights[first:last], products(joint, direction)
+        share += float(weights.sum())
+        gain += dot(weights, along if slopes is None else along + slopes[first:last])
+    return share, gain
+
+
+def sampled_squares(problem: Problem, *, among: int | None = None) -> tuple[float, int]:
+    """Return the sum of the squared joint features of a sample at zero, and its size."""
+    total, n = 0.0, 0
+    for first, last, _, joint in sample(problem, np.zeros(problem.n_features), among=among):
+        total += float(np.square(joint).sum())
+        n += last - first
+    return total, n
 
 
 def _add_up(parts: Iterable[tuple[float, Float]], n_features: int) -> Cut:

@@ -1,9 +1,65 @@
-"""The cache of planes of one query: how a new one gets its place."""
+"""The cached planes of all queries with their masses, and how a new plane gets its place in the cache of its query."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
+from structsvm.protocols import Float, Int, Problem
+
+ROUNDING = 8 * np.finfo(float).eps
+"""Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
+
+
+class DualPoint:
+    """For each query cached planes with their mass ``alpha``, and ``w``, their sum; a slot has ``n_numbers`` in all."""
+
+    def __init__(self, problem: Problem, C: float, n_slots: int | None, n_numbers: int) -> None:
+        if n_slots is None:
+            raise BadInput(
+                "frank_wolfe",
+                f"expected memory for three planes per query ({24e-9 * n_numbers:.1f} GB here)",
+                "use {solver='one_slack'}",
+            )
+        n = problem.n_queries
+        self.C = C
+        self.cap = C * problem.weights
+        self.w: Float = np.zeros(problem.n_features)
+        self._size: Float = np.zeros(problem.n_features)  # the same sum over absolute values
+        self.count: Int = np.zeros(n, dtype=np.int64)
+        # slot by slot, not query by query, so that memory is only used as slots are filled
+        self._pool = np.zeros((n_slots, n_numbers))
+        self._loss = np.zeros((n, n_slots))
+        self._alpha = np.zeros((n, n_slots))
+        self._age = np.zeros((n, n_slots), dtype=np.int64)
+        self._now = 0
+        self.best: tuple[Float, float] | None = None
+        """The best weights of the last fit and at least their weighted sum of hinges, from an exact oracle."""
+        self.newton = False
+        """Whether the last fit took Newton steps."""
+
+    @property
+    def value(self) -> float:
+        """Dual value, less a bound on its rounding error, as ``w`` may be a small difference of large planes."""
+        error = ROUNDING * self._size
+        lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
+        return float((self._alpha * self._loss).sum() - 0.5 * dot(self.w, self.w)) - lost
+
+    @property
+    def loss(self) -> float:
+        """The sum of the planes' losses by their masses."""
+        return float((self._alpha * self._loss).sum())
+
+    def _rescale(self, C: float) -> float:
+        """Scale masses and caps to another C, and return the ratio; planes do not depend on C."""
+        ratio = C / self.C
+        self.C = C
+        self.cap = self.cap * ratio
+        self._alpha *= ratio
+        self._size *= ratio
+        return ratio
 
 
 @kernel(inline="always")

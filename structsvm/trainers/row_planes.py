@@ -22,7 +22,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int
 from structsvm.trainers.passes import RankingProblem, RowCut, run_ahead
-from structsvm.trainers.plane_cache import insert
+from structsvm.trainers.plane_cache import DualPoint, insert
 
 _AHEAD = 4
 """Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
@@ -30,9 +30,6 @@ not depend on n_jobs."""
 
 _CHUNKS_PER_STEP = 4
 """Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
-
-_ROUNDING = 8 * np.finfo(float).eps
-"""Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
 
 _MEMORY = 1 << 28
 """Bytes that cached planes may use whatever the size of the data."""
@@ -48,44 +45,17 @@ def rows_cache_size(problem: Any) -> int | None:
     return int(min(n, _MOST)) if n >= 3 else None
 
 
-class RowDual:
-    """For each query cached planes ``(loss, coefficients of its rows)`` with their mass ``alpha``, and ``w``."""
+class RowDual(DualPoint):
+    """The dual point with planes ``(loss, coefficients of the query's rows)``."""
 
     solves = False
     """Whether the problem over the cached planes can be solved without reading the data."""
 
-    def __init__(self, problem: RankingProblem, C: float) -> None:
-        size = rows_cache_size(problem)
-        if size is None:
-            raise BadInput(
-                "frank_wolfe",
-                f"expected memory for three planes per query ({24e-9 * problem.n_rows:.1f} GB here)",
-                "use {solver='one_slack'}",
-            )
-        n = problem.n_queries
-        self.cap = C * problem.weights
-        self.w: Float = np.zeros(problem.n_features)
-        self._size: Float = np.zeros(problem.n_features)  # the same sum over absolute values of its parts
-        self.count: Int = np.zeros(n, dtype=np.int64)
-        self._offsets = problem.offsets
-        # slot by slot: memory is touched as slots come into use, most of it never
-        self._pool = np.zeros((size, problem.n_rows))
-        self._loss = np.zeros((n, size))
-        self._alpha = np.zeros((n, size))
-        self._age = np.zeros((n, size), dtype=np.int64)
-        self._now = 0
-        self.C = C
-        self.best: tuple[Float, float] | None = None
-        """As :attr:`structsvm.trainers.frank_wolfe.BlockDual.best`."""
-        self.newton = False
-        self.cone: Float | None = None
+    cone: Float | None = None
 
-    @property
-    def value(self) -> float:
-        """Return the dual value, less what rounding may have added to it."""
-        error = _ROUNDING * self._size
-        lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
-        return float((self._alpha * self._loss).sum() - 0.5 * dot(self.w, self.w)) - lost
+    def __init__(self, problem: RankingProblem, C: float) -> None:
+        super().__init__(problem, C, rows_cache_size(problem), problem.n_rows)
+        self._offsets = problem.offsets
 
     @property
     def rows(self) -> Float:
@@ -97,18 +67,13 @@ class RowDual:
     @property
     def cut(self) -> RowCut:
         """The planes' mean by their masses, which bounds the mean hinge from below."""
-        cut = RowCut(float((self._alpha * self._loss).sum()) / self.C, self.w / self.C)
+        cut = RowCut(self.loss / self.C, self.w / self.C)
         cut.rows = self.rows / self.C
         return cut
 
     def rescale(self, C: float) -> None:
-        """Scale the dual point to another C; planes do not depend on C, and the point stays feasible."""
-        ratio = C / self.C
-        self.C = C
-        self.cap = self.cap * ratio
-        self._alpha *= ratio
-        self.w *= ratio
-        self._size *= ratio
+        """Scale the dual point to another C, for which it stays feasible."""
+        self.w *= self._rescale(C)
 
     def move_to(self, problem: RankingProblem) -> None:
         """Continue with the same rows and other columns; the point stays feasible, and ``w`` is computed anew."""
@@ -190,7 +155,7 @@ class RowDual:
         # afresh: thousands of small updates leave a rounding error that would blunt bounds
         direction = target - present
         curvature = dot(direction, direction)
-        slope = gain - float((self._alpha * self._loss).sum()) - dot(present, direction)
+        slope = gain - self.loss - dot(present, direction)
         theta = best_step(slope, curvature)
         self.w, self._size = present + theta * direction, size
         if theta > 0:

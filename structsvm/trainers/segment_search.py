@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from structsvm.common.portable.sums import dot, products
+from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Problem
 from structsvm.trainers.newton_on_planes import Planes, Segment
-from structsvm.trainers.passes import sample
+from structsvm.trainers.passes import sampled_slope
 
 FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
@@ -29,27 +29,49 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
     # The slope of the model over the cached planes is known for all queries; its difference to the true slope is
     # estimated from a sample. At ``w``, where planes were added last, the difference is zero. With few queries a sample
     # is not cheap.
-    step = centre - w
-    if problem.n_queries < FEWEST or not step.any():
+    if problem.n_queries < FEWEST:
         return centre
-    model = Segment(planes, w, step, n_jobs=problem.n_jobs)
+    model = Segment(planes, w, centre - w, n_jobs=problem.n_jobs)
+
+    def along(step: Float, t: float) -> tuple[float, float, float]:
+        slopes = model.slopes(t)
+        sampled = sampled_slope(problem, w + t * step, step, slopes=slopes) if t > 0 else (0.0, 0.0)
+        return dot(planes.cap, slopes), *sampled
+
+    return search_segment(C, w, centre, along)
+
+
+def search_segment(
+    C: float, w: Float, centre: Float, along: Callable[[Float, float], tuple[float, float, float]]
+) -> Float:
+    """Search the segment by ``along(step, t)``: the slope of the model; weight and sum of a sample of what is above."""
+    step = centre - w
+    if not step.any():
+        return centre
 
     def slope(t: float) -> float:
-        point = w + t * step
-        model_slopes = model.slopes(t)
-        total = dot(point, step) + dot(planes.cap, model_slopes)
-        share, missing = 0.0, 0.0
-        for first, last, _, joint in sample(problem, point):
-            weights = problem.weights[first:last]
-            share += float(weights.sum())
-            missing -= dot(weights, products(joint, step) + model_slopes[first:last])
-        return total + (C * missing / share if share > 0 else 0.0)
+        model, share, above = along(step, t)
+        return float(dot(w + t * step, step) + model - (C * above / share if share > 0 else 0.0))
 
-    return w + flat(dot(w, step) + dot(planes.cap, model.slopes(0.0)), slope) * step
+    return w + flat(slope(0.0), slope) * step
 
 
-def best_length(slope: Callable[[float], float]) -> float:
-    """Return the factor at which a slope that grows with it has about vanished, from three trials; 1 if untrusted."""
+def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], tuple[float, float]]) -> float:
+    """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if it cannot tell.
+
+    ``sampled(factor)`` is the weight of the sample, and ``w`` times the sum of its joint features at ``factor w``.
+    """
+    # It cannot tell with few queries, without weight in the sample, or where the sample wants another order of
+    # magnitude than all queries did, as in sorted or periodic data.
+    if n_queries < FEWEST or not w.any():
+        return 1.0
+    square = dot(w, w)
+
+    def slope(factor: float) -> float:
+        share, gain = sampled(factor)
+        return factor * square - C * gain / share if share > 0 else 0.0
+
+    # about where the slope, which grows with the factor, vanishes: from three trials
     before, value = 1.0, slope(1.0)
     if value == 0.0:
         return 1.0

@@ -363,14 +363,14 @@ def test_the_slope_between_two_points_is_that_of_all_queries_where_all_are_sampl
                 part.descend(task, np.zeros(5), np.zeros(5), None)
         for t in (0.3, 1.0):
             answers = [part.along(task, w, step, t, 60) for part, task in zip(parts, tasks, strict=True)]
-            model, share, missing = (sum(one) for one in zip(*answers, strict=True))
+            model, share, above = (sum(one) for one in zip(*answers, strict=True))
             assert share == pytest.approx(1.0)
             true = -C * float(problem.cut(w + t * step).joint @ step)
-            assert model + C * missing / share == pytest.approx(true, rel=1e-9)
+            assert model - C * above / share == pytest.approx(true, rel=1e-9)
             assert known == (model != 0.0)
     for part, task in zip(parts, tasks, strict=True):
-        model, share, missing = part.along(task, w, step, 0.0, 60)
-        assert (share, missing) == (0.0, 0.0)
+        model, share, above = part.along(task, w, step, 0.0, 60)
+        assert (share, above) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

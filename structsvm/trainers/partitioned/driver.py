@@ -39,7 +39,7 @@ from structsvm.trainers.partitioned.columns import Columns
 from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import SmoothProblem, Tangent
 from structsvm.trainers.path import _extrapolate
-from structsvm.trainers.segment_search import FEWEST, best_length, flat
+from structsvm.trainers.segment_search import FEWEST, best_factor, search_segment
 
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
 SOLVERS: tuple[str, ...] = get_args(PartitionedSolver)
@@ -206,21 +206,19 @@ class _Whole(NamedTuple):
 
     def cut(self, w: Float) -> Cut:
         """Return the cut of all partitions at ``w``, added up in their order; costs a pass."""
-        loss, joint = 0.0, np.zeros(self.n_features)
-        cuts = self.parts.each("cut", [(task, w) for task in self.tasks(1.0)])
-        for share, cut in zip(self.shares, cuts, strict=True):
-            loss += share * cut.loss
-            joint += share * cut.joint
-        return Cut(loss, joint)
+        return Cut(*self._sum("cut", w))
 
     def tangent(self, w: Float) -> Tangent:
         """Return the tangent at ``w``, a pass; where its second derivative is asked for later, it is known by ``w``."""
+        return Tangent(*self._sum("tangent", w), w.copy())
+
+    def _sum(self, method: str, w: Float) -> tuple[float, Float]:
         loss, joint = 0.0, np.zeros(self.n_features)
-        tangents = self.parts.each("tangent", [(task, w) for task in self.tasks(1.0)])
-        for share, tangent in zip(self.shares, tangents, strict=True):
-            loss += share * tangent.loss
-            joint += share * tangent.joint
-        return Tangent(loss, joint, w.copy())
+        parts = self.parts.each(method, [(task, w) for task in self.tasks(1.0)])
+        for share, part in zip(self.shares, parts, strict=True):
+            loss += share * part.loss
+            joint += share * part.joint
+        return loss, joint
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
         """Return the second derivative times ``direction``, a pass."""
@@ -471,30 +469,22 @@ def _check_same(whole: _Whole, kept: Checkpoint, found: Float) -> None:
 
 def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
     """Return the factor of ``w`` that minimises the objective on a sample; 1 where it cannot tell."""
-    # as ``frank_wolfe._best_factor``, with a round for each of three slopes
-    if whole.n_blocks < FEWEST or not w.any():
-        return 1.0
-    square, C = dot(w, w), tasks[0].C
+    # a round for each of three slopes
 
-    def slope(factor: float) -> float:
+    def sampled(factor: float) -> tuple[float, float]:
         answers = whole.parts.each("slope", [(task, w, factor, whole.n_blocks) for task in tasks])
-        share = sum(one for one, _ in answers)
-        gain = sum(one for _, one in answers)
-        return factor * square - C * gain / share if share > 0 else 0.0
+        return sum(share for share, _ in answers), sum(gain for _, gain in answers)
 
-    return best_length(slope)
+    return best_factor(tasks[0].C, w, whole.n_blocks, sampled)
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
     """Return the best point of the segment from ``w`` to ``centre``, as far as cached planes and a sample know it."""
-    # as ``segment_search.between``, with a round for each slope
-    step = centre - w
-    if not step.any():
-        return centre
+    # a round for each slope
 
-    def slope(t: float) -> float:
+    def along(step: Float, t: float) -> tuple[float, float, float]:
         answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])
-        model, share, missing = (sum(one) for one in zip(*answers, strict=True))
-        return float(dot(w + t * step, step) + model + (tasks[0].C * missing / share if share > 0 else 0.0))
+        model, share, above = (sum(one) for one in zip(*answers, strict=True))
+        return model, share, above
 
-    return w + flat(slope(0.0), slope) * step
+    return search_segment(tasks[0].C, w, centre, along)

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.common.portable.sums import dot, norm, products
+from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Cut, Float, Int, Separator
 from structsvm.queries import unit_weights
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size
 from structsvm.trainers.newton_on_planes import Segment
 from structsvm.trainers.partitioned.blocks import Blocks
 from structsvm.trainers.partitioned.columns import Column
-from structsvm.trainers.passes import RankingProblem, Tangent, sample
+from structsvm.trainers.passes import RankingProblem, Tangent, sampled_slope, sampled_squares
 
 _PLANES = 10
 """Planes per query for which there must be memory; otherwise neighbouring queries share a dual coordinate."""
@@ -177,18 +177,13 @@ class Partition:
         # ``among`` is the number of blocks in all partitions: some of them are sampled, not some of each partition
         if task.share == 0.0:
             return 0.0, 0.0
-        share, gain = 0.0, 0.0
-        problem = self._bound(task.fold)
-        for first, last, _, joint in sample(problem, factor * w, among=among):
-            weights = problem.weights[first:last]
-            share += float(weights.sum())
-            gain += dot(weights, products(joint, w))
+        share, gain = sampled_slope(self._bound(task.fold), factor * w, w, among=among)
         return task.share * share, task.share * gain
 
     def along(self, task: Task, w: Float, step: Float, t: float, among: int) -> tuple[float, float, float]:
         """Return three parts of the slope of the objective at ``w + t step``, from the cached planes and a sample."""
         # the slope of the hinges of the cached planes; the weight of the sample, 0 for t = 0; and its sum of what the
-        # true slopes are above those of the cached planes
+        # slopes of the cached planes are above the true ones
         if task.share == 0.0:
             return 0.0, 0.0, 0.0
         problem = self._bound(task.fold)
@@ -197,24 +192,17 @@ class Partition:
         else:
             slopes = Segment(self._dual.planes, w, step, n_jobs=self.n_jobs or 1).slopes(t)
             model = task.C * task.share * dot(problem.weights, slopes)
-        share, missing = 0.0, 0.0
+        share = above = 0.0
         if t > 0.0:
-            for first, last, _, joint in sample(problem, w + t * step, among=among):
-                weights = problem.weights[first:last]
-                share += float(weights.sum())
-                missing -= dot(weights, products(joint, step) + slopes[first:last])
-        return model, task.share * share, task.share * missing
+            share, above = sampled_slope(problem, w + t * step, step, among=among, slopes=slopes)
+        return model, task.share * share, task.share * above
 
     def pull(self, task: Task, among: int) -> tuple[float, int, float]:
         """Return squared lengths of a sample at zero, its size, and the largest weight of a block, for "auto"."""
         if task.share == 0.0:
             return 0.0, 0, 0.0
-        total, n = 0.0, 0
         problem = self._bound(task.fold)
-        for first, last, _, joint in sample(problem, np.zeros(problem.n_features), among=among):
-            total += float(np.square(joint).sum())
-            n += last - first
-        return total, n, task.share * float(problem.weights.max())
+        return *sampled_squares(problem, among=among), task.share * float(problem.weights.max())
 
     def forget(self) -> None:
         """Drop all planes."""
