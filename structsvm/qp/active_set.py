@@ -307,7 +307,7 @@ def _climb(
     )
     R = np.empty((n, n))  # only the corner that is used takes memory
     # in Python a round takes some microseconds per plane, and there are more rounds where there are more planes
-    in_python = 1e-6 * n**2 + 1e-8 * n**3
+    in_python = n * n * (1e-6 + 1e-8 * n)
     run(_iterate, in_python, gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
     return floats[10][:n], floats[3][:n]
 

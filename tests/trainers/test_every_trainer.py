@@ -139,7 +139,7 @@ def test_path_equals_single_fits_in_fewer_passes(solver):
     for a, b in zip(path, single, strict=True):
         assert a.converged
         assert a.primal == pytest.approx(b.primal, rel=1.1e-4)
-        assert a.dual <= b.primal
+        assert a.dual <= b.primal * (1 + 1e-14)
     if solver != "n_slack":
         assert sum(f.n_passes for f in path) < sum(f.n_passes for f in single)
 
