@@ -28,6 +28,7 @@ from structsvm.cli.options import (
     AsJson,
     Convention,
     Monotone,
+    PerQuery,
     Relevance,
     Scale,
     Tol,
@@ -185,9 +186,7 @@ def compare(
     study: Study,
     table: TrainingTable,
     as_json: AsJson = False,
-    per_query: Annotated[
-        bool, typer.Option("--per-query", help="With --json: also the value of each query.")
-    ] = False,
+    per_query: PerQuery = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
     latex: Annotated[Path | None, typer.Option(help="Write means and tests as LaTeX (booktabs).")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write means and tests as Markdown.")] = None,
