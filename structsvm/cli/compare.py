@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.cli.files import (
-    Selection,
     check_input,
     check_jobs,
     check_kept,
@@ -31,6 +30,7 @@ from structsvm.cli.options import (
     PerQuery,
     Relevance,
     Scale,
+    Selection,
     Tol,
     parse_grid,
     read_signs,

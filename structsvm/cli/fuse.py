@@ -12,7 +12,6 @@ import typer
 from structsvm.checks import BadInput, check_positive
 from structsvm.cli.files import (
     Jobs,
-    Selection,
     check_input,
     check_model_output,
     check_outputs,
@@ -20,7 +19,7 @@ from structsvm.cli.files import (
     write_text,
 )
 from structsvm.cli.groups import Group
-from structsvm.cli.options import GRID, AsJson, PerQuery, parse_grid
+from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
