@@ -37,8 +37,12 @@ def points(line):
     return line.get_xydata().tolist()
 
 
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
 def legend(ax):
-    return [] if ax.get_legend() is None else [text.get_text() for text in ax.get_legend().get_texts()]
+    return [] if ax.get_legend() is None else texts(ax.get_legend().get_texts())
 
 
 def test_features_without_names_are_numbered_from_1_everywhere():
@@ -50,18 +54,14 @@ def test_features_without_names_are_numbered_from_1_everywhere():
     assert set(figures.weight_names(linear)) == {"feature 1", "feature 2"}
     assert list(permutation_importance(linear, X, y, qid=qid).names) == ["feature 1", "feature 2"]
     assert b"feature_1" in export_model(linear, "json")
-    assert [one.name for one in BinnedFeatures(n_bins=2).fit(X).step_functions(np.ones(4))] == [
-        "feature 1",
-        "feature 2",
-    ]
+    steps = BinnedFeatures(n_bins=2).fit(X).step_functions(np.ones(4))
+    assert [one.name for one in steps] == ["feature 1", "feature 2"]
     with pytest.warns(FeatureScaleWarning, match="feature 1 against feature 2"):
         SVMMap().fit(X * [1e4, 1], y, qid=qid)
     pytest.importorskip("lightgbm", reason="pip install lightgbm")
     tree = TreeRanker(n_trees=2, n_leaves=2, n_bins=2, random_state=0).fit(X, y, qid=qid)
-    assert {name.partition(">")[0] for name in figures.weight_names(tree) if ">" in name} == {
-        "feature 1",
-        "feature 2",
-    }
+    split = {name.partition(">")[0] for name in figures.weight_names(tree) if ">" in name}
+    assert split == {"feature 1", "feature 2"}
     tree.feature_names_in_ = np.array(["bm25", "age"], dtype=object)  # of a table, given by the command line
     assert figures.weight_names(tree)[-1].startswith("age>")
 
@@ -69,11 +69,8 @@ def test_features_without_names_are_numbered_from_1_everywhere():
 def test_weights_are_the_largest_first_with_their_sign(ax):
     coef = np.array([0.1, -3.0, 0.0, 2.0])
     assert plots.weights(coef, ["a", "b", "c", "d"], top=3, ax=ax) is ax
-    bars = [
-        (label.get_text(), bar.get_width())
-        for label, bar in zip(ax.get_yticklabels(), ax.patches, strict=True)
-    ]
-    assert bars == [("b", -3.0), ("d", 2.0), ("a", 0.1)]
+    bars = zip(texts(ax.get_yticklabels()), (bar.get_width() for bar in ax.patches), strict=True)
+    assert list(bars) == [("b", -3.0), ("d", 2.0), ("a", 0.1)]
     assert ax.yaxis_inverted()  # the first is on top
     assert len({bar.get_facecolor() for bar in ax.patches}) == 2
     assert ax.get_xlabel() == "weight, 3 of 4"
@@ -134,7 +131,7 @@ def test_against_features(ax):
     plots.against_features([1, 4], [0.3, 0.4], label="b", ax=ax)
     np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[2, 0.2], [5, 0.3]])
     np.testing.assert_array_equal(ax.collections[0].get_offsets(), [[5, 0.3]])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "a: chosen, 5 features", "b"]
+    assert legend(ax) == ["a", "a: chosen, 5 features", "b"]
     assert ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
     assert ax.get_ylabel() == "MAP"
     with pytest.raises(ValueError, match="chosen=3: expected one of the numbers of features"):
@@ -181,9 +178,8 @@ def test_precision_at_eleven_levels_of_recall(ax):
     assert ax.get_ylim()[0] == 0
     with pytest.raises(ValueError, match=r"a: expected precision at 11 levels of recall, got shape \(3,\)"):
         plots.precision_recall({"a": [1, 2, 3]})
-    with pytest.raises(
-        BadInput, match=r"curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec"
-    ):
+    said = r"curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec"
+    with pytest.raises(BadInput, match=said):
         plots.precision_recall(evaluate("map", [1, 0], [2, 1], qid=0))
 
 
@@ -225,12 +221,8 @@ def test_models_and_results_are_taken_as_they_are():
     data = make_ranking(20, 10, 3, grades=2, random_state=0)
     frame = pd.DataFrame(data.X, columns=["a", "b", "c"])
     search = StructuralRankerCV("map", Cs=[0.1, 1, 10], cv=2).fit(frame, data.y, qid=data.qid)
-    names = {label.get_text() for label in plots.weights(search).get_yticklabels()}
-    assert names == {"a", "b", "c"}
-    assert (
-        plots.gap(search).lines[0].get_ydata().tolist()
-        == plots.gap(search.fit_).lines[0].get_ydata().tolist()
-    )
+    assert set(texts(plots.weights(search).get_yticklabels())) == {"a", "b", "c"}
+    assert points(plots.gap(search).lines[0]) == points(plots.gap(search.fit_).lines[0])
     ax = plots.against_C(search)
     assert ax.get_ylabel() == "map"
     assert ax.collections[0].get_offsets()[0].tolist() == [search.C_, search.scores_.mean(axis=0).max()]
@@ -271,9 +263,8 @@ def test_the_module_lists_its_figures_only():
 
 def test_long_names_leave_room_for_the_bars():
     ax = plots.weights([1.0, -0.5, 0.2], ["bm25", "x" * 30 + "_first_field", "x" * 30 + "_other_field"])
-    assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "bm25", "x" * 18 + "…_first_field", "x" * 18 + "…_other_field"
-    ]  # fmt: skip
+    shown = ["bm25", "x" * 18 + "…_first_field", "x" * 18 + "…_other_field"]
+    assert texts(ax.get_yticklabels()) == shown
     assert len(ax.get_xticks()) <= 6
 
 

@@ -47,18 +47,18 @@ def test_ranking_problems_pass(loss):
 
 def test_structured_problems_pass_and_wrong_ones_do_not():
     check_problem(StructuredProblem(Largest(), XS, YS))
-    lazy = Wrong(loss_augmented_argmax=lambda w, x, y: int(np.argmax(w * x)))
-    with pytest.raises(AssertionError, match="exact: expected no cut above the risk"):
-        check_problem(StructuredProblem(lazy, XS, YS))
-    problem = StructuredProblem(Largest(), XS, YS)
-    right = problem.cut
-    problem.cut = lambda w: Cut(right(w).loss * 1.01, right(w).joint)
-    with pytest.raises(AssertionError, match="weighted mean"):
-        check_problem(problem)
-    problem = StructuredProblem(Largest(), XS, YS)
-    problem.weights = problem.weights * 2
-    with pytest.raises(AssertionError, match="weights: expected a sum of 1"):
-        check_problem(problem)
+    lazy = StructuredProblem(Wrong(loss_augmented_argmax=lambda w, x, y: int(np.argmax(w * x))), XS, YS)
+    larger, heavier = (StructuredProblem(Largest(), XS, YS) for _ in range(2))
+    right = larger.cut
+    larger.cut = lambda w: Cut(right(w).loss * 1.01, right(w).joint)
+    heavier.weights = heavier.weights * 2
+    for problem, message in (
+        (lazy, "exact: expected no cut above the risk"),
+        (larger, "weighted mean"),
+        (heavier, "weights: expected a sum of 1"),
+    ):
+        with pytest.raises(AssertionError, match=message):
+            check_problem(problem)
 
 
 @pytest.mark.parametrize(

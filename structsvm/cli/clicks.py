@@ -112,6 +112,9 @@ class ReadingOfUsers(Reading):
     ] = None
 
 
+Candidates = Annotated[
+    Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")
+]
 Holdout = Annotated[
     float,
     typer.Option(
@@ -202,7 +205,7 @@ def propensities(
 
 def train(
     log: Log,
-    data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
+    data: Candidates,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
     C: Annotated[float | None, typer.Option("--C", help="Trade-off; default: by held-out clicks.")] = None,
     loss: Annotated[str, typer.Option(help="pairs, mean_pairs, dcg or mrr; dcg@10, mrr@10.")] = "pairs",
@@ -297,7 +300,7 @@ class Estimate(Group):
 def evaluate(
     log: Log,
     model: Annotated[Path, typer.Argument(help="The new ranker, a model file.")],
-    data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
+    data: Candidates,
     *,
     estimate: Estimate,
     baseline: Annotated[

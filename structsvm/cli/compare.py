@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.cli.files import (
-    Selection,
     check_input,
     check_jobs,
     check_kept,
@@ -28,8 +27,10 @@ from structsvm.cli.options import (
     AsJson,
     Convention,
     Monotone,
+    PerQuery,
     Relevance,
     Scale,
+    Selection,
     Tol,
     parse_grid,
     read_signs,
@@ -185,9 +186,7 @@ def compare(
     study: Study,
     table: TrainingTable,
     as_json: AsJson = False,
-    per_query: Annotated[
-        bool, typer.Option("--per-query", help="With --json: also the value of each query.")
-    ] = False,
+    per_query: PerQuery = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
     latex: Annotated[Path | None, typer.Option(help="Write means and tests as LaTeX (booktabs).")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write means and tests as Markdown.")] = None,

@@ -11,7 +11,6 @@ import typer
 
 from structsvm.cli.files import (
     Jobs,
-    Selection,
     check_input,
     check_model_output,
     check_outputs,
@@ -20,7 +19,7 @@ from structsvm.cli.files import (
     write_lines,
 )
 from structsvm.cli.groups import Group
-from structsvm.cli.options import AsJson, Tol, parse_grid
+from structsvm.cli.options import AsJson, Selection, Tol, parse_grid
 from structsvm.cli.terminal import GapProgress, bar, print_table, stoppable
 
 if TYPE_CHECKING:

@@ -128,23 +128,6 @@ class Table(Columns):
         return read_data(path, self, fill=self.fill, **options)
 
 
-def _check_selection(selection: str) -> str:
-    from structsvm.estimators.choosing_C import SELECTIONS
-
-    if selection not in SELECTIONS:
-        raise ValueError(f"--selection {selection}: expected {' or '.join(SELECTIONS)}")
-    return selection
-
-
-Selection = Annotated[
-    str,
-    typer.Option(
-        callback=_check_selection,
-        help="max: the C of the best mean; one_se: the smallest C within one standard error of it.",
-    ),
-]
-
-
 def check_jobs(jobs: int) -> int:
     """Return the requested number of threads or processes; raise for 0."""
     from structsvm.common.machine import count_threads

@@ -12,7 +12,6 @@ import typer
 from structsvm.checks import BadInput, check_positive
 from structsvm.cli.files import (
     Jobs,
-    Selection,
     check_input,
     check_model_output,
     check_outputs,
@@ -20,7 +19,7 @@ from structsvm.cli.files import (
     write_text,
 )
 from structsvm.cli.groups import Group
-from structsvm.cli.options import GRID, AsJson, parse_grid
+from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
@@ -87,9 +86,7 @@ def fuse(
     save: Annotated[Path | None, typer.Option(help="Write the model of all judged topics (.npz).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
     as_json: AsJson = False,
-    per_query: Annotated[
-        bool, typer.Option("--per-query", help="With --json: also the value of each topic.")
-    ] = False,
+    per_query: PerQuery = False,
     jobs: Jobs = -1,
 ) -> None:
     """Learn from judgments how to combine RUNS, and write the combined run.

@@ -24,6 +24,10 @@ app = typer.Typer(help="Compare rankers on live traffic.", no_args_is_help=True)
 StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
 ]
+SecretFile = Annotated[
+    Path | None,
+    typer.Option(help="File of the secrets that sign tokens, newest first.", show_default="FILE.secret"),
+]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the experiment.")]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
 
@@ -36,10 +40,7 @@ def serve(
     config: Annotated[
         Path | None, typer.Option(help="TOML file with the tables engines.NAME and serve.")
     ] = None,
-    secret_file: Annotated[
-        Path | None,
-        typer.Option(help="File of the secrets that sign tokens, newest first.", show_default="FILE.secret"),
-    ] = None,
+    secret_file: SecretFile = None,
     allowed_host: Annotated[
         list[str] | None, typer.Option(help="Host name by which the service may be called; repeat for more.")
     ] = None,
@@ -118,10 +119,7 @@ def serve(
 
 def init(
     store: StoreUrl = DEFAULT_STORE,
-    secret_file: Annotated[
-        Path | None,
-        typer.Option(help="File of the secrets that sign tokens.", show_default="FILE.secret"),
-    ] = None,
+    secret_file: SecretFile = None,
 ) -> None:
     """Make the store, its secret and the first key, which may do everything and is shown once."""
     from structsvm.live.draw import Secrets

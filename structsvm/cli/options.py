@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +14,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
 Relevance = Annotated[float, typer.Option(help="Label from which a document is relevant.")]
 Convention = Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")]
+PerQuery = Annotated[bool, typer.Option("--per-query", help="With --json: also the value of each query.")]
 Tol = Annotated[float, typer.Option(help="Relative duality gap to reach.")]
 
 GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."
@@ -39,20 +42,32 @@ def parse_grid(text: str) -> list[float]:
     return values
 
 
-def _check_scale(scale: str) -> str:
-    from structsvm.estimators.linear import SCALES
+def known(choices: Callable[[], Collection[str]]) -> Callable[..., Any]:
+    """Return a callback of an option that refuses all but some values, before any data are read."""
 
-    if scale not in SCALES:  # before any data are read
-        raise ValueError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
-    return scale
+    def check(option: typer.CallbackParam, value: Any) -> Any:
+        names = choices()
+        if value is not None and value not in names:
+            raise ValueError(f"{option.opts[0]} {value}: expected one of {', '.join(names)}")
+        return value
+
+    return check
 
 
 Scale = Annotated[
     str,
     typer.Option(
-        callback=_check_scale,
+        callback=known(lambda: import_module("structsvm.estimators.linear").SCALES),
         help="Scaling of the features, kept in the model: none; minmax or zscore by the training data; query-minmax, "
         "query-zscore or query-percentile within each query.",
+    ),
+]
+
+Selection = Annotated[
+    str,
+    typer.Option(
+        callback=known(lambda: import_module("structsvm.estimators.choosing_C").SELECTIONS),
+        help="max: the C of the best mean; one_se: the smallest C within one standard error of it.",
     ),
 ]
 

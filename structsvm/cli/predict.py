@@ -30,6 +30,7 @@ from structsvm.cli.files import (
     write_lines,
 )
 from structsvm.cli.filling import fill_of, kept_medians
+from structsvm.cli.options import known
 from structsvm.cli.tables import read_as_trained
 from structsvm.cli.terminal import note
 from structsvm.common.files import is_model
@@ -42,12 +43,6 @@ if TYPE_CHECKING:
 FORMATS = ("scores", "csv", "run")
 
 
-def _check_format(form: str | None) -> str | None:
-    if form is not None and form not in FORMATS:
-        raise ValueError(f"--format {form}: expected one of {', '.join(FORMATS)}")
-    return form
-
-
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that train wrote.")],
     data: Data,
@@ -56,7 +51,7 @@ def predict(
         str | None,
         typer.Option(
             "--format",
-            callback=_check_format,
+            callback=known(lambda: FORMATS),
             help="scores: one per line. csv: query, document, score and rank of each row. run: a TREC run, best first.",
             show_default="csv for an output .csv, else scores",
         ),

@@ -181,12 +181,8 @@ def _training(weights: Sequence[tuple[str, str]], search: Search | None) -> str:
         report.table([report.Column("Figure"), report.Column("Value", True)], weights, caption="The ranker")
     ]
     if search is not None:
-        tried = report.Series("by held-out clicks", list(search.Cs), list(search.scores))
-        pieces.append(
-            report.line_chart(
-                [tried], x="C", y="share of the best possible", log_x=True, rings=[search.chosen]
-            )
-        )
+        tried = report.Series("by held-out clicks", list(search.Cs), list(search.scores), ring=search.chosen)
+        pieces.append(report.line_chart([tried], x="C", y="share of the best possible", log_x=True))
         edge = search.chosen in (search.Cs[0], search.Cs[-1]) and len(search.Cs) > 1
         pieces.append(
             report.paragraph(

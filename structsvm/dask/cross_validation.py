@@ -78,10 +78,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         Cs = self._grid()
         held = self._held(client, raw, about, (self.cv, self.random_state))
         parts = DaskPartitions(client, held, self.timeout)
-        options: dict[str, Any] = {
-            "solver": self.solver, "tol": float(self.tol), "max_passes": self.max_passes,
-            "positive": self.positive, "qp": self.qp, "callback": self.callback,
-        }  # fmt: skip
+        options = self._solving()
         name = self._measure() if self.scoring is None else self.scoring
         weights = np.zeros(self.n_queries_)  # known when a fold has been measured
 

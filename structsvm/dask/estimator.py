@@ -217,20 +217,17 @@ class DaskStructuralRanker(BaseEstimator):
     def _train(self, client: Any, raw: list[Any], about: Sequence[Any]) -> None:
         futures = self._held(client, raw, about, None)
         parts = DaskPartitions(client, futures, self.timeout)
-        self.fit_ = train_partitioned(
-            parts,
-            float(self.C),
-            solver=self.solver,
-            tol=float(self.tol),
-            max_passes=self.max_passes,
-            positive=self.positive,
-            qp=self.qp,
-            callback=self.callback,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-            problem={"loss": repr(self.loss), "relevance": float(self.relevance), "scale": self.scale},
-        )
+        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+        problem = {"loss": repr(self.loss), "relevance": float(self.relevance), "scale": self.scale}
+        C, options = float(self.C), self._solving()
+        self.fit_ = train_partitioned(parts, C, checkpoint=checkpoint, problem=problem, **options)
         self.coef_ = self.fit_.w
         self.n_lost_ = parts.lost
+
+    def _solving(self) -> dict[str, Any]:
+        """Return the options of the trainer, but for C."""
+        names = ("solver", "max_passes", "positive", "qp", "callback")
+        return {"tol": float(self.tol), **{name: getattr(self, name) for name in names}}
 
     @contextlib.contextmanager
     def _whole(

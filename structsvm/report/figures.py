@@ -133,9 +133,7 @@ def precision_recall(curves: Mapping[str, ArrayLike], *, y_range: tuple[float, f
     return Lines(series, "recall", "interpolated precision", y_range=y_range)
 
 
-def step_functions(
-    steps: Iterable[Any], *, y_range: tuple[float, float] | None = None, title: str = ""
-) -> Lines:
+def step_functions(steps: Iterable[Any], *, y_range: tuple[float, float] | None = None) -> Lines:
     """What the scores of base functions add to a document's score (thesis, figure 3.2)."""
     series = [Series(step.name, *step.outline()) for step in steps]
     return Lines(

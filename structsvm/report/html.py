@@ -151,10 +151,9 @@ def in_row(figures: Iterable[Lines | Bars | Differences]) -> str:
     return side_by_side(*map(draw, figures))
 
 
-def line_chart(series: Sequence[Series], *, rings: Sequence[float | None] = (), **options: Any) -> str:
-    """Draw lines, with options of :class:`~structsvm.report.figures.Lines` and an x to ring for each line."""
-    ringed = [s._replace(ring=rings[i]) if i < len(rings) else s for i, s in enumerate(series)]
-    return draw(Lines(ringed, **options))
+def line_chart(series: Sequence[Series], **options: Any) -> str:
+    """Draw lines, with options of :class:`~structsvm.report.figures.Lines`."""
+    return draw(Lines(series, **options))
 
 
 def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> str:

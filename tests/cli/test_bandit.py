@@ -16,18 +16,15 @@ QUICK = "--horizon 500 --runs 2 --seed 3"
 BANDIT = "bandit simulate --world"
 
 
-@pytest.fixture
-def matrix(cli):
+@pytest.fixture(autouse=True)
+def worlds(cli):
+    """A matrix of preferences, and LETOR data."""
     np.save("P.npy", P)
-
-
-@pytest.fixture
-def letor(cli):
     write_letor(make_ranking(20, 10, 3, grades=3, noise=0.3, random_state=4), "data.txt")
 
 
 @pytest.mark.slow
-def test_json_is_what_the_library_says(matrix, cli):
+def test_json_is_what_the_library_says(cli):
     record = cli.json(f"{BANDIT} P.npy --algorithms rucb,rucb:alpha=0.7,savage", QUICK)
     assert (record["n_arms"], record["best"], record["horizon"]) == (3, [1], 500)
     assert "savage: 2 runs of 500 comparisons done" in cli.err
@@ -45,7 +42,7 @@ def test_json_is_what_the_library_says(matrix, cli):
 
 
 @pytest.mark.parametrize("kind", ["npz", "spaces", "commas"])
-def test_other_files_of_a_matrix(kind, matrix, cli):
+def test_other_files_of_a_matrix(kind, cli):
     expected = cli(f"{BANDIT} P.npy --algorithms mdb", QUICK)
     if kind == "npz":
         np.savez("P.npz", P)
@@ -54,7 +51,7 @@ def test_other_files_of_a_matrix(kind, matrix, cli):
     assert cli(f"{BANDIT} P.{'npz' if kind == 'npz' else 'txt'} --algorithms mdb", QUICK) == expected
 
 
-def test_table_and_page(matrix, cli):
+def test_table_and_page(cli):
     out = cli(f"{BANDIT} P.npy --algorithms 'rucb, mdb' --report out.html", QUICK).splitlines()
     assert [line.split()[0] for line in out] == ["bandit", "rucb", "mdb", "No", "Report:"]
     assert "tie, as the 95% intervals overlap" in out[3]
@@ -66,7 +63,7 @@ def test_table_and_page(matrix, cli):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "--live", "--interleaving team_draft --clicks perfect"])
-def test_letor_data_by_proxy_and_live(options, letor, cli):
+def test_letor_data_by_proxy_and_live(options, cli):
     sizes = "--samples 300 --gap ndcg --horizon 100 --runs 1"
     record = cli.json(f"{BANDIT} data.txt --algorithms rucb", sizes, options)
     assert record["n_arms"] == 3
@@ -75,7 +72,7 @@ def test_letor_data_by_proxy_and_live(options, letor, cli):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
-def test_saved_models_are_rankers(letor, cli):
+def test_saved_models_are_rankers(cli):
     data = read_letor("data.txt")
     for name, C, scale in (("weak", 1e-6, "none"), ("strong", 100.0, "query-minmax")):
         y = data.y if name == "strong" else 2 - data.y
@@ -87,7 +84,7 @@ def test_saved_models_are_rankers(letor, cli):
     assert "none.npz" in cli.refuses(f"{BANDIT} data.txt --model none.npz")
 
 
-def test_checkpoint_resumes(matrix, cli):
+def test_checkpoint_resumes(cli):
     command = f"{BANDIT} P.npy --algorithms rucb,savage --checkpoint runs {QUICK}"
     first = cli(command)
     assert sorted(path.name for path in Path("runs").iterdir()) == ["rucb.npz", "savage.npz"]
@@ -95,7 +92,7 @@ def test_checkpoint_resumes(matrix, cli):
     assert "seed differ" in cli.refuses(command, "--seed 4")
 
 
-def test_interrupted_with_a_checkpoint(matrix, cli, monkeypatch):
+def test_interrupted_with_a_checkpoint(cli, monkeypatch):
     from structsvm.online.simulation import play
 
     def stop(*_, **__):
@@ -127,7 +124,7 @@ def test_interrupted_with_a_checkpoint(matrix, cli, monkeypatch):
         ("--horizon 1e300", "horizon: expected at most 1e+18"),
     ],
 )
-def test_bad_options_are_refused(options, message, matrix, cli):
+def test_bad_options_are_refused(options, message, cli):
     assert message in cli.refuses(f"{BANDIT} P.npy", options)
 
 
@@ -154,7 +151,7 @@ def test_bad_worlds_are_refused_by_file(name, content, message, cli):
     assert name in error
 
 
-def test_damaged_arrays_are_refused_by_what_is_there(matrix, cli):
+def test_damaged_arrays_are_refused_by_what_is_there(cli):
     """Nothing of the size that a header declares is made, nor is what nobody asked for unpacked."""
     with Path("huge.npy").open("wb") as file:
         declared = {"descr": "<f8", "fortran_order": False, "shape": (10**7, 10**7)}

@@ -229,8 +229,7 @@ def test_trees_and_peers_stand_in_the_same_table(rows, cli, monkeypatch):
 
     lightgbm = pytest.importorskip("lightgbm")
     pytest.importorskip("xgboost")
-    fewer = peers.best_boosted.__kwdefaults__ | {"most_trees": 20}
-    monkeypatch.setattr(peers.best_boosted, "__kwdefaults__", fewer)
+    monkeypatch.setattr(peers, "_MOST_TREES", 20)
     out = cli("compare", rows, f"--C 0.1 {THREE} --method tree,map --method 'lightgbm, xgboost'")
     assert cli.err == ""
     assert [line.split()[0] for line in out.splitlines()[1:5]] == ["tree", "svm-map", "lightgbm", "xgboost"]

@@ -113,7 +113,7 @@ def test_the_rule_that_chooses_C(cli):
     assert all(one_se <= best for one_se, best in zip(chosen["one_se"], chosen["max"], strict=True))
     assert chosen["one_se"] != chosen["max"]
     before = here()
-    assert "--selection min: expected max or one_se" in cli.refuses(f"{LEARN} --selection min")
+    assert "--selection min: expected one of max, one_se" in cli.refuses(f"{LEARN} --selection min")
     assert here() == before
 
 

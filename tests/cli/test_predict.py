@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import structsvm
-from structsvm.readers import make_ranking, read_queries, read_run
+from structsvm.export.model_file import save
+from structsvm.readers import make_ranking, read_queries, read_run, write_letor
 
 NAMES = ("bm25", "age", "links")
 QUERIES = ["007", "red, lamp", "007", "007", "red, lamp"]
@@ -141,3 +142,14 @@ def test_a_csv_of_predict_is_evaluated(cli):
 def test_what_cannot_be_written(room, predict, cli, source, form, said):
     assert said in cli.refuses(predict, room[0] / source, f"--format {form} -o x")
     assert not Path("x").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["predict s.npz rows.txt -o s", "bandit simulate --world rows.txt --model s.npz",
+                "interleave simulate --data rows.txt --ranker s.npz --ranker 1 -o log.jsonl"],
+)  # fmt: skip
+def test_a_model_that_ranks_nothing_is_refused(command, cli):
+    data = make_ranking(6, 5, 3, random_state=2)
+    write_letor(data, "rows.txt")
+    save(structsvm.QueryScaler("zscore", within="data").fit(data.X), "s.npz")
+    assert "s.npz: expected a ranker, got a QueryScaler; train one first" in cli.refuses(command)

@@ -387,8 +387,7 @@ def test_methods_of_trees_alone_take_gaps_as_they_are(products, cli, monkeypatch
     from structsvm.studies.folds import peers
 
     pytest.importorskip("lightgbm")
-    fewer = peers.best_boosted.__kwdefaults__ | {"most_trees": 10}
-    monkeypatch.setattr(peers.best_boosted, "__kwdefaults__", fewer)
+    monkeypatch.setattr(peers, "_MOST_TREES", 10)
     source = f"{products}/train.csv --qid query --features price,stock"
     if form == "text":
         known = read_queries(products / "train.csv", qid="query", features=("price", "stock"), fill=np.nan)

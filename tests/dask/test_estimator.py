@@ -116,7 +116,7 @@ def test_every_input_gives_the_optimum_of_one_machine(kind, client, data, frame,
     assert rows == width * data.n_rows
 
 
-def test_predictions_are_lazy_and_of_the_same_partitions(client, data, frame, local, tmp_path):
+def test_predictions_are_lazy_and_of_the_same_partitions(client, data, frame, tmp_path):
     ddf = dd.from_pandas(frame, npartitions=7)
     model = fitted(client, frame, 7)
     assert model.predict(ddf).npartitions == 7
@@ -173,7 +173,7 @@ def test_a_query_over_three_partitions_is_mended_along_the_chain(client, data, f
     same_optimum(ranker(client, groups="mend").fit(X), local, data)
 
 
-def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, data, frame, local):
+def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, frame, local):
     """Ids in no order: what is at no border is found, too."""
     rng = np.random.default_rng(0)
     mixed = frame.assign(qid="q" + frame["qid"].astype(str)).iloc[rng.permutation(len(frame))]
@@ -187,7 +187,7 @@ def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, data, fra
 
 
 @pytest.mark.parametrize("kinds", [("int32", "int64"), ("int64", "int16"), ("int8", "int8")])
-def test_negative_ids_of_any_width_are_the_same_query(kinds, client, data, frame, local, tmp_path):
+def test_negative_ids_of_any_width_are_the_same_query(kinds, client, frame, tmp_path):
     ids = -1 - frame["qid"]
     # in two partitions by the parity of rows, so that each query is cut
     frames = [frame.assign(qid=ids.astype(kind)).iloc[k:1400:2] for k, kind in enumerate(kinds)]
@@ -256,7 +256,7 @@ def test_other_options(options, client, data, frame):
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-7)
 
 
-def test_a_loss_of_ones_own(client, data, frame):
+def test_a_loss_of_ones_own(client, frame):
     """Classes of the user's script, which no worker can import, travel with the tasks."""
     from structsvm.oracles.average_precision import AveragePrecision
 
@@ -429,7 +429,7 @@ def test_bytes_and_text_are_no_ids_of_one_kind(client, frame):
         ranker(client).fit([first, part_of(text.iloc[360:])])
 
 
-def test_what_is_taken_as_it_is(client, data, frame, local):
+def test_what_is_taken_as_it_is(client, data, frame):
     """Duplicated indices, other types over partitions, categories, empty partitions, a partition of one document."""
     odd = frames_of(
         frame,

@@ -153,7 +153,7 @@ def test_workers_are_killed_at_any_moment(moments, new_cluster, data, tables, tm
             assert model.n_lost_ >= (moment != "reading")  # what is read is no answer that is lost
 
 
-def test_no_scheduler_and_no_workers_are_said(new_cluster, data, tables, monkeypatch):
+def test_no_scheduler_and_no_workers_are_said(new_cluster, tables, monkeypatch):
     monkeypatch.setattr(cluster, "_NO_WORKER", 2.0)
     with contextlib.ExitStack() as late, new_cluster(1) as client:
         future = client.submit(time.sleep, 60, workers=["tcp://127.0.0.1:1"], pure=False)

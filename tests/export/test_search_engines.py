@@ -1,13 +1,13 @@
 """Each export read back by a reader written here, and the learner as PyTerrier calls it."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import structsvm
 from structsvm import ClickSVM, StructuralRanker, StructuralRankerCV, SVMMap
-from structsvm.cli import main
 from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.estimators.lambdarank import LambdaRank
 from structsvm.estimators.ordinal import OrdinalSVM
@@ -209,28 +209,23 @@ def test_a_missing_onnx_names_the_command(monkeypatch):
         export_model(SVMMap().fit(X, Y, qid=QID), "onnx")
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(cli):
     model = SVMMap(scale="zscore").fit(X, Y, qid=QID)
-    model.save(tmp_path / "shop.npz")
-    (tmp_path / "names.txt").write_text("\n".join(NAMES) + "\n", encoding="utf-8")
-    arguments = ["export", str(tmp_path / "shop.npz"), "--feature-names", str(tmp_path / "names.txt")]
-    assert main([*arguments, "--to", "solr"]) == 0
-    printed = capsys.readouterr().out
+    expected = pytest.approx(model.predict(DOCUMENTS), abs=1e-6)
+    model.save("shop.npz")
+    Path("names.txt").write_text("\n".join(NAMES) + "\n", encoding="utf-8")
+    command = "export shop.npz --feature-names names.txt"
+    printed = cli(f"{command} --to solr")
     assert json.loads(printed)["name"] == "shop"
-    assert read_solr(printed, DOCUMENTS, NAMES) == pytest.approx(model.predict(DOCUMENTS), abs=1e-6)
-    out = tmp_path / "shop.model"
-    assert main([*arguments, "--to", "svmlight", "-o", str(out), "--name", "x"]) == 0
-    assert read_svmlight(out.read_bytes(), DOCUMENTS, NAMES) == pytest.approx(
-        model.predict(DOCUMENTS), abs=1e-6
-    )
-    capsys.readouterr()
-    assert main([*arguments, "--to", "onnx"]) == 2
-    assert "expected a file for onnx" in capsys.readouterr().err
-    before = out.read_bytes()
-    SVMMap(scale="query-minmax").fit(X, Y, qid=QID).save(tmp_path / "shop.npz")
-    assert main([*arguments, "--to", "svmlight", "-o", str(out)]) == 2
-    assert "each query's own candidates" in capsys.readouterr().err
-    assert out.read_bytes() == before
+    assert read_solr(printed, DOCUMENTS, NAMES) == expected
+    cli(f"{command} --to svmlight -o shop.model --name x")
+    content = Path("shop.model").read_bytes()
+    assert read_svmlight(content, DOCUMENTS, NAMES) == expected
+    assert "expected a file for onnx" in cli.refuses(f"{command} --to onnx")
+    SVMMap(scale="query-minmax").fit(X, Y, qid=QID).save("shop.npz")
+    said = cli.refuses(f"{command} --to svmlight -o shop.model")
+    assert "each query's own candidates" in said
+    assert Path("shop.model").read_bytes() == content
 
 
 @pytest.mark.parametrize("scale", ["zscore", "minmax"])

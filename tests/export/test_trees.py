@@ -48,22 +48,22 @@ def plain():
     )
 
 
-def on_edges(model, X):
-    """Some values exactly on a threshold or an edge of a bin."""
-    forest = model.leaves_.forest_
+def tried(model, **options):
+    """Rows of which some values are exactly on a threshold or an edge of a bin, the last ones whole."""
+    X, forest = rows(**options), model.leaves_.forest_
     for k in range(0, forest.feature.shape[0], 7):
         if abs(forest.threshold[k]) > 1e-30:  # what is smaller counts as zero in LightGBM
             X[k, forest.feature[k]] = forest.threshold[k]
     for f, edges in enumerate(model.leaves_.thresholds_):
         X[1000 : 1000 + len(edges) - 1, f] = edges[1:]
+    X[:, 5] = np.floor(np.abs(X[:, 5]) * 20)
     return X
 
 
 @pytest.mark.slow
 def test_lightgbm(model, plain):
     for one in (model, plain):
-        X = on_edges(one, rows())
-        X[:, 5] = np.floor(np.abs(X[:, 5]) * 20)
+        X = tried(one)
         text = export_model(one, "lightgbm").decode()
         booster = lightgbm.Booster(model_str=text)
         scores = booster.predict(X, num_threads=1)
@@ -88,17 +88,15 @@ def test_categories_of_a_frame_are_exported_where_the_format_has_them(branded):
     model, frame = branded
     booster = lightgbm.Booster(model_str=export_model(model, "lightgbm").decode())
     np.testing.assert_allclose(booster.predict(frame, num_threads=1), model.predict(frame), rtol=0, atol=1e-9)
-    fewer = frame[:50].assign(
-        brand=frame["brand"][:50].cat.reorder_categories(["dial", "acme", "cog", "bolt"])
-    )
+    turned = frame["brand"][:50].cat.reorder_categories(["dial", "acme", "cog", "bolt"])
+    fewer = frame[:50].assign(brand=turned)
     np.testing.assert_allclose(booster.predict(fewer, num_threads=1), model.predict(fewer), rtol=0, atol=1e-9)
     for form in ("solr", "opensearch"):
         with pytest.raises(ValueError, match=r"the format has no categories; .*got 'brand'.*OneHotEncoder"):
             export_model(model, form)
     onnx = pytest.importorskip("onnx")
-    props = {
-        p.key: json.loads(p.value) for p in onnx.load_from_string(export_model(model, "onnx")).metadata_props
-    }
+    kept = onnx.load_from_string(export_model(model, "onnx")).metadata_props
+    props = {one.key: json.loads(one.value) for one in kept}
     assert props["categories"] == {"brand": ["acme", "bolt", "cog", "dial"]}
 
 
@@ -106,8 +104,7 @@ def test_onnx(model, plain):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     for one in (model, plain):
-        X = on_edges(one, rows())
-        X[:, 5] = np.floor(np.abs(X[:, 5]) * 20)
+        X = tried(one)
         session = runtime.InferenceSession(export_model(one, "onnx"), providers=["CPUExecutionProvider"])
         (scores,) = session.run(None, {"features": X})
         np.testing.assert_allclose(scores, one.predict(X), rtol=0, atol=1e-9)
@@ -126,15 +123,29 @@ def xgboost_score(tree, row):
     return tree["leaf"]
 
 
+def named(X):
+    return [{f"feature_{j + 1}": value for j, value in enumerate(row)} for row in X.tolist()]
+
+
+def by_plugin(content, X):
+    trees = json.loads(content["model"]["definition"])
+    return [sum(xgboost_score(tree, row) for tree in trees) for row in named(X)]
+
+
 def test_elasticsearch(plain):
     content = json.loads(export_model(plain, "opensearch", name="mine"))["model"]
     assert content["name"] == "mine"
     assert content["model"]["type"] == "model/xgboost+json"
-    trees = json.loads(content["model"]["definition"])
-    X = on_edges(plain, rows())[::13]
-    names = [f"feature_{i + 1}" for i in range(6)]
-    scores = [sum(xgboost_score(tree, dict(zip(names, x, strict=True))) for tree in trees) for x in X]
-    np.testing.assert_allclose(scores, plain.predict(X), rtol=0, atol=1e-9)
+    X = tried(plain)[::13]
+    np.testing.assert_allclose(by_plugin(content, X), plain.predict(X), rtol=0, atol=1e-9)
+
+
+def said_of(model, to, names):
+    """The warnings of an export."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        export_model(model, to, feature_names=names)
+    return [str(warning.message) for warning in caught]
 
 
 @pytest.mark.parametrize("to", ["opensearch", "elasticsearch", "solr", "lightgbm", "onnx"])
@@ -145,10 +156,7 @@ def test_features_with_missing_values_are_named_where_engines_differ(to, tmp_pat
     model.save(tmp_path / "model.npz")
     for one in (model, structsvm.load(tmp_path / "model.npz")):
         assert one.missing_features_.tolist() == [1]
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            export_model(one, to, feature_names=["title", "price", "stock"])
-        said = [str(warning.message) for warning in caught]
+        said = said_of(one, to, ["title", "price", "stock"])
         if to in ("lightgbm", "onnx"):
             assert said == []
         else:
@@ -165,18 +173,16 @@ def solr_score(tree, row):
     return float(tree["value"])
 
 
+def by_solr(content, X):
+    trees = content["params"]["trees"]
+    return [sum(float(t["weight"]) * solr_score(t["root"], row) for t in trees) for row in named(X)]
+
+
 def test_solr(plain):
-    content = json.loads(export_model(plain, "solr", feature_names=list("abcdef")))
-    assert [feature["name"] for feature in content["features"]] == list("abcdef")
-    X = on_edges(plain, rows(missing=0))[::13]
-    scores = [
-        sum(
-            float(t["weight"]) * solr_score(t["root"], dict(zip("abcdef", x, strict=True)))
-            for t in content["params"]["trees"]
-        )
-        for x in X
-    ]
-    np.testing.assert_allclose(scores, plain.predict(X), rtol=0, atol=1e-9)
+    content = json.loads(export_model(plain, "solr"))
+    assert [feature["name"] for feature in content["features"]] == [f"feature_{j}" for j in range(1, 7)]
+    X = tried(plain, missing=0)[::13]
+    np.testing.assert_allclose(by_solr(content, X), plain.predict(X), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_bins", [0, 20])
@@ -191,27 +197,20 @@ def test_decimals_that_are_thresholds_go_the_same_way_in_an_engine(n_bins):
     y = np.digitize(np.argsort(np.argsort(X, axis=0), axis=0).mean(axis=1) / n, [0.4, 0.5, 0.6])
     model = TreeRanker(n_trees=15, n_bins=n_bins, random_state=0).fit(X, y, qid=np.arange(n) // 20)
     expected = model.predict(X)
-    definition = json.loads(export_model(model, "opensearch"))["model"]["model"]["definition"]
-    ours = [{f"feature_{j + 1}": value for j, value in enumerate(row)} for row in X.tolist()]
-    scores = [sum(xgboost_score(tree, row) for tree in json.loads(definition)) for row in ours]
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
-    trees = json.loads(export_model(model, "solr"))["params"]["trees"]
-    scores = [sum(float(t["weight"]) * solr_score(t["root"], row) for t in trees) for row in ours]
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
+    content = json.loads(export_model(model, "opensearch"))["model"]
+    np.testing.assert_allclose(by_plugin(content, X), expected, rtol=0, atol=1e-9)
+    content = json.loads(export_model(model, "solr"))
+    np.testing.assert_allclose(by_solr(content, X), expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("to", ["opensearch", "solr", "lightgbm"])
 def test_thresholds_that_an_engine_cannot_tell_apart_are_said(to):
     rng = np.random.default_rng(0)
-    X = np.stack(
-        [1.7e9 + rng.integers(0, 900, 600), rng.normal(size=600)], axis=1
-    )  # seconds: float32 knows each 128
+    seconds = 1.7e9 + rng.integers(0, 900, 600)  # float32 knows each 128
+    X = np.stack([seconds, rng.normal(size=600)], axis=1)
     y = np.digitize(X[:, 0] - 1.7e9, [300, 600])
     model = TreeRanker(n_trees=5, random_state=0).fit(X, y, qid=np.arange(600) // 20)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        export_model(model, to, feature_names=["published", "title"])
-    said = [str(one.message) for one in caught]
+    said = said_of(model, to, ["published", "title"])
     assert len(said) == (to != "lightgbm")
     assert all(one.startswith("published: thresholds are the same in float32") for one in said)
 

@@ -90,15 +90,13 @@ def test_a_page_refuses_to_load_anything():
 def test_each_chart_says_what_it_shows():
     for piece in every_piece("a word"):
         tags = Checker(piece).seen
-        assert tags.count("title") >= tags.count("svg") - tags.count(
-            "ul"
-        )  # the keys of a legend are decoration
+        # the keys of a legend are decoration
+        assert tags.count("title") >= tags.count("svg") - tags.count("ul")
 
 
 def test_a_table_scrolls_in_a_box_that_the_keyboard_reaches():
-    text = report.table(
-        [report.Column("name"), report.Column("n", True)], [["a", "1"], ["b", "2"]], caption="c", highlight=1
-    )
+    columns = [report.Column("name"), report.Column("n", True)]
+    text = report.table(columns, [["a", "1"], ["b", "2"]], caption="c", highlight=1)
     page = Checker(text)
     assert page.attributes.count(("tabindex", "0")) == 1
     assert page.attributes.count(("scope", "col")) == 2
@@ -137,20 +135,17 @@ def test_points_lie_where_their_values_say():
 
 def test_a_band_has_the_ends_given():
     ends = {"low": [0.4, 0.1, 0.0], "high": [0.4, 0.5, 0.8]}
-    chart = report.line_chart(
-        [report.Series("a", [1, 2, 3], [0.4, 0.3, 0.2], **ends)], x="x", y="y", whole_x=True
-    )
+    series = report.Series("a", [1, 2, 3], [0.4, 0.3, 0.2], **ends)
+    chart = report.line_chart([series], x="x", y="y", whole_x=True)
     line = coordinates(chart)
     corners = re.search(r'class="band" d="M([^"]*)Z"', chart).group(1)
     x, y = zip(*(map(float, corner.split()) for corner in corners.split("L")), strict=True)
     assert x == tuple([p[0] for p in line] + [p[0] for p in reversed(line)])
     unit = (line[1][1] - line[0][1]) / 0.1  # y grows downwards
-    assert [line[0][1] + (0.4 - v) * unit for v in (0.4, 0.5, 0.8, 0.0, 0.1, 0.4)] == pytest.approx(
-        y, abs=0.3
-    )
-    assert 'class="band"' not in report.line_chart(
-        [report.Series("a", [1], [1.0], [1.0], [1.0])], x="x", y="y"
-    )
+    expected = [line[0][1] + (0.4 - v) * unit for v in (0.4, 0.5, 0.8, 0.0, 0.1, 0.4)]
+    assert expected == pytest.approx(y, abs=0.3)
+    narrow = report.line_chart([report.Series("a", [1], [1.0], [1.0], [1.0])], x="x", y="y")
+    assert 'class="band"' not in narrow
 
 
 def test_charts_side_by_side_have_the_same_axis():
@@ -214,24 +209,20 @@ def test_signs_of_weights_are_written():
 
 
 @pytest.mark.parametrize(
-    ("p", "text"), [(0.0, "<0.0001"), (9.9e-5, "<0.0001"), (1e-4, "0.0001"), (1.0, "1.0000")]
-)
-def test_p_values(p, text):
-    assert report.p_value(p) == text
-
-
-@pytest.mark.parametrize(("p", "text"), [(9.9e-5, "p < 0.0001"), (1e-4, "p = 0.0001"), (1.0, "p = 1.0000")])
-def test_p_values_in_a_sentence(p, text):
-    assert report.p_said(p) == text
+    ("p", "cell", "said"),
+    [(0.0, "<0.0001", "p < 0.0001"), (9.9e-5, "<0.0001", "p < 0.0001"), (1e-4, "0.0001", "p = 0.0001"),
+     (1.0, "1.0000", "p = 1.0000")],
+)  # fmt: skip
+def test_p_values_in_a_table_and_in_a_sentence(p, cell, said):
+    assert (report.p_value(p), report.p_said(p)) == (cell, said)
 
 
 def test_a_page_of_a_service_comes_again_and_may_hold_frames():
     plain = report.page("t")
     assert 'http-equiv="refresh"' not in plain
     assert "frame-src" not in plain
-    live = report.page(
-        "t", above='<nav><a href="/">all</a></nav>', style="nav{color:red}", refresh=10, frames=True
-    )
+    above = '<nav><a href="/">all</a></nav>'
+    live = report.page("t", above=above, style="nav{color:red}", refresh=10, frames=True)
     Checker(live)
     assert '<meta http-equiv="refresh" content="10">' in live
     assert "frame-src 'self'" in live
@@ -245,12 +236,9 @@ def test_every_ground_has_the_same_colours():
         assert re.findall(rf"--{name}:(#\w+)", page) == [light, dark]
         assert re.findall(rf"--{name}:(#\w+)", notebook) == [either]
     # what raises the score is orange, what lowers it blue, in notebooks as in pages
-    for colours in zip(COLOURS["pos"], COLOURS["neg"], strict=True):
-        (red, _, blue), (red2, _, blue2) = (
-            [int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in colours
-        )
-        assert red > blue
-        assert red2 < blue2
+    for colour, sign in ((c, sign) for name, sign in (("pos", 1), ("neg", -1)) for c in COLOURS[name]):
+        red, blue = int(colour[1:3], 16), int(colour[5:], 16)
+        assert sign * (red - blue) > 0
 
 
 def test_a_notebook_has_the_rules_of_pages_inside_a_box():

@@ -40,9 +40,10 @@ def results():
     }
 
 
-@pytest.mark.parametrize(
-    "kind", ["fit", "model", "evaluation", "simulation", "analysis", "comparison", "importances"]
-)
+KINDS = ("fit", "model", "evaluation", "simulation", "analysis", "comparison", "importances")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_text_is_short_and_the_picture_is_whole(results, kind):
     result = results[kind]
     assert len(repr(result)) < 200
@@ -59,9 +60,8 @@ def test_text_is_short_and_the_picture_is_whole(results, kind):
 
 
 def test_what_the_texts_say(results):
-    assert (
-        repr(results["evaluation"]) == f"EvaluationResult(map {results['evaluation'].mean:.4f}, 20 queries)"
-    )
+    mean = results["evaluation"].mean
+    assert repr(results["evaluation"]) == f"EvaluationResult(map {mean:.4f}, 20 queries)"
     assert f"gap {results['fit'].gap:.1e}" in repr(results["fit"])
     assert "winner 'old'" in repr(results["analysis"])
     assert "right in 100%" in repr(results["simulation"])

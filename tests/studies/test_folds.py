@@ -29,6 +29,7 @@ from structsvm.studies.folds import (
     find_folds,
     load_fold,
     methods,
+    peers,
     results,
     run,
 )
@@ -179,6 +180,20 @@ def test_every_method_runs(folder, name):
     result = run(find_folds(folder)[:1], [name], [0.1, 10.0]).methods[0]
     assert 0.3 < result.per_query("map").mean() <= 1
     assert len(result.cells[0]["grid"]) == (1 if result.Cs == (None,) else 2)
+
+
+def test_the_best_stage_of_a_booster_is_chosen(folder, monkeypatch):
+    pytest.importorskip("lightgbm")
+    monkeypatch.setattr(peers, "_MOST_TREES", 30)
+    train, validation, _ = load_fold(find_folds(folder)[0])
+
+    def measure(data, scores):
+        return evaluate("map", data.y, scores, qid=data.qid).mean
+
+    tried = list(peers.boosted_path("lightgbm", train, validation, measure, most_trees=30))
+    best = peers.best_boosted("lightgbm", train, validation, measure)
+    values = [value for value, _ in tried]
+    assert min(values) < max(values) == measure(validation, best.predict(validation.X))
 
 
 def test_processes_and_order_do_not_change_results(folder, monkeypatch):

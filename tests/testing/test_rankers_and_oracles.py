@@ -169,26 +169,29 @@ def test_a_separator_without_a_part_is_refused_by_fit(monkeypatch):
             model.fit([[1.0], [2.0]], [0, 1], qid=0)
 
 
-class NoLearner(SVMMap):
+class Changed(SVMMap):
+    """Learns as its base does, and then changes something."""
+
     def fit(self, X, y, *, qid=None, sample_weight=None):
         super().fit(X, y, qid=qid, sample_weight=sample_weight)
+        self.change(X, qid)
+        return self
+
+
+class NoLearner(Changed):
+    def change(self, X, qid):
         self.coef_ = np.ones_like(self.coef_) * np.array([1.0, -1.0, 0.0, 0.0])[: self.coef_.size]
-        return self
 
 
-class NamesOfQueries(SVMMap):
-    def fit(self, X, y, *, qid=None, sample_weight=None):
-        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+class NamesOfQueries(Changed):
+    def change(self, X, qid):
         self.coef_ = self.coef_ * (1 + 1e-3 * (np.asarray(qid).dtype.kind == "U"))
-        return self
 
 
-class Pointwise(SVMMap):
-    def fit(self, X, y, *, qid=None, sample_weight=None):
-        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+class Pointwise(Changed):
+    def change(self, X, qid):
         mean = np.asarray(X.mean(axis=0)).ravel()
         self.coef_ = self.coef_ + mean.round(6)
-        return self
 
 
 class Forgiving(SVMMap):
@@ -201,29 +204,23 @@ class Careless(SVMMap):
         return super().score(X, y, qid=np.zeros(len(y), int) if qid is None else qid)
 
 
-class Meddling(SVMMap):
-    def fit(self, X, y, *, qid=None, sample_weight=None):
-        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+class Meddling(Changed):
+    def change(self, X, qid):
         self.C = 2.0
-        return self
 
 
-class Lucky(SVMMap):
+class Lucky(Changed):
     fits = 0
 
-    def fit(self, X, y, *, qid=None, sample_weight=None):
-        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+    def change(self, X, qid):
         Lucky.fits += 1
         self.coef_ = self.coef_ * (1 + 1e-9 * Lucky.fits)
-        return self
 
 
-class Seated(SVMMap):
-    def fit(self, X, y, *, qid=None, sample_weight=None):
-        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+class Seated(Changed):
+    def change(self, X, qid):
         first = np.unique(np.asarray(qid), return_index=True)[1]  # the row a query has first
         self.coef_ = self.coef_ + 10 * np.asarray(X, dtype=float)[first].mean(axis=0).round(6)
-        return self
 
 
 class Hasty(SVMMap):

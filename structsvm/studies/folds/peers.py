@@ -66,22 +66,16 @@ def best_boosted(
     *,
     relevance: float = 1.0,
     seed: int = 0,
-    n_jobs: int = 1,
-    most_trees: int = _MOST_TREES,
 ) -> Boosted:
     """Return the best of a grid on the validation queries.
 
     The grid is 7, 15 and 31 leaves (learning rates .1, .1, .05) times binary and graded labels, each with every tenth
     number of trees up to 600.
     """
-    best, model = -np.inf, None
-    for value, grown in boosted_path(
-        name, train, validation, measure, _GRID, relevance=relevance, seed=seed, n_jobs=n_jobs, most_trees=most_trees
-    ):  # fmt: skip
-        if value > best:
-            best, model = value, grown
-    assert model is not None
-    return model
+    stages = boosted_path(
+        name, train, validation, measure, relevance=relevance, seed=seed, most_trees=_MOST_TREES
+    )
+    return max(stages, key=lambda stage: stage[0])[1]
 
 
 def boosted_path(
