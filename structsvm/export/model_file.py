@@ -75,7 +75,10 @@ def save(model: Any, path: str | Path) -> None:
     arrays["description"] = np.frombuffer(json.dumps(description).encode(), dtype=np.uint8)
     arrays["digest"] = np.array(_digest(arrays["description"]))
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    try:
+        np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    except ValueError as error:  # an interrupt, behind zipfile's complaint that an entry is still open
+        raise error.__context__ or error
     with replacing(path) as file:
         file.write(buffer.getvalue())
 

@@ -383,3 +383,18 @@ def test_an_array_that_nothing_refers_to_is_not_unpacked(model_file, tmp_path):
     unused = {"unused.npy": b"no array"}
     more = repacked(model_file, tmp_path / "more", lambda members: members.update(unused))
     assert load(more).coef_.shape == (3,)
+
+
+def test_an_interrupt_while_it_is_packed_stays_one(tmp_path, monkeypatch):
+    entries, opened = [], zipfile.ZipFile.open
+
+    def interrupted(archive, *arguments, **options):
+        entries.append(opened(archive, *arguments, **options))
+        raise KeyboardInterrupt
+
+    model = SVMMap().fit([[0.0], [1.0]], [0, 1], qid=[1, 1])
+    monkeypatch.setattr(zipfile.ZipFile, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.save(tmp_path / "model.npz")
+    entries.pop().close()
+    assert list(tmp_path.iterdir()) == []
