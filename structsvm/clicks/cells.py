@@ -144,8 +144,7 @@ class ClickCells:
         n = q.values.shape[0]
         k, c = np.asarray(position), np.asarray(clicked)
         for name, values in (("document", d.values), ("position", k), ("clicked", c)):
-            if values.shape != (n,):
-                raise BadInput(name, f"expected one value per impression, shape ({n},), got {values.shape}")
+            _check_length(name, values, n)
         c = _clicks(c)
         dropped = Dropped()
         known = _both(q.known, d.known)
@@ -487,9 +486,13 @@ def _text(name: str, value: Any) -> str:
 
 def _column(name: str, given: Any, n: int) -> _Ids:
     ids = _ids(name, given)
-    if ids.values.shape != (n,):
-        raise BadInput(name, f"expected one value per impression, shape ({n},), got {ids.values.shape}")
+    _check_length(name, ids.values, n)
     return ids
+
+
+def _check_length(name: str, values: NDArray[Any], n: int) -> None:
+    if values.shape != (n,):
+        raise BadInput(name, f"expected one value per impression, shape ({n},), got {values.shape}")
 
 
 def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -517,8 +520,7 @@ def _comparable(values: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any]
 
 def _probabilities(given: Any, n: int) -> Float:
     p = np.asarray(given, dtype=np.float64)
-    if p.shape != (n,):
-        raise BadInput("probability", f"expected one value per impression, shape ({n},), got {p.shape}")
+    _check_length("probability", p, n)
     refuse_first("probability", p, ~((p > 0) & (p <= 1)), "a number in (0, 1]")
     return p
 

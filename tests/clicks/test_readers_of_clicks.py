@@ -29,6 +29,8 @@ from structsvm.clicks import (
 from structsvm.common import files
 from structsvm.common.lazy import labels
 from structsvm.online import clicklog
+from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
+from structsvm.online.interleaving import Shown
 
 
 def counts(cells):
@@ -46,6 +48,14 @@ def event(action, query="1", document="a", ordinal=1, **more):
 
 def query(query_id="1", text="ps4", **more):
     return {"query_id": query_id, "user_query": text, **more}
+
+
+def impression(documents, *clicks, query=None, name=None):
+    """A list of our own log, with clicks at places from 1."""
+    documents = tuple(documents)
+    shown = Shown("team_draft", documents, 2, (tuple(k % 2 for k in range(len(documents))),))
+    shown = shown if name is None else shown.with_impression(name)
+    return Impression(shown, tuple(map(Click, clicks)), query=query)
 
 
 def write(path, entries):
@@ -413,19 +423,11 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
 
 
 def test_own_logs(tmp_path, monkeypatch):
-    from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
-    from structsvm.online.interleaving import Shown
-
     rng = np.random.default_rng(0)
     impressions, expected = [], {}
     for _ in range(50):
-        documents = tuple(rng.permutation(["a", "b", "c"]).tolist())
-        click = int(rng.integers(1, 4))
-        impressions.append(
-            Impression(
-                Shown("team_draft", documents, 2, ((0, 1, 0),)), (Click(click), Click(click)), query="q"
-            )
-        )
+        documents, click = rng.permutation(["a", "b", "c"]).tolist(), int(rng.integers(1, 4))
+        impressions.append(impression(documents, click, click, query="q"))
         for k, d in enumerate(documents):
             n, c = expected.get(("q", d, k + 1), (0, 0))
             expected["q", d, k + 1] = (n + 1, c + (k + 1 == click))
@@ -434,7 +436,7 @@ def test_own_logs(tmp_path, monkeypatch):
     assert counts(cells) == expected
     write_log(tmp_path / "log.jsonl", impressions)
     assert counts(cells_of_log(tmp_path / "log.jsonl")) == expected
-    nameless = Impression(Shown("team_draft", ("a",), 2, ((0,),)), ())
+    nameless = impression("a")
     with pytest.raises(BadInput, match=r"got none that can be counted.*list without a query"):
         cells_of_log(ClickLog.of([nameless]))
     write_log(tmp_path / "log.jsonl", [*impressions, nameless])
@@ -446,16 +448,12 @@ def test_own_logs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("held", [1, 7, 10_000])
 def test_own_logs_with_ids_count_each_impression_once(tmp_path, monkeypatch, held):
-    from structsvm.online.clicklog import Click, Impression, read_log, write_log
-    from structsvm.online.interleaving import Shown
-
     monkeypatch.setattr(interleaving_log, "_LISTS", held)
     rng = np.random.default_rng(1)
     made = []
     for name in [*range(100), *(str(i) for i in range(100))]:  # 1 and "1" are two impressions
-        documents = tuple(rng.permutation(["a", "b", "c"]).tolist())
-        shown = Shown("team_draft", documents, 2, ((0, 1, 0),)).with_impression(name)
-        made.append(Impression(shown, (Click(int(rng.integers(1, 4))),), query=f"q{rng.integers(3)}"))
+        documents, click = rng.permutation(["a", "b", "c"]).tolist(), int(rng.integers(1, 4))
+        made.append(impression(documents, click, query=f"q{rng.integers(3)}", name=name))
     lines = [made[i] for i in rng.permutation(np.concatenate([np.arange(200), rng.integers(0, 200, 60)]))]
     unanswered = Impression(made[5].shown, None, query="q0")  # shown, and logged again with its clicks
     path = tmp_path / "log.jsonl"
@@ -479,9 +477,6 @@ def test_own_logs_with_ids_count_each_impression_once(tmp_path, monkeypatch, hel
 
 def repeated_log(path, kind, times):
     """A log of 60 distinct lists, so many times over."""
-    from structsvm.online.clicklog import Click, Impression, write_log
-    from structsvm.online.interleaving import Shown
-
     rng = np.random.default_rng(2)
     lists = [(f"q{i % 7}", rng.permutation(8).tolist(), int(rng.integers(8))) for i in range(60)]
     if kind == "table":
@@ -498,10 +493,8 @@ def repeated_log(path, kind, times):
         made = []
         for number in range(60 * times):
             q, documents, clicked = lists[number % 60]
-            shown = Shown("team_draft", tuple(map(str, documents)), 2, ((0, 1) * 4,))
-            if kind == "log with ids":
-                shown = shown.with_impression(number)
-            made.append(Impression(shown, (Click(clicked + 1),), query=q))
+            name = number if kind == "log with ids" else None
+            made.append(impression(map(str, documents), clicked + 1, query=q, name=name))
         write_log(path, made)
 
 
