@@ -32,6 +32,8 @@ from structsvm.online import clicklog
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 
+HEAD = "query,document,position,clicked\n"  # of a table
+
 
 def counts(cells):
     query = cells.query_ids[cells.row_query]
@@ -284,16 +286,9 @@ def test_stray_quotes_lose_no_rows(tmp_path):
     rows = ["query,document,position,clicked"]
     rows += [f"q{i % 7},d{i % 5},{i % 5 + 1},{i % 3 == 0:d}" for i in range(100)]
     path = tmp_path / "t.csv"
-    for first, second in (
-        ('"dune,d1,1,0', '"dune 2,d1,1,0'),
-        ('"dune,d1,1,0', 'x",d1,1,0'),
-        ('"dune,d1,1,0', ""),
-    ):
-        stray = rows.copy()
-        stray[10] = first
-        if second:
-            stray[40] = second
-        path.write_text("\n".join(stray) + "\n")
+    opened = '"dune,d1,1,0'
+    for second in ('"dune 2,d1,1,0', 'x",d1,1,0', rows[40]):
+        path.write_text("\n".join([*rows[:10], opened, *rows[11:40], second, *rows[41:]]) + "\n")
         with pytest.raises(
             BadInput, match=r"t.csv:11: expected a row (of commas|on one line, got a quoted field)"
         ):
@@ -308,7 +303,7 @@ def test_stray_quotes_lose_no_rows(tmp_path):
 @pytest.mark.parametrize("text", ["a,b\rc,d\n", '"' + "x" * 140_000 + "\n", "query,document\rq,a\r"])
 def test_what_the_csv_module_refuses_is_named(tmp_path, text):
     path = tmp_path / "t.csv"
-    path.write_text("query,document,position,clicked\n" + text, newline="")
+    path.write_text(HEAD + text, newline="")
     with pytest.raises(BadInput, match=r"t.csv:2: expected"):
         read_table(path)
     path.write_text("query,document,position,clicked\rq,a,1,1\r", newline="")
@@ -368,35 +363,32 @@ def test_large_ids_in_columns_of_objects_are_not_rounded(ids):
         read_table(frame, session="session")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + "1,2\n", "t.csv:2: expected 4 columns, got 2"),
+        (HEAD + "1,2,x,0\n", "t.csv:2: column 'position': expected a number, got 'x'"),
+        (
+            HEAD + "1,2,,true\n\n1,3,2,yes\n",
+            "t.csv:4: column 'clicked': expected 0 or 1, got 'yes'; write 1 for a",
+        ),
+        ("query,document\n", "expected a column 'position'"),
+        (HEAD, "t.csv: expected impressions, got none"),
+        (HEAD + "1,2,1,0\n1,3,2,5\n", r"t.csv, rows 1 to 2: clicked\[1\]: expected 0 or 1, got 5"),
+        (HEAD[:-1] + ",p\n1,2,1,0,.5\n1,3,2,1,\n", r"t.csv:3: column 'p': expected a number, got ''"),
+    ],
+)
+def test_bad_tables_of_text(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(BadInput, match=message):
+        read_table(tmp_path / "t.csv", probability="p" if ",p\n" in text else None)
+
+
 def test_bad_tables(tmp_path):
     with pytest.raises(BadInput, match="table: expected a column 'clicked', got query, document, position"):
         read_table(pd.DataFrame({"query": [1], "document": [1], "position": [1]}))
     with pytest.raises(BadInput, match="table: expected a frame of pandas or polars, or a path, got list"):
         read_table([1])
-    path = tmp_path / "t.csv"
-    for text, message in [
-        ("query,document,position,clicked\n1,2\n", "t.csv:2: expected 4 columns, got 2"),
-        (
-            "query,document,position,clicked\n1,2,x,0\n",
-            "t.csv:2: column 'position': expected a number, got 'x'",
-        ),
-        (
-            "query,document,position,clicked\n1,2,,true\n\n1,3,2,yes\n",
-            "t.csv:4: column 'clicked': expected 0 or 1, got 'yes'; write 1 for a click and 0 for none",
-        ),
-        ("query,document\n", "expected a column 'position'"),
-        ("query,document,position,clicked\n", "t.csv: expected impressions, got none"),
-        (
-            "query,document,position,clicked\n1,2,1,0\n1,3,2,5\n",
-            r"t.csv, rows 1 to 2: clicked\[1\]: expected 0 or 1, got 5",
-        ),
-    ]:
-        path.write_text(text)
-        with pytest.raises(BadInput, match=message):
-            read_table(path)
-    path.write_text("query,document,position,clicked,p\n1,2,1,0,.5\n1,3,2,1,\n")
-    with pytest.raises(BadInput, match=r"t.csv:3: column 'p': expected a number, got ''"):
-        read_table(path, probability="p")
     (tmp_path / "t.parquet").write_text("no")
     with pytest.raises(BadInput, match="expected a Parquet file"):
         read_table(tmp_path / "t.parquet")
@@ -409,7 +401,7 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
     monkeypatch.setattr(tables, "_BATCH", 2)
     halves = ["q,a,0,0\nr,a,0,1\n", f"q,b,{second},1\nr,b,{second},0\n"]
     path = tmp_path / "t.csv"
-    path.write_text("query,document,position,clicked\n" + "".join(halves if zero_first else halves[::-1]))
+    path.write_text(HEAD + "".join(halves if zero_first else halves[::-1]))
     with pytest.raises(
         BadInput, match="first_position: expected 0 or 1, as position 0 is in some of the parts"
     ):
@@ -417,7 +409,7 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
     shows, clicks = read_table(path, first_position=0).per_position()
     assert shows.tolist() == [2, *[0] * (int(second) - 1), 2]
     assert clicks.tolist() == [1, *[0] * (int(second) - 1), 1]
-    path.write_text("query,document,position,clicked\n" + halves[1] * 2)
+    path.write_text(HEAD + halves[1] * 2)
     shows, _ = read_table(path).per_position()  # no position 0 anywhere: from 1
     assert shows.tolist() == [*[0] * (int(second) - 1), 4]
 
@@ -526,11 +518,10 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
 
 def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
     path = tmp_path / "log.csv"
-    head = "query,document,position,clicked\n"
-    path.write_text(head + "q,a,1,1\nq,b,2,\n")
+    path.write_text(HEAD + "q,a,1,1\nq,b,2,\n")
     assert (read_table(path).n_shows, read_table(path).n_clicks) == (2, 1)
     for zero in ("0.00", "false", "0"):
-        path.write_text(head + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
+        path.write_text(HEAD + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
         with pytest.raises(
             BadInput, match=r"clicked: expected 0 or 1, got an empty cell \(.*log.csv:3\); leave out"
         ):
