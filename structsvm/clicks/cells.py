@@ -361,17 +361,6 @@ class ClickCells:
         found = (q >= 0) & (d >= 0) & (key[order][at] == wanted)
         return np.where(found, order[at], -1).astype(np.int64)
 
-    def once_each(self, rows: Int, argument: str) -> Int:
-        """Return the rows that are not -1; raise where one is there twice."""
-        used, counts = np.unique(rows[rows >= 0], return_counts=True)
-        if (counts > 1).any():
-            row = int(used[counts > 1][0])
-            raise BadInput(
-                argument, f"expected each document once in a query, got {self.docid[row]} in query "
-                f"{self.query_ids[self.row_query[row]]} several times", "drop the repeats",
-            )  # fmt: skip
-        return used
-
     def _with_lists(self, lists: ClickSessions, dropped: Dropped) -> ClickCells:
         starts = lists.offsets[:-1]
         whole = np.zeros(0, np.bool_)
@@ -396,6 +385,18 @@ def check_cells(cells: object) -> None:
             "cells", f"expected a counted click log, got {kind}",
             "read a file by structsvm.clicks.read_clicks, a data frame by read_table",
         )  # fmt: skip
+
+
+def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:
+    """Return the rows that are not -1; raise where one is there twice."""
+    used, counts = np.unique(rows[rows >= 0], return_counts=True)
+    if (counts > 1).any():
+        row = int(used[counts > 1][0])
+        raise BadInput(
+            argument, f"expected each document once in a query, got {cells.docid[row]} in query "
+            f"{cells.query_ids[cells.row_query[row]]} several times", "drop the repeats",
+        )  # fmt: skip
+    return used
 
 
 def check_clicked(clicks: Int) -> None:
