@@ -206,16 +206,10 @@ class ClickCells:
             return parts[0]
         queries, q = np.unique(_joined("query", [p.query_ids for p in parts]), return_inverse=True)
         documents, d = np.unique(_joined("document", [p.docid for p in parts]), return_inverse=True)
-        row_query, row_document, start, begin = [], [], 0, 0
-        for p in parts:
-            numbers = q[start : start + p.n_queries]
-            row_query.append(np.repeat(numbers, np.diff(p.offsets)))
-            row_document.append(d[begin : begin + p.n_rows])
-            start, begin = start + p.n_queries, begin + p.n_rows
-        pair = np.concatenate(row_query).astype(np.int64) * documents.shape[0] + np.concatenate(row_document)
-        rows, number = np.unique(pair, return_inverse=True)
-        base = np.concatenate(([0], np.cumsum([p.n_rows for p in parts])))
-        row = np.concatenate([number[base[i] + p.row] for i, p in enumerate(parts)])
+        row_query = np.repeat(q, np.concatenate([np.diff(p.offsets) for p in parts]))
+        rows, number = np.unique(row_query.astype(np.int64) * documents.shape[0] + d, return_inverse=True)
+        numbers = np.split(number, np.cumsum([p.n_rows for p in parts])[:-1])
+        row = np.concatenate([own[p.row] for p, own in zip(parts, numbers, strict=True)])
         position = np.concatenate([p.position for p in parts])
         width = int(position.max()) + 1
         keys, cell = np.unique(row * width + position, return_inverse=True)
@@ -232,20 +226,19 @@ class ClickCells:
             return np.bincount(cell, np.concatenate(values), keys.shape[0]).astype(np.int64)
 
         users = [p.cluster_ids for p in parts if p.cluster_ids is not None]
-        names = user = None
+        names: Any = None
+        whose: list[Any] = [None] * len(parts)
         if users:
+            sizes = [0 if p.cluster_ids is None else p.cluster_ids.shape[0] for p in parts]
             names, user = np.unique(_joined("cluster", users), return_inverse=True)
+            whose = np.split(user, np.cumsum(sizes)[:-1])
         held: dict[str, ClickSessions | None] = {"sessions": None, "gapped": None}
         if all(p.sessions is not None for p in parts):
             for kind in held:
-                lists, begin = [], 0
-                for i, p in enumerate(parts):
-                    size = 0 if p.cluster_ids is None else p.cluster_ids.shape[0]
-                    one = getattr(p, kind)
-                    if one is not None:
-                        who = None if user is None else user[begin : begin + size]
-                        lists.append(one.renumbered(number[base[i] : base[i + 1]], who))
-                    begin += size
+                old = [
+                    (getattr(p, kind), own, who) for p, own, who in zip(parts, numbers, whose, strict=True)
+                ]
+                lists = [one.renumbered(own, who) for one, own, who in old if one is not None]
                 held[kind] = distinct_sessions(lists) if lists else None
         return cls(
             queries, offsets, documents[rows % documents.shape[0]], keys // width, keys % width,
