@@ -142,7 +142,7 @@ LINES = [
     ),
     ("export/search_engines.py", "FORMATS: dict", "def _made(form, name):\n    return b'made'\n\n\n"),
     ("export/search_engines.py", '    "svmlight": _svm', '    "made": _made,\n'),
-    ("baselines.py", "class OriginalOrder:", _CHOICE),
+    ("baselines.py", "class OriginalOrder(", _CHOICE),
     ("baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),
 ]
 
