@@ -370,7 +370,7 @@ class StoreWriter:
                 "feature_names", f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
             )
         self.order: NDArray[np.int64] | None = None
-        self._part: Path | None = None
+        self._part: Path  # from the beginning of the block on
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
         self._counts: dict[str, int] = {}
@@ -457,7 +457,7 @@ class StoreWriter:
         self._n_rows += n
 
     def _open(self, name: str) -> IO[bytes]:
-        assert self._part is not None, "append is for the inside of a with block"
+        assert hasattr(self, "_part"), "append is for the inside of a with block"
         if name not in self._files:
             # unbuffered: the pieces are large, and each write reports its own failure
             self._files[name] = (self._part / f"{name}.tmp").open(
@@ -476,7 +476,6 @@ class StoreWriter:
         self._counts[name] = self._counts.get(name, 0) + array.size
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        assert self._part is not None
         try:
             if kind is None:
                 with _naming(self.path):
@@ -490,7 +489,6 @@ class StoreWriter:
 
     def _finish(self) -> None:
         part = self._part
-        assert part is not None
         if self._n_rows == 0:
             raise ValueError(f"{self.path}: expected at least one query, got none")
         arrays: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
@@ -562,7 +560,6 @@ class StoreWriter:
 
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
         """Row counts become ``indptr``; indices widen where there are too many entries for 32 bits."""
-        assert self._part is not None
         counts = np.fromfile(self._part / "row_nnz.tmp", dtype=np.int64, offset=_HEADER_BYTES)
         self._write("indptr", np.concatenate(([0], np.cumsum(counts))).astype(index))
         if index == np.int64:
@@ -575,7 +572,6 @@ class StoreWriter:
 
     def _finish_docid(self, dtype: np.dtype[Any]) -> None:
         """The pieces, each of its own width, become one array."""
-        assert self._part is not None
         self._files.pop("docid").close()
         pieces = self._part / "pieces.tmp"
         (self._part / "docid.tmp").rename(pieces)
