@@ -144,25 +144,17 @@ class ClickCells:
         n = q.values.shape[0]
         k, c = np.asarray(position), np.asarray(clicked)
         for name, values in (("document", d.values), ("position", k), ("clicked", c)):
-            if values.shape != (n,):
-                raise BadInput(name, f"expected one value per impression, shape ({n},), got {values.shape}")
+            _check_length(name, values, n)
         c = _clicks(c)
         dropped = Dropped()
-        known = _both(q.known, d.known)
+        known = q.known & d.known
         k, finite = _whole_positions(k)
-        ok = _both(known, finite)
-        base = first_position_of(k if ok is None else k[ok], first_position)
-        low, high = (int(k.min()), int(k.max())) if k.size and ok is None else (base - 1, max_position + base)
-        if low < base or high - base >= max_position:
-            inside = (k >= base) & (k < base + max_position)
-            ok = inside if ok is None else ok & inside
-        if ok is not None:
-            dropped.count("missing query or document", 0 if known is None else (~known).sum())
-            left = ok if known is None else ok | ~known
-            dropped.count("position out of range", (~left).sum())
-        keep = None if ok is None or ok.all() else np.flatnonzero(ok)
-        take = (lambda a: a) if keep is None else (lambda a: a[keep])
-        qv, dv, kv, cv = take(q.values), take(d.values), take(k), take(c)
+        base = first_position_of(k[_rows(known & finite)], first_position)
+        ok = known & finite & (k >= base) & (k < base + max_position)
+        dropped.count("missing query or document", (~known).sum())
+        dropped.count("position out of range", (known & ~ok).sum())
+        take = _rows(ok)
+        qv, dv, kv, cv = q.values[take], d.values[take], k[take], c[take]
         if kv.shape[0] == 0:
             raise BadInput("log", "expected impressions, got none that can be counted", dropped.said())
         lists = None
@@ -171,14 +163,11 @@ class ClickCells:
         if session is not None:
             s = _column("session", session, n)
             users = None if cluster is None else _column("cluster", cluster, n)
-            chance = None if probability is None else take(_probabilities(probability, n))
-            listed = np.arange(kv.shape[0])
-            if s.known is not None:
-                listed = np.flatnonzero(take(s.known))
-                dropped.count(
-                    "impression without a session, counted but in no list", kv.shape[0] - listed.size
-                )
-            lists = _Lists(take(s.values)[listed], qv[listed], dv[listed], kv[listed], cv[listed], dropped)
+            chance = None if probability is None else _probabilities(probability, n)[take]
+            listed = np.flatnonzero(s.known[take])
+            n_alone = kv.shape[0] - listed.size
+            dropped.count("impression without a session, counted but in no list", n_alone)
+            lists = _Lists(s.values[take][listed], qv[listed], dv[listed], kv[listed], cv[listed], dropped)
             alone = np.delete(np.arange(kv.shape[0]), listed)
             used = np.concatenate([listed[lists.kept], alone])
             cv = np.concatenate([lists.clicked[lists.kept], cv[alone]])
@@ -190,11 +179,12 @@ class ClickCells:
         cells = cls(*counts, dropped)
         if lists is None:
             return cells
-        numbers, names = (None, None) if users is None else _numbered(users, take, listed[lists.kept])
+        kept = listed[lists.kept]
+        numbers, names = (None, None) if users is None else _numbered(users, np.arange(n)[take][kept])
         entries = ClickSessions(
             lists.offsets, row, cv[:n_listed], np.ones(lists.offsets.shape[0] - 1, np.int64), kv[:n_listed] - base + 1,
             None if numbers is None else lists.one_each(numbers, dropped),
-            None if chance is None else chance[listed[lists.kept]],
+            None if chance is None else chance[kept],
         )  # fmt: skip
         return replace(cells, cluster_ids=names)._with_lists(entries, dropped)
 
@@ -216,16 +206,10 @@ class ClickCells:
             return parts[0]
         queries, q = np.unique(_joined("query", [p.query_ids for p in parts]), return_inverse=True)
         documents, d = np.unique(_joined("document", [p.docid for p in parts]), return_inverse=True)
-        row_query, row_document, start, begin = [], [], 0, 0
-        for p in parts:
-            numbers = q[start : start + p.n_queries]
-            row_query.append(np.repeat(numbers, np.diff(p.offsets)))
-            row_document.append(d[begin : begin + p.n_rows])
-            start, begin = start + p.n_queries, begin + p.n_rows
-        pair = np.concatenate(row_query).astype(np.int64) * documents.shape[0] + np.concatenate(row_document)
-        rows, number = np.unique(pair, return_inverse=True)
-        base = np.concatenate(([0], np.cumsum([p.n_rows for p in parts])))
-        row = np.concatenate([number[base[i] + p.row] for i, p in enumerate(parts)])
+        row_query = np.repeat(q, np.concatenate([np.diff(p.offsets) for p in parts]))
+        rows, number = np.unique(row_query.astype(np.int64) * documents.shape[0] + d, return_inverse=True)
+        numbers = np.split(number, np.cumsum([p.n_rows for p in parts])[:-1])
+        row = np.concatenate([own[p.row] for p, own in zip(parts, numbers, strict=True)])
         position = np.concatenate([p.position for p in parts])
         width = int(position.max()) + 1
         keys, cell = np.unique(row * width + position, return_inverse=True)
@@ -242,20 +226,19 @@ class ClickCells:
             return np.bincount(cell, np.concatenate(values), keys.shape[0]).astype(np.int64)
 
         users = [p.cluster_ids for p in parts if p.cluster_ids is not None]
-        names = user = None
+        names: Any = None
+        whose: list[Any] = [None] * len(parts)
         if users:
+            sizes = [0 if p.cluster_ids is None else p.cluster_ids.shape[0] for p in parts]
             names, user = np.unique(_joined("cluster", users), return_inverse=True)
+            whose = np.split(user, np.cumsum(sizes)[:-1])
         held: dict[str, ClickSessions | None] = {"sessions": None, "gapped": None}
         if all(p.sessions is not None for p in parts):
             for kind in held:
-                lists, begin = [], 0
-                for i, p in enumerate(parts):
-                    size = 0 if p.cluster_ids is None else p.cluster_ids.shape[0]
-                    one = getattr(p, kind)
-                    if one is not None:
-                        who = None if user is None else user[begin : begin + size]
-                        lists.append(one.renumbered(number[base[i] : base[i + 1]], who))
-                    begin += size
+                old = [
+                    (getattr(p, kind), own, who) for p, own, who in zip(parts, numbers, whose, strict=True)
+                ]
+                lists = [one.renumbered(own, who) for one, own, who in old if one is not None]
                 held[kind] = distinct_sessions(lists) if lists else None
         return cls(
             queries, offsets, documents[rows % documents.shape[0]], keys // width, keys % width,
@@ -351,9 +334,7 @@ class ClickCells:
             values, there = _comparable(given.values, unique)
             at = np.minimum(np.searchsorted(unique, values), unique.shape[0] - 1)
             there &= unique[at] == values
-            if given.known is not None:
-                there &= given.known
-            numbers.append((np.where(there, at, -1), inverse, unique.shape[0]))
+            numbers.append((np.where(there & given.known, at, -1), inverse, unique.shape[0]))
         (q, q_of, _), (d, d_of, n_documents) = numbers
         key = q_of[self.row_query] * n_documents + d_of
         order = np.argsort(key, kind="stable")
@@ -361,17 +342,6 @@ class ClickCells:
         at = np.minimum(np.searchsorted(key[order], wanted), self.n_rows - 1)
         found = (q >= 0) & (d >= 0) & (key[order][at] == wanted)
         return np.where(found, order[at], -1).astype(np.int64)
-
-    def once_each(self, rows: Int, argument: str) -> Int:
-        """Return the rows that are not -1; raise where one is there twice."""
-        used, counts = np.unique(rows[rows >= 0], return_counts=True)
-        if (counts > 1).any():
-            row = int(used[counts > 1][0])
-            raise BadInput(
-                argument, f"expected each document once in a query, got {self.docid[row]} in query "
-                f"{self.query_ids[self.row_query[row]]} several times", "drop the repeats",
-            )  # fmt: skip
-        return used
 
     def _with_lists(self, lists: ClickSessions, dropped: Dropped) -> ClickCells:
         starts = lists.offsets[:-1]
@@ -399,6 +369,18 @@ def check_cells(cells: object) -> None:
         )  # fmt: skip
 
 
+def once_each(cells: ClickCells, rows: Int, argument: str) -> Int:
+    """Return the rows that are not -1; raise where one is there twice."""
+    used, counts = np.unique(rows[rows >= 0], return_counts=True)
+    if (counts > 1).any():
+        row = int(used[counts > 1][0])
+        raise BadInput(
+            argument, f"expected each document once in a query, got {cells.docid[row]} in query "
+            f"{cells.query_ids[cells.row_query[row]]} several times", "drop the repeats",
+        )  # fmt: skip
+    return used
+
+
 def check_clicked(clicks: Int) -> None:
     """Raise for counts without a click."""
     if not clicks.any():
@@ -421,10 +403,10 @@ def first_position_of(position: Int, first_position: int | None) -> int:
 
 
 class _Ids(NamedTuple):
-    """Ids as sortable values, and which of them are known (None: all)."""
+    """Ids as sortable values, and which of them are known."""
 
     values: NDArray[Any]
-    known: NDArray[np.bool_] | None
+    known: NDArray[np.bool_]
 
 
 def _ids(name: str, given: Any) -> _Ids:
@@ -432,9 +414,9 @@ def _ids(name: str, given: Any) -> _Ids:
     if ids.ndim != 1:
         raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
     if ids.dtype.kind in "ib" or (ids.dtype.kind == "u" and not (ids >= 2**63).any()):
-        return _Ids(ids.astype(np.int64, copy=False), None)
+        return _Ids(ids.astype(np.int64, copy=False), np.ones(ids.shape, bool))
     if ids.dtype.kind == "u":
-        return _Ids(ids, None)
+        return _Ids(ids, np.ones(ids.shape, bool))
     if ids.dtype.kind == "f" and not (
         isinstance(given, (list, tuple)) and any(isinstance(v, int) for v in given)
     ):
@@ -442,10 +424,9 @@ def _ids(name: str, given: Any) -> _Ids:
         filled = np.where(known, ids, 0)
         if (filled != np.floor(filled)).any() or (np.abs(filled) >= 2**53).any():
             raise BadInput(name, "expected whole numbers or strings, got other floats", "read ids as strings")
-        return _Ids(filled.astype(np.int64), None if known.all() else known)
+        return _Ids(filled.astype(np.int64), known)
     if ids.dtype.kind == "U" and not isinstance(given, (list, tuple)):
-        known = ids != ""
-        return _Ids(ids, None if known.all() else known)
+        return _Ids(ids, ids != "")
     values = np.empty(ids.shape[0], dtype=object)
     values[:] = list(given) if ids.dtype.kind != "S" else ids
     known = np.array([_is_known(v) for v in values], dtype=bool)
@@ -463,7 +444,7 @@ def _ids(name: str, given: Any) -> _Ids:
         out[known] = whole
     else:
         out = np.array([_text(name, v) if k else "" for v, k in zip(values, known, strict=True)], dtype=str)
-    return _Ids(out, None if known.all() else known)
+    return _Ids(out, known)
 
 
 def _is_known(value: Any) -> bool:
@@ -487,9 +468,13 @@ def _text(name: str, value: Any) -> str:
 
 def _column(name: str, given: Any, n: int) -> _Ids:
     ids = _ids(name, given)
-    if ids.values.shape != (n,):
-        raise BadInput(name, f"expected one value per impression, shape ({n},), got {ids.values.shape}")
+    _check_length(name, ids.values, n)
     return ids
+
+
+def _check_length(name: str, values: NDArray[Any], n: int) -> None:
+    if values.shape != (n,):
+        raise BadInput(name, f"expected one value per impression, shape ({n},), got {values.shape}")
 
 
 def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -517,24 +502,23 @@ def _comparable(values: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any]
 
 def _probabilities(given: Any, n: int) -> Float:
     p = np.asarray(given, dtype=np.float64)
-    if p.shape != (n,):
-        raise BadInput("probability", f"expected one value per impression, shape ({n},), got {p.shape}")
+    _check_length("probability", p, n)
     refuse_first("probability", p, ~((p > 0) & (p <= 1)), "a number in (0, 1]")
     return p
 
 
-def _numbered(users: _Ids, take: Any, chosen: Int) -> tuple[Int, NDArray[Any]]:
+def _numbered(users: _Ids, chosen: Int) -> tuple[Int, NDArray[Any]]:
     """Return the number of the user of each chosen impression, -1 where it is missing, and the ids."""
-    values = take(users.values)[chosen]
-    known = np.ones(values.shape[0], bool) if users.known is None else take(users.known)[chosen]
+    values, known = users.values[chosen], users.known[chosen]
     names, inverse = np.unique(values[known], return_inverse=True)
     numbers = np.full(values.shape[0], -1)
     numbers[known] = inverse
     return numbers, names
 
 
-def _both(a: NDArray[np.bool_] | None, b: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-    return b if a is None else a if b is None else a & b
+def _rows(chosen: NDArray[np.bool_]) -> Any:
+    """Return what selects the rows; all of them without a copy."""
+    return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 
 def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
@@ -548,16 +532,17 @@ def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
     return c.astype(bool)
 
 
-def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_] | None]:
+def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_]]:
+    """Return positions as whole numbers, and where they are such."""
     if k.dtype.kind in "iu":
-        return k.astype(np.int64, copy=False), None
+        return k.astype(np.int64, copy=False), np.ones(k.shape, bool)
     if k.dtype.kind == "O":
         k = np.array([v if isinstance(v, (int, float, np.number)) else np.nan for v in k], dtype=np.float64)
     if k.dtype.kind != "f":
         raise BadInput("position", f"expected whole numbers, got {k.dtype}", "convert it")
     finite = np.isfinite(k) & (np.abs(np.where(np.isfinite(k), k, 0)) < 2**53)
     finite &= np.where(finite, k, 0) == np.floor(np.where(finite, k, 0))
-    return np.where(finite, k, 0).astype(np.int64), None if finite.all() else finite
+    return np.where(finite, k, 0).astype(np.int64), finite
 
 
 def _tally(

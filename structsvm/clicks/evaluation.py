@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from structsvm.checks import BadInput, check_choice, check_fraction, check_number, check_whole
-from structsvm.clicks.cells import ClickCells, check_clicked
+from structsvm.clicks.cells import ClickCells, check_clicked, once_each
 from structsvm.clicks.position_based import sessions_of
 from structsvm.clicks.propensities import (
     TRUST_LEVEL,
@@ -569,7 +569,7 @@ def _new_discounts(
         raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
         raise BadInput("scores", "expected finite numbers")
-    used = cells.once_each(rows, "document")
+    used = once_each(cells, rows, "document")
     unique, number = np.unique(np.asarray(query), return_inverse=True)
     if values.ndim == 1:
         order = np.lexsort((-values, number))

@@ -215,14 +215,10 @@ class UserBrowsingModel(_ProductModel):
         sessions = sessions_of(cells)
         level = _levels(sessions.offsets, sessions.clicked)
         n_levels = sessions.longest * (sessions.longest + 1) // 2
-        weight = sessions.counts.astype(np.float64)
-        key, number = np.unique(sessions.row * n_levels + level, return_inverse=True)
-        row = key // n_levels
-        shows, clicks = (
-            np.bincount(number, w).astype(np.float64) for w in (weight, weight * sessions.clicked)
-        )
+        row, level, shows, clicks = sessions.tally(level, n_levels)
         return ProductCells(
-            np.searchsorted(row, np.arange(cells.n_rows + 1)).astype(np.int64), key % n_levels, shows, clicks, n_levels,
+            np.searchsorted(row, np.arange(cells.n_rows + 1)).astype(np.int64), level, shows.astype(np.float64),
+            clicks.astype(np.float64), n_levels,
         )  # fmt: skip
 
     def _keep(self, cells: ClickCells, examination: Float) -> None:

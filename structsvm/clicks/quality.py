@@ -105,13 +105,8 @@ def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) ->
 def _with_counts(cells: ClickCells, sessions: ClickSessions, count: Int) -> ClickCells:
     """Return the counts of so many of each distinct list; rows keep their numbers."""
     part = replace(sessions, count=count).select(count > 0)
-    width = cells.n_positions + 1
-    weight = part.counts
-    key, number = np.unique(part.row * width + part.position, return_inverse=True)
-    shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * part.clicked))
-    return replace(
-        cells, row=key // width, position=key % width, shows=shows, clicks=clicks, sessions=part, gapped=None
-    )
+    row, position, shows, clicks = part.tally(part.position, cells.n_positions + 1)
+    return replace(cells, row=row, position=position, shows=shows, clicks=clicks, sessions=part, gapped=None)
 
 
 def rows_of_model(model: Any, cells: ClickCells) -> ClickSessions:

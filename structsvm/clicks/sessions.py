@@ -61,6 +61,13 @@ class ClickSessions:
             None if self.probability is None else self.probability[at],
         )  # fmt: skip
 
+    def tally(self, level: Int, n_levels: int) -> tuple[Int, Int, Int, Int]:
+        """Return row, level, shows and clicks of each pair of a row and a level of its entries, in order."""
+        key, number = np.unique(self.row * n_levels + level, return_inverse=True)
+        weight = self.counts
+        shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * self.clicked))
+        return key // n_levels, key % n_levels, shows, clicks
+
     def renumbered(self, row: Int, cluster: Int | None) -> ClickSessions:
         """Return the lists with new numbers of their rows (by old number) and users (-1 stays)."""
         users = (

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from structsvm.checks import BadInput, check_C, check_whole
-from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.cells import ClickCells, once_each
 from structsvm.clicks.holding_out import sketch_of
 from structsvm.clicks.losses import click_values, loss_by_name
 from structsvm.clicks.propensities import Propensities, given_or_harvested
@@ -194,7 +194,7 @@ class ClickSVM(StructuralRanker):
         found = click_weights(y, theta, weighting=self.weighting, clip=self.clip)
         rows = y.rows_of(ids, docid)
         values = np.where(rows >= 0, found.values[rows], 0.0)
-        used = y.once_each(rows, "docid")
+        used = once_each(y, rows, "docid")
         clicks = y.per_row(y.clicks)
         lost = float(clicks.sum() - clicks[used].sum())
         if lost == clicks.sum():

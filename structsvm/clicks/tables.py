@@ -84,7 +84,7 @@ def read_table(
         raise BadInput(
             "time", "expected a column and one end of a span or both", "give {time} with {between}"
         )
-    begin, end = (None if limit is None else _seconds([limit])[0] for limit in (since, until))
+    begin, end = (math.nan if limit is None else _seconds([limit])[0] for limit in (since, until))
     found = column_names(table)
     asked = dict(zip(USUAL, (query, document, position, clicked), strict=True))
     usual = {role: name if name is not None else guess(role, found, table) for role, name in asked.items()}
@@ -137,8 +137,7 @@ def read_table(
         if len(counted) == 8:
             counted = [ClickCells.concatenate(counted)]
     if not counted:
-        place = str(table) if isinstance(table, (str, PathLike)) else "table"
-        raise BadInput(place, "expected impressions, got none that can be counted")
+        raise BadInput(place_of(table), "expected impressions, got none that can be counted")
     whole = ClickCells.concatenate(counted)
     whole.dropped.update(dropped)
     return replace(
@@ -153,6 +152,11 @@ USUAL = {
     "clicked": "click clicks is_click is_clicked has_click",
 }
 """Usual names of columns, in any case; beside them stand the words of the options."""
+
+
+def place_of(table: Any) -> str:
+    """Return what errors call a table: its path, if it has one."""
+    return str(table) if isinstance(table, (str, PathLike)) else "table"
 
 
 def column_names(table: Any) -> list[str]:
@@ -181,7 +185,7 @@ def guess(role: str, names: list[str], table: Any, usual: str | None = None, rem
     found = [name for name in names if name.strip().lower() in (role, *words)]
     if len(found) == 1:
         return found[0]
-    place = str(table) if isinstance(table, (str, PathLike)) else "table"
+    place = place_of(table)
     if found:
         raise BadInput(place, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
                        remedy or f"name it by {{{role}}}")  # fmt: skip
@@ -193,8 +197,7 @@ def _within(columns: list[Any], begin: Any, end: Any, dropped: Dropped) -> list[
     """Return the rows of a span of time, without the last column, the times; None for no rows."""
     times = _seconds(columns[-1])
     with np.errstate(invalid="ignore"):
-        early = np.zeros(len(times), bool) if begin is None else times < begin
-        late = np.zeros(len(times), bool) if end is None else times >= end
+        early, late = times < begin, times >= end  # NaN is no limit
     unknown = np.isnan(times)
     dropped.count("row before since", early.sum())
     dropped.count("row from until on", late.sum())

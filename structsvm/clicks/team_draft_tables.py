@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import UNKNOWN_CLICKS, Dropped, _is_known
-from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess
+from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess, place_of
 from structsvm.clicks.team_draft_ubi import Drafts, TeamDraftLog
 from structsvm.online.clicklog import Click
 
@@ -67,8 +66,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             few = ", ".join(usual.split()[:3])
             remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
             given[role] = guess(role, there, table, usual, remedy)
-    place = str(table) if isinstance(table, (str, PathLike)) else "table"
-    check_columns(list(given.values()), there, place, "state others by {columns}")
+    check_columns(list(given.values()), there, place_of(table), "state others by {columns}")
     roles = [*_NEEDED, *(role for role in ("query", "user", "session") if role in given)]
     dropped = Dropped()
     shown: dict[Any, list[tuple[float, Any, bool, Any]]] = {}

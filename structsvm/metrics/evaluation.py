@@ -393,11 +393,8 @@ def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:
     if ids.dtype.kind == "T":  # numpy's variable-width strings may hold missing values too
         ids = ids.astype(object)
     if ids.dtype.kind == "O":
-        missing = [row for row, value in enumerate(ids) if value is None or value != value]
-        if missing:
-            raise BadInput(
-                "docid", f"expected a string or an int, got {ids[missing[0]]}", at=f"[{missing[0]}]"
-            )
+        missing = np.array([bool(value is None or value != value) for value in ids])
+        refuse_first("docid", ids, missing, "a string or an int")
     elif ids.dtype.kind not in "iuUS":
         raise BadInput("docid", f"expected strings or ints, got {ids.dtype}")
     return ids if ids.dtype.kind in "US" else ids.astype(str)

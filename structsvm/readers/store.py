@@ -370,7 +370,7 @@ class StoreWriter:
                 "feature_names", f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
             )
         self.order: NDArray[np.int64] | None = None
-        self._part: Path | None = None
+        self._part: Path  # from the beginning of the block on
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
         self._counts: dict[str, int] = {}
@@ -457,7 +457,7 @@ class StoreWriter:
         self._n_rows += n
 
     def _open(self, name: str) -> IO[bytes]:
-        assert self._part is not None, "append is for the inside of a with block"
+        assert hasattr(self, "_part"), "append is for the inside of a with block"
         if name not in self._files:
             # unbuffered: the pieces are large, and each write reports its own failure
             self._files[name] = (self._part / f"{name}.tmp").open(
@@ -476,7 +476,6 @@ class StoreWriter:
         self._counts[name] = self._counts.get(name, 0) + array.size
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        assert self._part is not None
         try:
             if kind is None:
                 with _naming(self.path):
@@ -490,7 +489,6 @@ class StoreWriter:
 
     def _finish(self) -> None:
         part = self._part
-        assert part is not None
         if self._n_rows == 0:
             raise ValueError(f"{self.path}: expected at least one query, got none")
         arrays: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
@@ -562,7 +560,6 @@ class StoreWriter:
 
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
         """Row counts become ``indptr``; indices widen where there are too many entries for 32 bits."""
-        assert self._part is not None
         counts = np.fromfile(self._part / "row_nnz.tmp", dtype=np.int64, offset=_HEADER_BYTES)
         self._write("indptr", np.concatenate(([0], np.cumsum(counts))).astype(index))
         if index == np.int64:
@@ -575,7 +572,6 @@ class StoreWriter:
 
     def _finish_docid(self, dtype: np.dtype[Any]) -> None:
         """The pieces, each of its own width, become one array."""
-        assert self._part is not None
         self._files.pop("docid").close()
         pieces = self._part / "pieces.tmp"
         (self._part / "docid.tmp").rename(pieces)
@@ -697,28 +693,24 @@ def _read_meta(path: Path) -> dict[str, Any]:
             raise Damaged(f"more than {_MOST_META_BYTES} bytes")
         meta = read_json(raw)
     except (OSError, Damaged) as error:
-        raise ValueError(
-            f"{path}: expected a store (a folder with {_META}), got no readable {_META}; convert the data again"
-        ) from error
+        raise _unfit(path, f"a store (a folder with {_META})", f"no readable {_META}") from error
     if (
         not isinstance(meta, dict)
         or meta.get("format") != _FORMAT
         or not isinstance(meta.get("arrays"), dict)
     ):
-        raise ValueError(
-            f"{path / _META}: expected the description of a {_FORMAT}, got another file; convert the data again"
-        )
+        raise _unfit(path / _META, f"the description of a {_FORMAT}", "another file")
     if type(meta.get("version")) is not int or meta["version"] != _VERSION:  # True and 1.0 equal 1
-        raise ValueError(
-            f"{path}: expected store version {_VERSION}, got {meta.get('version')!r:.40}; convert the data again"
-        )
+        raise _unfit(path, f"store version {_VERSION}", f"{meta.get('version')!r:.40}")
     return meta
 
 
+def _unfit(place: Path | str, expected: str, got: str) -> ValueError:
+    return ValueError(f"{place}: expected {expected}, got {got}; convert the data again")
+
+
 def _damaged(path: Path, what: str) -> ValueError:
-    return ValueError(
-        f"{path}: expected a store as it was written, got a damaged one ({what}); convert the data again"
-    )
+    return _unfit(path, "a store as it was written", f"a damaged one ({what})")
 
 
 def _meta_crc(meta: dict[str, Any]) -> str:
@@ -731,9 +723,7 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
     """Return rows and features, and the arrays, where the description fits itself."""
 
     def fail(what: str) -> ValueError:
-        return ValueError(
-            f"{path / _META}: expected the description of a store, got a damaged one ({what}); convert the data again"
-        )
+        return _unfit(path / _META, "the description of a store", f"a damaged one ({what})")
 
     if "crc32" in meta and meta["crc32"] != _meta_crc(meta):
         raise fail("its checksum differs")
@@ -791,27 +781,19 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
             size = os.fstat(raw.fileno()).st_size
             return _mapped(file, raw, header, size, spec)
     except FileNotFoundError as error:
-        raise ValueError(
-            f"{path}: expected {name}.npy in this store, got no such file; convert the data again"
-        ) from error
+        raise _unfit(path, f"{name}.npy in this store", "no such file") from error
     except Damaged as error:
-        raise ValueError(
-            f"{file}: expected a complete array, got a damaged file ({error}); convert the data again"
-        ) from error
+        raise _unfit(file, "a complete array", f"a damaged file ({error})") from error
 
 
 def _mapped(file: Path, raw: IO[bytes], header: Any, size: int, spec: dict[str, Any]) -> NDArray[Any]:
     """Map the file that is open, and not what stands under its name by now."""
     if header.dtype.str != spec["dtype"] or list(header.shape) != spec["shape"] or header.fortran:
-        raise ValueError(
-            f"{file}: expected {spec['dtype']} {spec['shape']} as stated in {_META}, got {header.dtype.str} "
-            f"{list(header.shape)}{', columns first' if header.fortran else ''}; convert the data again"
-        )
+        found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"
+        raise _unfit(file, f"{spec['dtype']} {spec['shape']} as stated in {_META}", found)
     if size != header.start + header.n_bytes:
-        raise ValueError(
-            f"{file}: expected a complete array of {header.start + header.n_bytes} bytes, got a damaged file of "
-            f"{size}; convert the data again"
-        )
+        whole = f"a complete array of {header.start + header.n_bytes} bytes"
+        raise _unfit(file, whole, f"a damaged file of {size}")
     # the map stays its base; a memmap object costs time at every slice
     mapped: NDArray[Any] = np.memmap(raw, header.dtype, "r", header.start, header.shape).view(np.ndarray)
     return mapped
@@ -835,10 +817,8 @@ def _compare(
         found = zlib.crc32(block.view(np.uint8).data, found)
         tell(block.nbytes)
     if spec["crc32"] != f"{found:08x}":
-        raise ValueError(
-            f"{path / name}.npy: expected the array that was written, got a damaged one (its checksum differs); "
-            "convert the data again"
-        )
+        place, differs = f"{path / name}.npy", "a damaged one (its checksum differs)"
+        raise _unfit(place, "the array that was written", differs)
 
 
 def _check_ascending(X: Any) -> None:

@@ -41,54 +41,36 @@ def interval_of(values):
 
 
 def test_ips_list_by_list(simulated_log):
+    """Student's t over lists, or their differences; a ranker is no better than itself."""
     rng = np.random.default_rng(0)
     cells, truth = simulated_log(rng, 300, THETA, n_queries=5, n_documents=6)
     query, document, scores = candidates(truth, rng)
-    found = evaluate_from_clicks(
-        cells, query, document, scores, propensities=THETA, k=4, weighting="ips", most_unseen=1
-    )
+    other = rng.normal(size=scores.shape)
+    options = {"propensities": THETA, "k": 4, "weighting": "ips", "most_unseen": 1}
+    found = evaluate_from_clicks(cells, query, document, scores, **options, baseline=other)
 
     def value(q, documents, clicked):
-        """What the clicks of a list add to the new ranker, to the lists as shown, and to the sum of attractions."""
-        mine, total = scores[query == q], np.zeros(3)
+        """What the clicks of a list add to both rankers, to the lists as shown, and to the sum of attractions."""
+        total = np.zeros(4)
         for k, (d, c) in enumerate(zip(documents, clicked, strict=True)):
-            rank = 1 + (mine > mine[d]).sum()
-            total += c / THETA[k] * np.array([(rank <= 4) / np.log2(rank + 1), (k < 4) / np.log2(k + 2), 1])
+            ranks = [1 + (of[query == q] > of[query == q][d]).sum() for of in (scores, other)]
+            discounts = [(rank <= 4) / np.log2(rank + 1) for rank in (*ranks, k + 1)]
+            total += c / THETA[k] * np.array([*discounts, 1])
         return total
 
-    new, old, weights = by_lists(cells, value).T
-    for interval, values in ((found.dcg, new), (found.logged_dcg, old), (found.difference, new - old)):
+    new, of_other, old, weights = by_lists(cells, value).T
+    for interval, values in (
+        (found.dcg, new), (found.logged_dcg, old), (found.difference, new - old), (found.over_baseline, new - of_other),
+    ):  # fmt: skip
         assert interval == pytest.approx(interval_of(values))
     assert found.discount.value == pytest.approx(new.sum() / weights.sum())
     assert found.n_sessions == 300
     assert sum(v for _, v in found.drivers) == pytest.approx(found.difference.value)
-
-
-@pytest.mark.parametrize(("length", "weighting"), [(6, "ips"), (6, "policy"), (4, "policy")])
-def test_intervals_hold_the_truth(simulated_log, length, weighting):
-    """Of 150 logs; with lists cut at four, documents that some rankers did not show are weighed up."""
-    held, errors, of_logged = [], [], []
-    for seed in range(150):
-        rng = np.random.default_rng(seed)
-        cells, truth = simulated_log(rng, 600, THETA[:length], n_queries=20, n_documents=6)
-        query, document, scores = candidates(truth, rng, noise=1.0)
-        options = {"propensities": THETA[:length], "weighting": weighting, "most_unseen": 1.0, "k": 3}
-        found = evaluate_from_clicks(cells, query, document, scores, **options)
-        expected = true_dcg(truth, scores, 3)
-        if length == 4:  # what was never shown is not estimated, but bounded
-            assert found.bounds[0] <= found.bounds[1]
-            seen = np.zeros(truth.shape)
-            seen[cells.query_ids[cells.row_query], cells.docid] = 1
-            expected = true_dcg(truth * seen, scores, 3)
-        held.append(found.dcg.lower <= expected.mean() <= found.dcg.upper)
-        errors.append(found.dcg.value - expected.mean())
-        attraction = truth[cells.query_ids[cells.row_query], cells.docid][cells.row]
-        discount = np.where(cells.position <= 3, 1 / np.log2(cells.position + 1), 0.0)
-        of_logged.append(found.logged_dcg.value - cells.shows * attraction @ discount / 600)
-        assert found.difference.value == pytest.approx(found.dcg.value - found.logged_dcg.value)
-    assert np.mean(held) >= 0.89
-    for differences in (errors, of_logged):
-        assert abs(np.mean(differences)) <= 4 * np.std(differences) / np.sqrt(150)
+    same = evaluate_from_clicks(cells, query, document, scores, **options, baseline=scores)
+    assert tuple(same.over_baseline) == (0.0, 0.0, 0.0)
+    assert "over the baseline 0 [0, 0]" in repr(same)
+    with pytest.raises(BadInput, match="baseline: expected one per candidate"):
+        evaluate_from_clicks(cells, query, document, scores, **options, baseline=other[:3])
 
 
 @pytest.mark.parametrize("weighting", ["ips", "policy"])
@@ -145,7 +127,8 @@ def test_trust_bias_is_warned_about_and_corrected(simulated_log):
 
 
 def coverage_of(intervals, truth):
-    return np.mean([low <= truth <= high for _, low, high in intervals])
+    _, low, high = np.array(intervals).T
+    return np.mean((low <= truth) & (truth <= high))
 
 
 def assert_held(intervals, truth):
@@ -160,25 +143,37 @@ NEW = TRUTH + 0.2 * np.random.default_rng(6).normal(size=TRUTH.shape)
 CANDIDATES = (np.repeat(np.arange(12), 6), np.tile(np.arange(6), 12), NEW.ravel())
 
 
-@pytest.mark.parametrize("shape", GAPS)
-@pytest.mark.parametrize("weighting", ["policy", "ips"])
-def test_lists_with_gaps_count_like_all_others(shape, weighting):
-    """Bias and coverage of 150 logs in which impressions or sessions are missing."""
-    found, shown_bias = [], []
-    theta = 1 / np.arange(1, 8)
+@pytest.mark.parametrize(
+    ("shape", "weighting"),
+    [("cut at four", "policy"), *((s, w) for s in ("whole", *GAPS) for w in ("policy", "ips"))],
+)
+def test_intervals_hold_the_truth(shape, weighting):
+    """Bias and coverage of 150 logs, of whole lists, cut ones, or ones in which impressions or sessions are missing."""
+    found, truths, shown_bias = [], [], []
+    options = {"propensities": 1 / np.arange(1, 8), "k": 4, "weighting": weighting, "most_unseen": 1}
     for seed in range(150):
-        cells = with_gaps(np.random.default_rng([7, seed]), shape, 600, TRUTH)
-        estimate = evaluate_from_clicks(
-            cells, *CANDIDATES, propensities=theta, k=4, weighting=weighting, most_unseen=1
-        )
+        rng, truth = np.random.default_rng([7, seed]), TRUTH
+        if shape in GAPS:
+            cells = with_gaps(rng, shape, 600, TRUTH)
+        else:
+            cells = logged(rng, 600, TRUTH, length=None if shape == "whole" else 4).counted()
+        estimate = evaluate_from_clicks(cells, *CANDIDATES, **options)
+        if shape == "cut at four":  # what was never shown is not estimated, but bounded
+            seen = np.zeros(TRUTH.shape)
+            seen[cells.query_ids[cells.row_query], cells.docid] = 1
+            truth = TRUTH * seen
+            assert estimate.bounds[0] <= estimate.bounds[1]
         found.append(estimate.dcg)
-        at = np.where(cells.position <= 4, 1 / np.log2(cells.position + 1), 0)
-        attraction = TRUTH[cells.query_ids[cells.row_query], cells.docid][cells.row]
+        truths.append(true_dcg(truth, NEW, 4).mean())
+        assert estimate.difference.value == pytest.approx(estimate.dcg.value - estimate.logged_dcg.value)
         if shape in ("lost", "advertisement"):
-            shown_bias.append(estimate.logged_dcg.value - cells.shows * attraction @ at / 600)
             assert estimate.n_gapped > 0
             assert "positions without an impression" in estimate.notes[0]
-    assert_held(found, true_dcg(TRUTH, NEW, 4).mean())
+        if shape not in ("second page", "no session"):
+            at = np.where(cells.position <= 4, 1 / np.log2(cells.position + 1), 0)
+            attraction = TRUTH[cells.query_ids[cells.row_query], cells.docid][cells.row]
+            shown_bias.append(estimate.logged_dcg.value - cells.shows * attraction @ at / 600)
+    assert_held(found, truths)
     if shown_bias:
         assert abs(np.mean(shown_bias)) < 4 * np.std(shown_bias) / np.sqrt(150)
 
@@ -221,67 +216,31 @@ def test_lost_impressions_of_the_lists_as_shown():
 @pytest.mark.parametrize("giant", [False, True])
 @pytest.mark.parametrize("propensities", [THETA, None])
 def test_users_with_tastes_of_their_own(giant, propensities):
-    """100 logs of 60 users, one of whom may have 30 % of the lists; without users intervals are short."""
-    found, plain = [], []
+    """100 logs of 60 users, one of whom may have 30 % of the lists; without users intervals are short.
+
+    The interval of the paired difference of two rankers holds the truth, too, and is the narrower one.
+    """
+    found, plain, options = [], [], {"propensities": propensities, "k": 4}
+    other = TRUTH + 0.3 * np.random.default_rng(12).normal(size=TRUTH.shape)
     share = np.r_[0.3, np.full(59, 0.7 / 59)] if giant else np.full(60, 1 / 60)
     for seed in range(100):
         lists, user = of_users(np.random.default_rng([10, seed]), 1500, TRUTH, share=share)
-        for into, options in ((found, {"cluster": user}), (plain, {})):
-            cells = lists.counted(**options)
-            into.append(evaluate_from_clicks(cells, *CANDIDATES, propensities=propensities, k=4))
-    truth = true_dcg(liked(TRUTH), NEW, 4).mean()
+        cells = lists.counted(cluster=user)
+        found.append(evaluate_from_clicks(cells, *CANDIDATES, **options, baseline=other.ravel()))
+        plain.append(evaluate_from_clicks(lists.counted(), *CANDIDATES, **options))
+    truths = [true_dcg(liked(TRUTH), ranker, 4).mean() for ranker in (NEW, other)]
     by_users, by_lists_alone = ([e.dcg for e in estimates] for estimates in (found, plain))
-    assert_held(by_users, truth)
-    assert coverage_of(by_lists_alone, truth) < coverage_of(by_users, truth)
+    assert_held(by_users, truths[0])
+    assert_held([e.over_baseline for e in found], truths[0] - truths[1])
+    assert coverage_of(by_lists_alone, truths[0]) < coverage_of(by_users, truths[0])
     last = found[-1]
     assert last.n_clusters == 60
     assert last.effective_clusters < (12 if giant else 60)
     assert "each of whom counts once" in last.notes[0]
-
-
-@pytest.mark.parametrize("propensities", [THETA, None])
-def test_two_new_rankers_on_the_same_log(propensities):
-    """The interval of the paired difference holds the truth over 100 logs of 60 users, and is the narrower one."""
-    other = TRUTH + 0.3 * np.random.default_rng(12).normal(size=TRUTH.shape)
-    found = []
-    for seed in range(100):
-        lists, user = of_users(np.random.default_rng([13, seed]), 1500, TRUTH, share=np.full(60, 1 / 60))
-        cells = lists.counted(cluster=user)
-        both = evaluate_from_clicks(
-            cells, *CANDIDATES, propensities=propensities, k=4, baseline=other.ravel()
-        )
-        found.append(both.over_baseline)
-    truth = (true_dcg(liked(TRUTH), NEW, 4) - true_dcg(liked(TRUTH), other, 4)).mean()
-    assert_held(found, truth)
-    alone = evaluate_from_clicks(cells, *CANDIDATES[:2], other.ravel(), propensities=propensities, k=4)
-    assert both.over_baseline.value == pytest.approx(both.dcg.value - alone.dcg.value)
-    widths = [one.upper - one.lower for one in (both.over_baseline, both.dcg, alone.dcg)]
+    alone = evaluate_from_clicks(cells, *CANDIDATES[:2], other.ravel(), **options)
+    assert last.over_baseline.value == pytest.approx(last.dcg.value - alone.dcg.value)
+    widths = [one.upper - one.lower for one in (last.over_baseline, last.dcg, alone.dcg)]
     assert widths[0] < np.hypot(*widths[1:])
-
-
-def test_a_baseline_list_by_list(simulated_log):
-    """Student's t over the differences of lists; a ranker is no better than itself, drawn or not."""
-    rng = np.random.default_rng(0)
-    cells, truth = simulated_log(rng, 300, THETA, n_queries=5, n_documents=6)
-    query, document, scores = candidates(truth, rng)
-    other = rng.normal(size=scores.shape)
-    options = {"propensities": THETA, "k": 4, "weighting": "ips", "most_unseen": 1}
-    found = evaluate_from_clicks(cells, query, document, scores, **options, baseline=other)
-
-    def value(q, documents, clicked):
-        total = 0.0
-        for k, (d, c) in enumerate(zip(documents, clicked, strict=True)):
-            for sign, of in ((1, scores[query == q]), (-1, other[query == q])):
-                rank = 1 + (of > of[d]).sum()
-                total += sign * c / THETA[k] * (rank <= 4) / np.log2(rank + 1)
-        return total
-
-    assert found.over_baseline == pytest.approx(interval_of(by_lists(cells, value)))
-    same = evaluate_from_clicks(cells, query, document, scores, **options, baseline=scores)
-    assert tuple(same.over_baseline) == (0.0, 0.0, 0.0)
-    assert "over the baseline 0 [0, 0]" in repr(same)
-    with pytest.raises(BadInput, match="baseline: expected one per candidate"):
-        evaluate_from_clicks(cells, query, document, scores, **options, baseline=other[:3])
 
 
 def test_each_user_counts_once_by_definition():

@@ -16,7 +16,6 @@ from structsvm.clicks import (
     ClickCells,
     batches,
     cells_of_log,
-    harvest,
     interleaving_log,
     read_clicks,
     read_sessions,
@@ -29,6 +28,10 @@ from structsvm.clicks import (
 from structsvm.common import files
 from structsvm.common.lazy import labels
 from structsvm.online import clicklog
+from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
+from structsvm.online.interleaving import Shown
+
+HEAD = "query,document,position,clicked\n"  # of a table
 
 
 def counts(cells):
@@ -46,6 +49,14 @@ def event(action, query="1", document="a", ordinal=1, **more):
 
 def query(query_id="1", text="ps4", **more):
     return {"query_id": query_id, "user_query": text, **more}
+
+
+def impression(documents, *clicks, query=None, name=None):
+    """A list of our own log, with clicks at places from 1."""
+    documents = tuple(documents)
+    shown = Shown("team_draft", documents, 2, (tuple(k % 2 for k in range(len(documents))),))
+    shown = shown if name is None else shown.with_impression(name)
+    return Impression(shown, tuple(map(Click, clicks)), query=query)
 
 
 def write(path, entries):
@@ -222,9 +233,6 @@ def test_sessions(shared_data):
     cells = read_sessions(shared_data("yandex_sessions/train.txt.gz"))
     assert cells.sessions.n_sessions == 35_064
     assert (cells.n_queries, cells.n_shows) == (20, 350_640)
-    theta = harvest(cells).theta
-    expected = [1, 0.727, 0.601, 0.493, 0.368, 0.325, 0.303, 0.241, 0.251, 0.238]  # AllPairs on the same file
-    np.testing.assert_allclose(theta, expected, atol=0.03)
 
 
 @pytest.mark.parametrize(
@@ -274,16 +282,9 @@ def test_stray_quotes_lose_no_rows(tmp_path):
     rows = ["query,document,position,clicked"]
     rows += [f"q{i % 7},d{i % 5},{i % 5 + 1},{i % 3 == 0:d}" for i in range(100)]
     path = tmp_path / "t.csv"
-    for first, second in (
-        ('"dune,d1,1,0', '"dune 2,d1,1,0'),
-        ('"dune,d1,1,0', 'x",d1,1,0'),
-        ('"dune,d1,1,0', ""),
-    ):
-        stray = rows.copy()
-        stray[10] = first
-        if second:
-            stray[40] = second
-        path.write_text("\n".join(stray) + "\n")
+    opened = '"dune,d1,1,0'
+    for second in ('"dune 2,d1,1,0', 'x",d1,1,0', rows[40]):
+        path.write_text("\n".join([*rows[:10], opened, *rows[11:40], second, *rows[41:]]) + "\n")
         with pytest.raises(
             BadInput, match=r"t.csv:11: expected a row (of commas|on one line, got a quoted field)"
         ):
@@ -298,7 +299,7 @@ def test_stray_quotes_lose_no_rows(tmp_path):
 @pytest.mark.parametrize("text", ["a,b\rc,d\n", '"' + "x" * 140_000 + "\n", "query,document\rq,a\r"])
 def test_what_the_csv_module_refuses_is_named(tmp_path, text):
     path = tmp_path / "t.csv"
-    path.write_text("query,document,position,clicked\n" + text, newline="")
+    path.write_text(HEAD + text, newline="")
     with pytest.raises(BadInput, match=r"t.csv:2: expected"):
         read_table(path)
     path.write_text("query,document,position,clicked\rq,a,1,1\r", newline="")
@@ -358,35 +359,32 @@ def test_large_ids_in_columns_of_objects_are_not_rounded(ids):
         read_table(frame, session="session")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + "1,2\n", "t.csv:2: expected 4 columns, got 2"),
+        (HEAD + "1,2,x,0\n", "t.csv:2: column 'position': expected a number, got 'x'"),
+        (
+            HEAD + "1,2,,true\n\n1,3,2,yes\n",
+            "t.csv:4: column 'clicked': expected 0 or 1, got 'yes'; write 1 for a",
+        ),
+        ("query,document\n", "expected a column 'position'"),
+        (HEAD, "t.csv: expected impressions, got none"),
+        (HEAD + "1,2,1,0\n1,3,2,5\n", r"t.csv, rows 1 to 2: clicked\[1\]: expected 0 or 1, got 5"),
+        (HEAD[:-1] + ",p\n1,2,1,0,.5\n1,3,2,1,\n", r"t.csv:3: column 'p': expected a number, got ''"),
+    ],
+)
+def test_bad_tables_of_text(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(BadInput, match=message):
+        read_table(tmp_path / "t.csv", probability="p" if ",p\n" in text else None)
+
+
 def test_bad_tables(tmp_path):
     with pytest.raises(BadInput, match="table: expected a column 'clicked', got query, document, position"):
         read_table(pd.DataFrame({"query": [1], "document": [1], "position": [1]}))
     with pytest.raises(BadInput, match="table: expected a frame of pandas or polars, or a path, got list"):
         read_table([1])
-    path = tmp_path / "t.csv"
-    for text, message in [
-        ("query,document,position,clicked\n1,2\n", "t.csv:2: expected 4 columns, got 2"),
-        (
-            "query,document,position,clicked\n1,2,x,0\n",
-            "t.csv:2: column 'position': expected a number, got 'x'",
-        ),
-        (
-            "query,document,position,clicked\n1,2,,true\n\n1,3,2,yes\n",
-            "t.csv:4: column 'clicked': expected 0 or 1, got 'yes'; write 1 for a click and 0 for none",
-        ),
-        ("query,document\n", "expected a column 'position'"),
-        ("query,document,position,clicked\n", "t.csv: expected impressions, got none"),
-        (
-            "query,document,position,clicked\n1,2,1,0\n1,3,2,5\n",
-            r"t.csv, rows 1 to 2: clicked\[1\]: expected 0 or 1, got 5",
-        ),
-    ]:
-        path.write_text(text)
-        with pytest.raises(BadInput, match=message):
-            read_table(path)
-    path.write_text("query,document,position,clicked,p\n1,2,1,0,.5\n1,3,2,1,\n")
-    with pytest.raises(BadInput, match=r"t.csv:3: column 'p': expected a number, got ''"):
-        read_table(path, probability="p")
     (tmp_path / "t.parquet").write_text("no")
     with pytest.raises(BadInput, match="expected a Parquet file"):
         read_table(tmp_path / "t.parquet")
@@ -399,7 +397,7 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
     monkeypatch.setattr(tables, "_BATCH", 2)
     halves = ["q,a,0,0\nr,a,0,1\n", f"q,b,{second},1\nr,b,{second},0\n"]
     path = tmp_path / "t.csv"
-    path.write_text("query,document,position,clicked\n" + "".join(halves if zero_first else halves[::-1]))
+    path.write_text(HEAD + "".join(halves if zero_first else halves[::-1]))
     with pytest.raises(
         BadInput, match="first_position: expected 0 or 1, as position 0 is in some of the parts"
     ):
@@ -407,25 +405,17 @@ def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, ze
     shows, clicks = read_table(path, first_position=0).per_position()
     assert shows.tolist() == [2, *[0] * (int(second) - 1), 2]
     assert clicks.tolist() == [1, *[0] * (int(second) - 1), 1]
-    path.write_text("query,document,position,clicked\n" + halves[1] * 2)
+    path.write_text(HEAD + halves[1] * 2)
     shows, _ = read_table(path).per_position()  # no position 0 anywhere: from 1
     assert shows.tolist() == [*[0] * (int(second) - 1), 4]
 
 
 def test_own_logs(tmp_path, monkeypatch):
-    from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
-    from structsvm.online.interleaving import Shown
-
     rng = np.random.default_rng(0)
     impressions, expected = [], {}
     for _ in range(50):
-        documents = tuple(rng.permutation(["a", "b", "c"]).tolist())
-        click = int(rng.integers(1, 4))
-        impressions.append(
-            Impression(
-                Shown("team_draft", documents, 2, ((0, 1, 0),)), (Click(click), Click(click)), query="q"
-            )
-        )
+        documents, click = rng.permutation(["a", "b", "c"]).tolist(), int(rng.integers(1, 4))
+        impressions.append(impression(documents, click, click, query="q"))
         for k, d in enumerate(documents):
             n, c = expected.get(("q", d, k + 1), (0, 0))
             expected["q", d, k + 1] = (n + 1, c + (k + 1 == click))
@@ -434,7 +424,7 @@ def test_own_logs(tmp_path, monkeypatch):
     assert counts(cells) == expected
     write_log(tmp_path / "log.jsonl", impressions)
     assert counts(cells_of_log(tmp_path / "log.jsonl")) == expected
-    nameless = Impression(Shown("team_draft", ("a",), 2, ((0,),)), ())
+    nameless = impression("a")
     with pytest.raises(BadInput, match=r"got none that can be counted.*list without a query"):
         cells_of_log(ClickLog.of([nameless]))
     write_log(tmp_path / "log.jsonl", [*impressions, nameless])
@@ -446,16 +436,12 @@ def test_own_logs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("held", [1, 7, 10_000])
 def test_own_logs_with_ids_count_each_impression_once(tmp_path, monkeypatch, held):
-    from structsvm.online.clicklog import Click, Impression, read_log, write_log
-    from structsvm.online.interleaving import Shown
-
     monkeypatch.setattr(interleaving_log, "_LISTS", held)
     rng = np.random.default_rng(1)
     made = []
     for name in [*range(100), *(str(i) for i in range(100))]:  # 1 and "1" are two impressions
-        documents = tuple(rng.permutation(["a", "b", "c"]).tolist())
-        shown = Shown("team_draft", documents, 2, ((0, 1, 0),)).with_impression(name)
-        made.append(Impression(shown, (Click(int(rng.integers(1, 4))),), query=f"q{rng.integers(3)}"))
+        documents, click = rng.permutation(["a", "b", "c"]).tolist(), int(rng.integers(1, 4))
+        made.append(impression(documents, click, query=f"q{rng.integers(3)}", name=name))
     lines = [made[i] for i in rng.permutation(np.concatenate([np.arange(200), rng.integers(0, 200, 60)]))]
     unanswered = Impression(made[5].shown, None, query="q0")  # shown, and logged again with its clicks
     path = tmp_path / "log.jsonl"
@@ -479,9 +465,6 @@ def test_own_logs_with_ids_count_each_impression_once(tmp_path, monkeypatch, hel
 
 def repeated_log(path, kind, times):
     """A log of 60 distinct lists, so many times over."""
-    from structsvm.online.clicklog import Click, Impression, write_log
-    from structsvm.online.interleaving import Shown
-
     rng = np.random.default_rng(2)
     lists = [(f"q{i % 7}", rng.permutation(8).tolist(), int(rng.integers(8))) for i in range(60)]
     if kind == "table":
@@ -498,10 +481,8 @@ def repeated_log(path, kind, times):
         made = []
         for number in range(60 * times):
             q, documents, clicked = lists[number % 60]
-            shown = Shown("team_draft", tuple(map(str, documents)), 2, ((0, 1) * 4,))
-            if kind == "log with ids":
-                shown = shown.with_impression(number)
-            made.append(Impression(shown, (Click(clicked + 1),), query=q))
+            name = number if kind == "log with ids" else None
+            made.append(impression(map(str, documents), clicked + 1, query=q, name=name))
         write_log(path, made)
 
 
@@ -533,11 +514,10 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
 
 def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
     path = tmp_path / "log.csv"
-    head = "query,document,position,clicked\n"
-    path.write_text(head + "q,a,1,1\nq,b,2,\n")
+    path.write_text(HEAD + "q,a,1,1\nq,b,2,\n")
     assert (read_table(path).n_shows, read_table(path).n_clicks) == (2, 1)
     for zero in ("0.00", "false", "0"):
-        path.write_text(head + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
+        path.write_text(HEAD + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
         with pytest.raises(
             BadInput, match=r"clicked: expected 0 or 1, got an empty cell \(.*log.csv:3\); leave out"
         ):

@@ -180,32 +180,34 @@ def test_judgments_with_texts_or_runs():
         judged_candidates(qrels, texts={"q": ""})
 
 
-def test_ambient_errors(tmp_path):
-    files = {
-        "topics.txt": "1\tAida",
-        "subTopics.txt": "1.1\topera",
-        "results.txt": "1.1\tu\tt\ts",
-        "STRel.txt": "1.1\t1.1",
-    }
-    for name, row in files.items():
-        (tmp_path / name).write_text("header\n" + row + "\n")
-    assert read_ambient(tmp_path).labels[0].tolist() == [[1]]
-    (tmp_path / "topics.txt").write_text("header\n1\tAida\n2\tnobody's\n")
-    (tmp_path / "results.txt").write_text("header\n1.1\tu\tt\ts\n2.1\tu\tt\ts\n")
+def ambient(folder, **changed):
+    """Files of the data set by name, rows under a header."""
+    rows = {"topics": "1\tAida", "subTopics": "1.1\topera", "results": "1.1\tu\tt\ts", "STRel": "1.1\t1.1"}
+    for name, text in (rows | changed).items():
+        (folder / f"{name}.txt").write_text(f"header\n{text}\n")
+    return folder
+
+
+def test_ambient_by_hand(tmp_path):
+    assert read_ambient(ambient(tmp_path)).labels[0].tolist() == [[1]]
+    two = {"topics": "1\tAida\n2\tnobody's", "results": "1.1\tu\tt\ts\n2.1\tu\tt\ts"}
+    ambient(tmp_path, **two)
     assert [s.query for s in read_ambient(tmp_path).sets] == ["Aida", "nobody's"]
     assert [s.query for s in read_ambient(tmp_path, relevant_only=True).sets] == ["Aida"]
-    (tmp_path / "STRel.txt").write_text("header\n")
-    with pytest.raises(ValueError, match="results that cover a subtopic, got none"):
-        read_ambient(tmp_path, relevant_only=True)
-    (tmp_path / "STRel.txt").write_text("header\n1.1\t1.2\n")
-    with pytest.raises(ValueError, match=r"STRel.txt:2: expected a known"):
-        read_ambient(tmp_path)
-    (tmp_path / "results.txt").write_text("header\n1.1\tu\tt\ts\n1.1\tu\tt\ts\n")
-    with pytest.raises(ValueError, match=r"results.txt:3: expected each result once, got '1.1'"):
-        read_ambient(tmp_path)
-    (tmp_path / "results.txt").write_text("header\n1.1\tu\tt\n")
-    with pytest.raises(ValueError, match=r"results.txt:2: expected 4 columns"):
-        read_ambient(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"STRel": ""}, "results that cover a subtopic, got none"),
+        ({"STRel": "1.1\t1.2"}, "STRel.txt:2: expected a known"),
+        ({"results": "1.1\tu\tt\ts\n1.1\tu\tt\ts"}, "results.txt:3: expected each result once, got '1.1'"),
+        ({"results": "1.1\tu\tt"}, "results.txt:2: expected 4 columns"),
+    ],
+)
+def test_ambient_errors(tmp_path, changed, message):
+    with pytest.raises(ValueError, match=message):
+        read_ambient(ambient(tmp_path, **changed), relevant_only=True)
 
 
 @pytest.mark.parametrize(

@@ -104,25 +104,23 @@ def test_names_are_distinct_tags():
 
 
 def test_what_cannot_be_pooled():
-    _, _, objects, _ = build(0)
-    with pytest.raises(ValueError, match="runs: expected at least one"):
-        candidates([])
-    with pytest.raises(ValueError, match="depth=0: expected a whole number >= 1"):
-        candidates(objects, depth=0)
+    _, _, runs, _ = build(0)
     other = Qrels.from_arrays(["<script>"], ["d"], [1])
-    with pytest.raises(
-        ValueError, match=r"qrels: expected judgments of the runs' topics .*got those of '<script>'"
-    ):
-        candidates(objects, other)
-    with pytest.raises(
-        ValueError, match="expected topics of the judgments, got none of them; judged are '<sc"
-    ):
-        judge_run(objects[0], other)
     by_subtopic = Qrels.from_arrays([1], ["d"], [1], subtopic=[1])
-    for call in (lambda: candidates(objects, by_subtopic), lambda: judge_run(objects[0], by_subtopic)):
-        with pytest.raises(ValueError, match="got judgments by subtopic"):
+    for call, message in (
+        (lambda: candidates([]), "runs: expected at least one"),
+        (lambda: candidates(runs, depth=0), "depth=0: expected a whole number >= 1"),
+        (
+            lambda: candidates(runs, other),
+            "qrels: expected judgments of the runs' topics .*got those of '<script>'",
+        ),
+        (lambda: judge_run(runs[0], other), "topics of the judgments, got none of them; judged are '<sc"),
+        (lambda: candidates(runs, by_subtopic), "got judgments by subtopic"),
+        (lambda: judge_run(runs[0], by_subtopic), "got judgments by subtopic"),
+    ):
+        with pytest.raises(ValueError, match=message):
             call()
-    assert not candidates(objects).judged.any()
+    assert not candidates(runs).judged.any()
 
 
 @pytest.mark.parametrize("complete", [True, False])
