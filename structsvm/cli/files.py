@@ -180,7 +180,9 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--ou
 
 def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
     """Check like :func:`check_output` for a model, whose suffixes ``save`` would refuse only after the training."""
-    if path.suffix in (".gz", ".bz2", ".xz"):
+    from structsvm.common.files import is_packed
+
+    if is_packed(path):
         raise ValueError(
             f"{path}: expected a name that ends in .npz, got {path.suffix!r}; models are compressed already"
         )
@@ -368,8 +370,10 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
 
 def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
     """Return the tag of each run, or the name of its file if runs share a tag."""
+    from structsvm.common.files import unpacked
+
     uses = Counter(tags)
-    names = [tag if uses[tag] == 1 else _stem(path) for tag, path in zip(tags, files, strict=True)]
+    names = [tag if uses[tag] == 1 else unpacked(path.name) for tag, path in zip(tags, files, strict=True)]
     for name, n in Counter(names).items():
         if n > 1:
             first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
@@ -378,10 +382,6 @@ def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
                 "rename one of the files"
             )
     return names
-
-
-def _stem(path: Path) -> str:
-    return path.stem if path.suffix in (".gz", ".bz2", ".xz") else path.name
 
 
 def read_names(path: Path) -> list[str]:

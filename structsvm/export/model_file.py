@@ -78,7 +78,7 @@ def save(model: Any, path: str | Path) -> None:
     try:
         np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     except ValueError as error:  # an interrupt, behind zipfile's complaint that an entry is still open
-        raise error.__context__ or error
+        raise (error.__context__ or error) from None
     with replacing(path) as file:
         file.write(buffer.getvalue())
 

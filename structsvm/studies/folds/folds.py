@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.checks import BadInput
+from structsvm.common.files import is_packed
 from structsvm.features.filling import filled, medians
 from structsvm.queries import QueryData
 from structsvm.readers.categories import category_features, read_categories
@@ -306,7 +307,7 @@ def _stamp(path: Path) -> Stamp:
 
 def size_of(path: Path) -> int:
     """Return the bytes of a text, or of a store; a compressed text counts five times."""
-    packed = 5 if path.suffix in (".gz", ".bz2", ".xz") else 1
+    packed = 5 if is_packed(path) else 1
     return packed * sum(file.stat().st_size for file in _files(path))
 
 
