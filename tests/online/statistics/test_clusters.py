@@ -38,7 +38,7 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("name", ["t", "z"])
+@pytest.mark.parametrize("name", TESTS)
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 def test_equal_rankers_rarely_win_whatever_the_sizes_of_users(sizes, name):
     """Users who lean to one side or the other by chance; a standard error of the mean per query gives up to 45 %."""
