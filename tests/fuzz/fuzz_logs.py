@@ -8,6 +8,7 @@ by a dictionary, too; of the others no impression is lost without a word.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import random
@@ -97,6 +98,8 @@ def text_of(line: Any) -> str:
 def made(rng: random.Random) -> bytes:
     """The bytes of one file."""
     lines: list[Any] = valid(rng)
+    if rng.random() < 0.2:  # delivered twice
+        lines.append(copy.deepcopy(rng.choice(lines)))
     if rng.random() < 0.75:
         lines = spoil_json(rng, lines, (*ODD, *DEEP))
     for line in lines:
