@@ -15,7 +15,7 @@ from structsvm.checks import BadInput
 from structsvm.online import clicklog as room
 from structsvm.online.clicklog import Click, ClickLog, Impression, Lines, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import analyse
+from structsvm.online.statistics import analyse, read_credits
 
 RECORD = Shown("team_draft", ("b", "a", "c"), 2, ((1, 0, 1),)).to_dict()
 LINE = {"shown": RECORD, "clicks": [{"rank": 1}]}
@@ -160,6 +160,11 @@ def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
         ({**LINE, "clicks": [{"rank": 1, "dwell": -1}]}, "dwell: expected a number of seconds"),
         ({**LINE, "clicks": [{"rank": 1, "download": 1}]}, "download: expected true or false"),
         ({**LINE, "user": 1.5}, "user: expected a string or an integer"),
+        ({**LINE, "impression": 1.5}, "impression: expected a string or an integer, got 1.5"),
+        (
+            {**LINE, "clicks": [{"rank": 1, "time": -1}]},
+            r"time: expected a number of seconds from 0 to 1e\+11, got -1",
+        ),
         ({**LINE, "rankers": ["a"]}, "rankers: expected 2 different names"),
         ({**LINE, "rankers": ["a", "a"]}, "rankers: expected different, printable names"),
         ({**LINE, "query_words": 0}, "query_words: expected an integer >= 1"),
@@ -171,8 +176,9 @@ def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
 )
 def test_errors_name_file_and_line(tmp_path, line, message):
     path = write(tmp_path, LINE, "", line)
-    with pytest.raises(ValueError, match=rf"log\.jsonl:3: .*{message}"):
-        read_log(path)
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match=rf"log\.jsonl:3: .*{message}"):
+            read(path)
 
 
 def test_other_bytes_are_refused(tmp_path):

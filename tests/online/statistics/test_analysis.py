@@ -445,14 +445,6 @@ def test_lines_left_out_are_told(tmp_path, capsys):
     assert "note: 2 lines have no record of the list and were left out" in capsys.readouterr().out
 
 
-def test_analyse_says_which_line_is_wrong(tmp_path):
-    (tmp_path / "log.jsonl").write_text('{"clicks": []}\n')
-    with pytest.raises(ValueError, match=r"log\.jsonl:1: .*the record of the list is missing"):
-        run("analyse", tmp_path / "log.jsonl")
-    with pytest.raises(ValueError, match="expected a file to read"):
-        run("analyse", tmp_path / "absent.jsonl")
-
-
 def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(tmp_path):
     """Also where lines before it were empty or left out, and braces are in the name of the file."""
     log = tmp_path / "log{1}.jsonl"
