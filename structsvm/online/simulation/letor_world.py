@@ -23,7 +23,7 @@ from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
 from structsvm.online.users import CascadeUser
 from structsvm.protocols import ClickModel, Float, Int
-from structsvm.queries import QueryData, labels_of
+from structsvm.queries import QueryData, dense_column, labels_of
 
 
 def informative_features(data: QueryData) -> Int:
@@ -64,18 +64,14 @@ def rank_queries(
     chosen: list[Any] = list(informative_features(data) if rankers is None else rankers)
     if not chosen:
         raise BadInput("rankers", "expected at least one feature or model, got none")
+    wrong = lambda i, problem: BadInput("rankers", problem, at=f"[{i}]")  # noqa: E731
     n_features = int(data.X.shape[1])
     columns = []
     for i, ranker in enumerate(chosen):
         if isinstance(ranker, (int, np.integer)) and not isinstance(ranker, bool):
             if not 0 <= ranker < n_features:
-                raise BadInput(
-                    "rankers",
-                    f"expected a feature from 0 to {n_features - 1}, got {int(ranker)}",
-                    at=f"[{i}]",
-                )
-            column = data.X[:, [int(ranker)]]
-            scores = np.asarray(column.toarray() if hasattr(column, "toarray") else column).ravel()
+                raise wrong(i, f"expected a feature from 0 to {n_features - 1}, got {int(ranker)}")
+            scores = dense_column(data.X, int(ranker))
         elif hasattr(ranker, "predict"):
             # models that scale within queries need the query ids
             knows = "qid" in inspect.signature(ranker.predict).parameters
@@ -83,17 +79,11 @@ def rank_queries(
         elif callable(ranker):
             scores = np.asarray(ranker(data.X))
         else:
-            raise BadInput(
-                "rankers",
-                f"expected a feature number, a model with predict(X) or a callable, got {ranker!r}",
-                at=f"[{i}]",
+            raise wrong(
+                i, f"expected a feature number, a model with predict(X) or a callable, got {ranker!r}"
             )
         if scores.shape != (data.X.shape[0],):
-            raise BadInput(
-                "rankers",
-                f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}",
-                at=f"[{i}]",
-            )
+            raise wrong(i, f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}")
         columns.append(scores.astype(np.float64))
     grades = np.maximum(labels_of(data.y, name="data.y"), 0)  # "not judged" (-1) is clicked like grade 0
     return RankedQueries.from_scores(
