@@ -388,7 +388,8 @@ def test_explore_refuses_what_never_ends() -> None:
 def test_imports_are_light() -> None:
     code = (
         "import sys; import structsvm.online as o; o.bandits.make('rucb', 3); o.simulate; o.Utilities([0.1, 0.2]);"
-        "sys.exit(any(m in sys.modules for m in ('numba', 'sklearn', 'matplotlib', 'joblib')))"
+        "o.interleaving.TeamDraft; o.interleaving.Optimized; o.users.CascadeUser;"
+        "sys.exit(any(m in sys.modules for m in ('numba', 'sklearn', 'matplotlib', 'joblib', 'scipy.optimize')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
