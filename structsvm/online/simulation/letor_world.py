@@ -117,7 +117,7 @@ def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "log
     return P
 
 
-class InterleavedRankers:
+class InterleavedRankers(LiveComparisons):
     """A world in which every comparison draws a query, merges rankings, simulates clicks and credits them.
 
     Parameters
@@ -180,8 +180,6 @@ class InterleavedRankers:
         n_jobs: int = 1,
         callback: Callable[[float], object] | None = None,
     ) -> None:
-        self.ranked = ranked
-        self.method = method
         self.clicks = _click_model(ranked, clicks)
         self.n_arms = ranked.n_rankers
         # a live duel is won with the probability of its outcome: the mean outcome is the probability of winning
@@ -192,7 +190,7 @@ class InterleavedRankers:
         self._utilities = utilities
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners
-        self._live = LiveComparisons(ranked, self.clicks, method=method, length=length)
+        super().__init__(ranked, self.clicks, method=method, length=length)
 
     def proxy(self) -> PreferenceMatrix:
         """Return a world of coin flips with the estimated probabilities, in which the compiled bandits can play."""
@@ -202,21 +200,9 @@ class InterleavedRankers:
     def fingerprint(self) -> bytes:
         """Digest that distinguishes this world from others when a simulation is resumed."""
         content = hashlib.sha256(f"{self.method}, drawn wins".encode())
-        for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._live.tables):
+        for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._tables):
             content.update(np.ascontiguousarray(array).tobytes())
         return content.digest()
-
-    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Merge the rankings of ``arms`` for a random query and let a user click; see ``World.compare``."""
-        if len(arms) < 2:
-            return 0.5
-        if len(arms) == 2 and arms[0] == arms[1]:
-            return 0.5  # an arm against itself costs no random number
-        return self._live.compare(arms, rng)
-
-    def live_arrays(self) -> tuple[Any, ...]:
-        """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
-        return self._live.arrays()
 
 
 def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:
