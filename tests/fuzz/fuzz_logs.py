@@ -13,16 +13,13 @@ import json
 import math
 import random
 import re
-import sys
 import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
-from common import in_turn, main_of_child, mutate_bytes, pack, run_in_child, spoil_json
+from common import in_turn, main_of_child, mutate_bytes, pack, spoil_json
 
 from structsvm.checks import BadInput
 from structsvm.clicks import harvest, judgments, read_sessions, read_table, read_ubi
@@ -378,11 +375,6 @@ def sessions(rng: random.Random, path: Path) -> bool:
 
 KINDS = {"log": log, "ubi": ubi, "table": table, "sessions": sessions}
 run_case = in_turn(KINDS)
-
-
-def run(cases: int, seed: int) -> dict[str, Any]:
-    """Try ``cases`` damaged files, the kinds in turn."""
-    return run_in_child(__file__, cases, seed)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,11 @@ python tests/fuzz/fuzz_models.py --cases 100000 --seed 1
 
 import io
 import json
-import sys
 import warnings
 import zipfile
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
-from common import check_refusal, main_of_child, mutate_bytes, nested, npy, plain, run_in_child, spoil_json
+from common import check_refusal, main_of_child, mutate_bytes, nested, npy, plain, spoil_json
 
 import structsvm
 from structsvm.candidates import CandidateSet
@@ -39,11 +35,6 @@ SETS = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 4
 KINDS = ("bytes", "members", "description", "header")
 STATES = ("checkpoint", "weights", "bandit")
 FOREIGN = ("lightgbm", "lightgbm pandas", "xgboost", "sklearn", "histogram")
-
-
-def run(cases, seed):
-    """Try ``cases`` damaged models and states."""
-    return run_in_child(__file__, cases, seed)
 
 
 def models():

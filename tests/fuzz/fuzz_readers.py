@@ -13,16 +13,13 @@ import contextlib
 import random
 import re
 import struct
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
-from common import fault_of, in_turn, main_of_child, mutate, mutate_bytes, run_in_child, unpack
+from common import fault_of, in_turn, main_of_child, mutate, mutate_bytes, unpack
 from scipy import sparse
 
 from structsvm.cli.files import read_names, read_scores
@@ -508,11 +505,6 @@ def prepare(folder: Path) -> Path:
         with contextlib.suppress(AssertionError):  # what fails here is no case of the run
             run_case(folder, 0, case)
     return folder
-
-
-def run(cases: int, seed: int) -> dict[str, Any]:
-    """Try ``cases`` damaged files, the kinds in turn."""
-    return run_in_child(__file__, cases, seed)
 
 
 if __name__ == "__main__":

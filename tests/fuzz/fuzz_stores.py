@@ -9,15 +9,11 @@ import contextlib
 import dataclasses
 import json
 import shutil
-import sys
 import zlib
-from pathlib import Path
 
 import numpy as np
+from common import check_refusal, main_of_child, mutate_bytes, nested, npy, plain, spoil_json
 from scipy import sparse
-
-sys.path.insert(0, str(Path(__file__).parent))
-from common import check_refusal, main_of_child, mutate_bytes, nested, npy, plain, run_in_child, spoil_json
 
 from structsvm.common.arrays import Damaged, read_header
 from structsvm.dask.rows import hashes
@@ -35,11 +31,6 @@ IDS = (
     np.array(["q1", "q2", "q3", "1e3", "nan"]),
 )  # fmt: skip
 """Ids of queries, of every width and sign."""
-
-
-def run(cases, seed):
-    """Try ``cases`` damaged stores."""
-    return run_in_child(__file__, cases, seed)
 
 
 def prepare(folder):

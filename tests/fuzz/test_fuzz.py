@@ -5,12 +5,13 @@ import fuzz_models
 import fuzz_readers
 import fuzz_stores
 import pytest
+from common import run_in_child
 
 pytestmark = pytest.mark.slow
 
 
 def run(fuzzer, cases, seed):
-    summary = fuzzer.run(cases, seed)
+    summary = run_in_child(fuzzer.__file__, cases, seed)
     assert summary["failures"] == []
     assert summary["cases"] == cases
     return summary
