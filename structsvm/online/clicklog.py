@@ -53,7 +53,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert
 from msgspec.json import Decoder, decode
-from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice
@@ -204,15 +203,18 @@ class Line(Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, one: Impression) -> Line:
         """Return the line of an impression."""
-        return cls(name=one.shown.impression, **vars(one))
+        return cls(
+            one.shown, one.shown.impression, one.clicks, one.query, one.session, one.user, one.rankers,
+            one.query_words, one.title_bold, one.abstract_bold, one.among,
+        )  # fmt: skip
 
     def impression(self) -> Impression:
         """Return the line as an object of the public interface."""
-        fields = asdict(self)
-        name = fields.pop("name")
-        if name is not None:
-            fields["shown"] = replace(self.shown, impression=name)
-        return Impression(**fields)
+        shown = self.shown if self.name is None else replace(self.shown, impression=self.name)
+        return Impression(
+            shown, self.clicks, self.query, self.session, self.user, self.rankers, self.query_words,
+            self.title_bold, self.abstract_bold, self.among,
+        )  # fmt: skip
 
     def places(self) -> tuple[int, ...]:
         """Return the clicked places, from 0, in ascending order."""

@@ -1,8 +1,7 @@
 """What the fuzzers share: mutations of files, what an error may be, and the loop that counts and measures.
 
-The same seed makes the same cases. A case fails by an exception that is not ours, by a wrong reading, and by time.
-:func:`run_cases` runs them in this process, where a crash ends the run and leaves the file that made it;
-:func:`run_in_child` in a process of their own, which costs more, and a crash is a failure like others.
+The same seed makes the same cases. A case fails by an exception that is not ours, by a wrong reading, by time, and by a
+crash: cases run in a process of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import argparse
 import bz2
 import copy
-import faulthandler
 import gzip
 import json
 import lzma
@@ -25,9 +23,10 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
 
 SECONDS = 120
 """A case that takes longer hangs."""
@@ -54,18 +53,22 @@ PIECES = [
 
 
 def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Flip, delete, repeat, cut or insert some bytes."""
+    """Flip, turn, blank, delete, repeat, cut or insert some bytes."""
     at = rng.randrange(len(data) + 1)
     end = min(len(data), at + rng.choice((1, 1, 2, 8, 60)))
-    kind = rng.randrange(6)
+    kind = rng.randrange(8)
     if kind == 0:
-        return data[:at] + bytes(rng.randrange(256) for _ in data[at:end]) + data[end:]
+        return data[:at] + rng.randbytes(end - at) + data[end:]
     if kind == 1:
         return data[:at] + data[end:]
     if kind == 2:
         return data[:end] + data[at:end] * rng.randrange(1, 4) + data[end:]
     if kind == 3:
         return data[:at] if rng.random() < 0.5 else data[at:]
+    if kind == 4:
+        return data[:at] + bytes(byte ^ 1 << rng.randrange(8) for byte in data[at:end]) + data[end:]
+    if kind == 5:
+        return data[:at] + bytes(end - at) + data[end:]
     return data[:at] + rng.choice(PIECES) + data[at:]
 
 
@@ -197,84 +200,7 @@ def fault_of(error: BaseException, path: Path) -> str | None:
     return None
 
 
-@dataclass
-class Summary:
-    """Counts of a run; ``failures`` has case, kind, reason and the beginning of the file."""
-
-    cases: int = 0
-    accepted: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    failures: list[tuple[int, str, str, bytes]] = field(default_factory=list)
-    seconds: float = 0.0
-    slowest: float = 0.0
-    slowest_case: tuple[int, str] = (-1, "")
-    grown_megabytes: float = 0.0
-
-    def __str__(self) -> str:
-        kinds = sorted({*self.accepted, *self.refused})
-        rows = [f"{k:16} accepted {self.accepted[k]:7} refused {self.refused[k]:7}" for k in kinds]
-        rows.append(
-            f"{self.cases} cases in {self.seconds:.1f} s of processor, slowest {self.slowest:.3f} s "
-            f"{self.slowest_case}, memory grew by {self.grown_megabytes:.0f} MB, failures: {len(self.failures)}"
-        )
-        rows += [f"case {n} ({kind}): {why}\n    {data!r:.300}" for n, kind, why, data in self.failures[:20]]
-        return "\n".join(rows)
-
-
-Case = Callable[[random.Random, Path], bool]
 """Makes one file at a path, reads it, and returns whether it was accepted; AssertionError for a wrong reading."""
-
-
-def run_cases(kinds: Mapping[str, Case], cases: int, seed: int) -> Summary:
-    """Run the kinds in turn; case ``n`` depends on ``seed`` and ``n`` alone."""
-    summary = Summary()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    names = list(kinds)
-    started = time.process_time()
-    with tempfile.TemporaryDirectory() as folder:
-        for n in range(cases):
-            kind = names[n % len(names)]
-            path = Path(folder, f"{kind}.fuzz")
-            rng = random.Random(f"{seed} {n}")
-            faulthandler.dump_traceback_later(SECONDS, exit=True)
-            begun = time.process_time()
-            try:
-                accepted = kinds[kind](rng, path)
-            except AssertionError as error:
-                _add(summary, n, kind, f"wrong: {error}"[-1500:], path)
-                accepted = True
-            except Exception as error:
-                accepted = False
-                why = fault_of(error, path)
-                if why is not None:
-                    where = traceback.extract_tb(error.__traceback__)[-1]
-                    said = f"{why}: {type(error).__name__} {error!s:.300} ({Path(where.filename).name}:{where.lineno})"
-                    _add(summary, n, kind, said, path)
-            took = time.process_time() - begun
-            if took > summary.slowest:
-                summary.slowest, summary.slowest_case = took, (n, kind)
-            (summary.accepted if accepted else summary.refused)[kind] += 1
-            summary.cases += 1
-    faulthandler.cancel_dump_traceback_later()
-    summary.seconds = time.process_time() - started
-    summary.grown_megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) / 1024
-    return summary
-
-
-def _add(summary: Summary, n: int, kind: str, why: str, path: Path) -> None:
-    data = path.read_bytes()[:2000] if path.is_file() else b""
-    summary.failures.append((n, kind, why, data))
-
-
-def main(run: Callable[[int, int], Summary], description: str) -> int:
-    """``--cases`` and ``--seed`` for a fuzzer; exit code 1 if a case failed."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--cases", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    summary = run(options.cases, options.seed)
-    print(summary)
-    return int(bool(summary.failures))
 
 
 # cases in a process of their own
@@ -283,7 +209,7 @@ def main(run: Callable[[int, int], Summary], description: str) -> int:
 
 def run_in_child(script, cases, seed):
     """The summary of ``cases`` cases of a fuzzer's script."""
-    counts, failures, at, began = Counter(), [], 0, time.monotonic()
+    counts, failures, at, began, grown = Counter(), [], 0, time.monotonic(), 0
     root = Path(script).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
     while at < cases and len(failures) < 50:
@@ -300,8 +226,8 @@ def run_in_child(script, cases, seed):
                 patience = SECONDS
                 *lines, rest = (rest + block).split(b"\n")
                 for line in lines:
-                    case, outcome, why = json.loads(line)
-                    at = case + 1
+                    case, outcome, why, megabytes = json.loads(line)
+                    at, grown = case + 1, max(grown, megabytes)
                     counts[outcome] += 1
                     if why:
                         failures.append(why)
@@ -313,7 +239,7 @@ def run_in_child(script, cases, seed):
             )
             at += 1
     return {
-        "cases": at, "seed": seed, **dict(sorted(counts.items())), "failures": failures,
+        "cases": at, "seed": seed, **dict(sorted(counts.items())), "failures": failures, "grown megabytes": grown,
         "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip
 
@@ -324,21 +250,35 @@ def child(start, cases, seed, prepare, run_case):
         context = prepare(Path(folder))
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for case in range(start, cases):
             why = ""
             try:
                 outcome = run_case(context, seed, case)
             except Exception:
                 outcome, why = "failed", f"case {case}: {traceback.format_exc()}"
-            print(json.dumps([case, outcome, why]), flush=True)
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) // 1024
+            print(json.dumps([case, outcome, why, grown]), flush=True)
 
 
-def check_refusal(error, path=Path()):
-    """One line that names the file, if there is one."""
-    text = str(error)
-    assert "\n" not in text, text
-    assert len(text) < 700, text
-    assert str(path.name) in text, text
+def in_turn(kinds):
+    """The ``run_case`` of kinds of files that take turns: each makes a file, and says whether it was accepted."""
+    names = list(kinds)
+
+    def run_case(folder, seed, case):
+        kind = names[case % len(names)]
+        path = folder / f"{kind}.fuzz"
+        try:
+            accepted = kinds[kind](random.Random(f"{seed} {case}"), path)
+        except Exception as error:
+            why = "wrong" if isinstance(error, AssertionError) else fault_of(error, path)
+            if why is not None:
+                begins = path.read_bytes()[:300] if path.is_file() else b""
+                raise AssertionError(f"{kind}: {why}: {error!s:.1500}; the file begins {begins!r}") from error
+            accepted = False
+        return f"{kind} {'accepted' if accepted else 'refused'}"
+
+    return run_case
 
 
 def main_of_child(script, prepare, run_case, doc):
@@ -355,74 +295,25 @@ def main_of_child(script, prepare, run_case, doc):
     sys.exit(bool(summary["failures"]))
 
 
-# damage to binary files and JSON
+def check_refusal(error, path=Path()):
+    """One line that names the file, if there is one."""
+    text = str(error)
+    assert "\n" not in text, text
+    assert len(text) < 700, text
+    assert str(path.name) in text, text
+
+
+# damage to JSON and headers of arrays
 # ------------------------------------------------------------------------------------------------------
 
-
-def spoil_bytes(rng, content):
-    """Bits turned, a piece cut off, taken out, doubled, blanked, or moved."""
-    content = bytearray(content)
-    n = len(content)
-    if n == 0:
-        return b"\0"
-    kind = rng.integers(7)
-    a, b = sorted(int(v) for v in rng.integers(0, n + 1, 2))
-    if kind == 0:
-        for at in rng.integers(0, n, int(rng.integers(1, 9))).tolist():
-            content[at] ^= 1 << int(rng.integers(8))
-    elif kind == 1:
-        del content[a:]
-    elif kind == 2:
-        del content[a : min(b, a + 64)]
-    elif kind == 3:
-        content[b:b] = content[a:b]
-    elif kind == 4:
-        content[a : min(b, a + 64)] = bytes(min(b, a + 64) - a)
-    elif kind == 5:
-        content += rng.bytes(int(rng.integers(1, 300)))
-    else:
-        content[a : a + 8] = rng.bytes(8)
-    return bytes(content)
-
-
 VALUES = (
-    *(None, True, False, 0, 1, -1, 2, 3, 7, 10**13, 2**31, 2**63, 10**400, -(10**400), 0.5, 1e308),
-    *(
-        float("nan"),
-        float("inf"),
-        "",
-        "x",
-        "map",
-        "none",
-        "nan",
-        [],
-        {},
-        [1, 2],
-        {"a": 1},
-        "\0",
-        "\ud800",
-        "é" * 50,
-    ),
-)
+    None, True, False, 0, 1, -1, 2, 3, 7, 10**13, 2**31, 2**63, 10**400, -(10**400), 0.5, 1e308, float("nan"),
+    float("inf"), "", "x", "map", "none", "nan", [], {}, [1, 2], {"a": 1}, "\0", "\ud800", "\u00e9" * 50,
+)  # fmt: skip
 TYPES = (
-    *(
-        "<f4",
-        "<f8",
-        ">f8",
-        "<i4",
-        "<i8",
-        "|b1",
-        "|u1",
-        "<U3",
-        "<U100000000",
-        "|O",
-        "<c16",
-        "|V8",
-        "<M8[s]",
-        "|S5",
-    ),
-    *("x", "<f2", "<U0"),
-)
+    "<f4", "<f8", ">f8", "<i4", "<i8", "|b1", "|u1", "<U3", "<U100000000", "|O", "<c16", "|V8", "<M8[s]", "|S5", "x",
+    "<f2", "<U0",
+)  # fmt: skip
 HEADERS = ("{", "(" * 3000, "{'descr': '<f8'}", "[1, 2", "'''", "{1: {2: 3}}", "\0", "-" * 5000 + "1")
 LENGTHS = (0, 1, 2, 10**13, 2**62, 2**70, -1)
 
@@ -438,34 +329,42 @@ def nodes(value, path=()):
             yield from nodes(inner, (*path, i))
 
 
-def spoil_json(rng, value, more=()):
+def spoil_json(rng: random.Random, value, more=()):
     """The value with a few places changed, dropped, doubled or exchanged."""
     value = json.loads(json.dumps(value))
-    for _ in range(int(rng.integers(1, 4))):
+    for _ in range(rng.randint(1, 3)):
         places = [place for place in nodes(value) if place]
         if not places:
             return value
-        place = places[int(rng.integers(len(places)))]
-        holder = value
-        for step in place[:-1]:
-            holder = holder[step]
-        kind = int(rng.integers(6))
+        *path, last = rng.choice(places)
+        holder = at_place(value, path)
+        kind = rng.randrange(6)
         if kind == 0:
-            del holder[place[-1]]
+            del holder[last]
         elif kind == 1:
-            other = value
-            for step in places[int(rng.integers(len(places)))]:
-                other = other[step]
-            holder[place[-1]] = json.loads(json.dumps(other))
-        elif kind == 2 and isinstance(holder[place[-1]], (int, float)) and abs(holder[place[-1]]) < 1e9:
-            holder[place[-1]] += int(rng.choice([-1, 1, 2, 1000, 10**13]))
+            holder[last] = copy.deepcopy(at_place(value, rng.choice(places)))
+        elif kind == 2 and isinstance(holder[last], (int, float)) and abs(holder[last]) < 1e9:
+            holder[last] += rng.choice((-1, 1, 2, 1000, 10**13))
         elif kind == 3 and isinstance(holder, dict):
-            key = str(rng.choice(["extra", "predict", "coef_", "class", "fields", "array"]))
-            holder[key] = copy.deepcopy(holder[place[-1]])
+            holder[rng.choice(("extra", "predict", "coef_", "class", "fields", "array"))] = copy.deepcopy(
+                holder[last]
+            )
+        elif kind == 3:
+            holder.extend(copy.deepcopy(holder) * rng.choice((1, 50)))
         else:
-            pool = (*VALUES, *more)
-            holder[place[-1]] = copy.deepcopy(pool[int(rng.integers(len(pool)))])
+            holder[last] = copy.deepcopy(rng.choice((*VALUES, *more)))
     return value
+
+
+def at_place(value, path):
+    for step in path:
+        value = value[step]
+    return value
+
+
+def plain(rng: np.random.Generator) -> random.Random:
+    """Random numbers of Python, drawn by NumPy's."""
+    return random.Random(int(rng.integers(1 << 62)))
 
 
 def nested(depth):

@@ -8,15 +8,11 @@ python tests/fuzz/fuzz_models.py --cases 100000 --seed 1
 
 import io
 import json
-import sys
 import warnings
 import zipfile
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
-from common import check_refusal, main_of_child, nested, npy, run_in_child, spoil_bytes, spoil_json
+from common import check_refusal, main_of_child, mutate_bytes, nested, npy, plain, spoil_json
 
 import structsvm
 from structsvm.candidates import CandidateSet
@@ -39,11 +35,6 @@ SETS = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 4
 KINDS = ("bytes", "members", "description", "header")
 STATES = ("checkpoint", "weights", "bandit")
 FOREIGN = ("lightgbm", "lightgbm pandas", "xgboost", "sklearn", "histogram")
-
-
-def run(cases, seed):
-    """Try ``cases`` damaged models and states."""
-    return run_in_child(__file__, cases, seed)
 
 
 def models():
@@ -113,7 +104,7 @@ def packed(parts):
 
 def spoil_model(rng, kind, content):
     if kind == "bytes":
-        return spoil_bytes(rng, content)
+        return mutate_bytes(plain(rng), content)
     parts = members(content)
     names = sorted(parts)
     name, other = (names[int(i)] for i in rng.integers(0, len(names), 2))
@@ -124,7 +115,7 @@ def spoil_model(rng, kind, content):
         elif action == 1:
             del parts[name]
         elif action == 2:
-            parts[name] = spoil_bytes(rng, parts[name])
+            parts[name] = mutate_bytes(plain(rng), parts[name])
         elif action == 3:
             parts["unused.npy"] = rng.bytes(100)
         elif action == 4:
@@ -138,14 +129,8 @@ def spoil_model(rng, kind, content):
     else:
         described = json.loads(np.load(io.BytesIO(parts["description.npy"])).tobytes())
         arrays = tuple({"array": one.removesuffix(".npy")} for one in names)
-        more = (
-            *arrays,
-            {"float": "nan"},
-            {"float": "0x1p9999"},
-            {"class": "Fit", "fields": {}},
-            {"list": [1]},
-        )
-        text = json.dumps(spoil_json(rng, described, more)).encode()
+        more = *arrays, {"float": "nan"}, {"float": "0x1p9999"}, {"class": "Fit", "fields": {}}, {"list": [1]}
+        text = json.dumps(spoil_json(plain(rng), described, more)).encode()
         if rng.random() < 0.05:
             text = text.replace(b"null", nested(int(rng.integers(10, 100_000))), 1)
         out = io.BytesIO()
@@ -201,9 +186,9 @@ def run_state(rng, folder, states):
     if kind == "bandit":
         text = states[int(rng.integers(len(states)))]
         if rng.random() < 0.2:
-            text = spoil_bytes(rng, text.encode()).decode("utf-8", "replace")
+            text = mutate_bytes(plain(rng), text.encode()).decode("utf-8", "replace")
         else:
-            text = json.dumps(spoil_json(rng, json.loads(text), ("rucb", "Rucb", "SAVAGE")))
+            text = json.dumps(spoil_json(plain(rng), json.loads(text), ("rucb", "Rucb", "SAVAGE")))
         try:
             bandit = bandits.from_json(text)
         except ValueError as error:
@@ -213,23 +198,21 @@ def run_state(rng, folder, states):
             play(bandit, rng)
         return f"{kind} works"
     if kind == "weights":
-        ClickWeights(tuple(rng.normal(size=len(FEATURES)).tolist()), "inverse_z_test", 9, 4.0, np.inf).save(
-            path
-        )
-        record = path.read_bytes()
-        path.write_bytes(
-            spoil_bytes(rng, record)
-            if rng.random() < 0.3
-            else json.dumps(spoil_json(rng, json.loads(record))).encode()
-        )
-        if rng.random() < 0.02:
+        weights = tuple(rng.normal(size=len(FEATURES)).tolist())
+        ClickWeights(weights, "inverse_z_test", 9, 4.0, np.inf).save(path)
+        record, drawn = path.read_bytes(), rng.random()
+        if drawn < 0.3:
+            path.write_bytes(mutate_bytes(plain(rng), record))
+        elif drawn < 0.98:
+            path.write_text(json.dumps(spoil_json(plain(rng), json.loads(record))))
+        else:
             path.write_bytes(nested(100_000))
     else:
         path.unlink(missing_ok=True)
         checkpoint = Checkpoint(path, json.dumps({"n": 2}))
         checkpoint.read(2, 3, 4)
         checkpoint.add(1, np.ones(3), np.ones(3, np.int64), np.ones((4, 4), np.int64))
-        path.write_bytes(spoil_state(rng, path.read_bytes()))
+        path.write_bytes(spoil_model(rng, str(rng.choice(["bytes", "members", "header"])), path.read_bytes()))
     try:
         if kind == "weights":
             read = ClickWeights.read(path)
@@ -254,16 +237,10 @@ def trained(rng, kind, X, y):
         import lightgbm
 
         zero, use = (bool(v) for v in rng.random(2) < 0.3)
-        options = {
-            "zero_as_missing": zero,
-            "use_missing": not use,
-            "verbosity": -1,
-            "n_jobs": 1,
-            "random_state": seed,
-        }
         model = lightgbm.LGBMRegressor(
-            n_estimators=3, num_leaves=int(rng.integers(2, 9)), min_child_samples=2, **options
-        )
+            n_estimators=3, num_leaves=int(rng.integers(2, 9)), min_child_samples=2, zero_as_missing=zero,
+            use_missing=not use, verbosity=-1, n_jobs=1, random_state=seed,
+        )  # fmt: skip
         if kind == "lightgbm":
             model.fit(X, y, categorical_feature=[3] if categorical else "auto")
             return model, zero, lambda rows: model.predict(rows, pred_leaf=True)
@@ -403,11 +380,6 @@ def run_rows(rng):
     if spoil >= 5:
         assert model.coef_[2] >= 0
     return "rows work"
-
-
-def spoil_state(rng, content):
-    kind = str(rng.choice(["bytes", "members", "header"]))
-    return spoil_model(rng, kind, content)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,17 @@ and the other way round. Missing features are filled, kept, or an error.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import struct
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from common import Summary, fault_of, main, mutate, mutate_bytes, run_cases, unpack
+from common import fault_of, in_turn, main_of_child, mutate, mutate_bytes, unpack
 from scipy import sparse
 
 from structsvm.cli.files import read_names, read_scores
@@ -66,6 +69,22 @@ def lines_of(data: bytes) -> list[bytes]:
         raise RefusedError(0)
     lines = text.removeprefix(BOM).split(b"\n")
     return lines[:-1] if lines[-1] == b"" else lines
+
+
+def both(slow: Callable[[], Any], read: Callable[[], Any]) -> tuple[Any, Any]:
+    """What the slow reader and ours read; where one of them refuses, both must: its error is the cause of ours."""
+    try:
+        wanted = slow()
+    except RefusedError as error:
+        try:
+            found = read()
+        except ValueError as ours:
+            raise ours from error
+        raise AssertionError(f"accepted {found!r}, expected an error in line {error}") from None
+    try:
+        return wanted, read()
+    except ValueError as error:
+        raise AssertionError(f"refused: {error}") from error
 
 
 def bits(value: float) -> bytes:
@@ -141,23 +160,18 @@ def letor(rng: random.Random, path: Path) -> bool:
     data = mutate(rng, LETOR if rng.random() < 0.5 else LETOR[: LETOR.rindex(b"\n", 0, -1) + 1])
     path.write_bytes(data)
     dtype, fill = rng.choice((np.float64, np.float32)), rng.choice(FILLS)
+    read, slow = (
+        partial(read_letor, path, dtype=dtype, fill=fill, n_jobs=1),
+        partial(slow_letor, data, dtype, fill),
+    )
     try:
-        rows = slow_letor(data, dtype, fill)
-    except RefusedError as error:
-        try:
-            found = read_letor(path, dtype=dtype, fill=fill, n_jobs=1)
-        except ValueError as ours:
-            line = error.args[0]
-            stated = re.match(re.escape(str(path)) + r":(\d+): ", str(ours))
-            # ids are looked at after all numbers, so that a later line may be named
-            if fault_of(ours, path) is None and stated is not None and int(stated[1]) < line:
-                raise AssertionError(f"{ours}: expected line {line}") from None
-            raise
-        raise AssertionError(f"accepted {found!r}, expected an error in line {error}") from None
-    try:
-        found = read_letor(path, dtype=dtype, fill=fill, n_jobs=1)
-    except ValueError as error:
-        raise AssertionError(f"refused: {error}") from error
+        rows, found = both(slow, read)
+    except ValueError as ours:
+        line, stated = ours.__cause__.args[0], re.match(re.escape(str(path)) + r":(\d+): ", str(ours))
+        # ids are looked at after all numbers, so that a later line may be named
+        if fault_of(ours, path) is None and stated is not None and int(stated[1]) < line:
+            raise AssertionError(f"{ours}: expected line {line}") from None
+        raise
     order = {q: i for i, q in enumerate(dict.fromkeys(row[1] for row in rows))}
     place = sorted(range(len(rows)), key=lambda i: order[rows[i][1]])
     check_letor(found, [rows[i] for i in place])
@@ -265,15 +279,7 @@ def csv_table(rng: random.Random, path: Path) -> bool:
     data = mutate(rng, data) if rng.random() < 0.7 else data
     path.write_bytes(data)
     fill = rng.choice(FILLS)
-    try:
-        features, rows = slow_csv(data, fill)
-    except RefusedError as error:
-        found = read_csv(path, fill=fill)
-        raise AssertionError(f"accepted {found!r}, expected an error in line {error}") from None
-    try:
-        found = read_csv(path, fill=fill)
-    except ValueError as error:
-        raise AssertionError(f"refused: {error}") from error
+    (features, rows), found = both(partial(slow_csv, data, fill), partial(read_csv, path, fill=fill))
     check_table(found, features, rows)
     return True
 
@@ -392,28 +398,13 @@ RUN = b"""301 Q0 FT-1 1 2.5 bm25
 QRELS = b"301 0 FT-1 2\n301 0 FT-2 -2\n302 0 FT-1 0\n\n301 0 d\xc3\xbc 1\n302\t0  FT-9 +1\n"
 
 
-def run_file(rng: random.Random, path: Path) -> bool:
-    return trec(rng, path, RUN)
-
-
-def qrels_file(rng: random.Random, path: Path) -> bool:
-    return trec(rng, path, QRELS)
-
-
-def trec(rng: random.Random, path: Path, text: bytes) -> bool:
+def trec(text: bytes, rng: random.Random, path: Path) -> bool:
     data = mutate(rng, text)
     path.write_bytes(data)
     is_run = text is RUN
     read = read_run if is_run else read_qrels
-    try:
-        topics = slow_trec(data, *((6, 4, False) if is_run else (4, 3, True)))
-    except RefusedError as error:
-        found = read(path)
-        raise AssertionError(f"accepted {found!r}, expected an error in line {error}") from None
-    try:
-        found = read(path)
-    except ValueError as error:
-        raise AssertionError(f"refused: {error}") from error
+    columns = (6, 4, False) if is_run else (4, 3, True)
+    topics, found = both(partial(slow_trec, data, *columns), partial(read, path))
     numbers = found.scores if is_run else found.grades
     assert found.topics.tolist() == list(topics), "other topics"
     for t, rows in enumerate(topics.values()):
@@ -432,26 +423,22 @@ SCORES = b"0.5\n-3\n1e-3\n-inf\n0.30000000000000004\n 7 \n"
 NAMES = b"bm25\ntitle length\n\xc3\xbcber\n\n  age \n"
 
 
+def slow_scores(data: bytes) -> list[float]:
+    wanted = []
+    for n, line in enumerate(lines_of(data), 1):
+        word = identifier(line, n).strip().encode()
+        if len(word) > 1100:
+            raise RefusedError(n)
+        wanted.append(-np.inf if word.lower() in (b"-inf", b"-infinity") else number(word, n))
+    if not wanted:
+        raise RefusedError(0)
+    return wanted
+
+
 def scores(rng: random.Random, path: Path) -> bool:
     data = mutate(rng, SCORES)
     path.write_bytes(data)
-    wanted = []
-    try:
-        for n, line in enumerate(lines_of(data), 1):
-            word = identifier(line, n).strip().encode()
-            is_absent = word.lower() in (b"-inf", b"-infinity")
-            if len(word) > 1100:
-                raise RefusedError(n)
-            wanted.append(-np.inf if is_absent else number(word, n))
-        if not wanted:
-            raise RefusedError(0)
-    except RefusedError as error:
-        read_scores(path)
-        raise AssertionError(f"accepted, expected an error in line {error}") from None
-    try:
-        found, _ = read_scores(path)
-    except ValueError as error:
-        raise AssertionError(f"refused: {error}") from error
+    wanted, (found, _) = both(partial(slow_scores, data), partial(read_scores, path))
     assert [bits(v) for v in found] == [bits(v) for v in wanted], "other scores"
     return True
 
@@ -459,15 +446,9 @@ def scores(rng: random.Random, path: Path) -> bool:
 def names(rng: random.Random, path: Path) -> bool:
     data = mutate(rng, NAMES)
     path.write_bytes(data)
-    try:
-        wanted = [identifier(line, n).strip() for n, line in enumerate(lines_of(data), 1)]
-    except RefusedError as error:
-        read_names(path)
-        raise AssertionError(f"accepted, expected an error in line {error}") from None
-    try:
-        assert read_names(path) == [name for name in wanted if name], "other names"
-    except ValueError as error:
-        raise AssertionError(f"refused: {error}") from error
+    slow = lambda: [identifier(line, n).strip() for n, line in enumerate(lines_of(data), 1)]  # noqa: E731
+    wanted, found = both(slow, partial(read_names, path))
+    assert found == [name for name in wanted if name], "other names"
     return True
 
 
@@ -511,21 +492,20 @@ def candidate_sets(rng: random.Random, path: Path) -> bool:
     return True
 
 
-def run(cases: int, seed: int) -> Summary:
-    """Run ``cases`` damaged files, the kinds in turn."""
-    kinds = {
-        "letor": letor,
-        "run": run_file,
-        "csv": csv_table,
-        "parquet": parquet_table,
-        "letor again": letor,
-        "qrels": qrels_file,
-        "scores": scores,
-        "names": names,
-        "candidates": candidate_sets,
-    }
-    return run_cases(kinds, cases, seed)
+KINDS = {
+    "letor": letor, "run": partial(trec, RUN), "csv": csv_table, "parquet": parquet_table, "letor again": letor,
+    "qrels": partial(trec, QRELS), "scores": scores, "names": names, "candidates": candidate_sets,
+}  # fmt: skip
+run_case = in_turn(KINDS)
+
+
+def prepare(folder: Path) -> Path:
+    """Compile what is compiled before memory is measured."""
+    for case in range(9):
+        with contextlib.suppress(AssertionError):  # what fails here is no case of the run
+            run_case(folder, 0, case)
+    return folder
 
 
 if __name__ == "__main__":
-    sys.exit(main(run, __doc__.splitlines()[0]))
+    main_of_child(__file__, prepare, run_case, __doc__)

@@ -9,15 +9,11 @@ import contextlib
 import dataclasses
 import json
 import shutil
-import sys
 import zlib
-from pathlib import Path
 
 import numpy as np
+from common import check_refusal, main_of_child, mutate_bytes, nested, npy, plain, spoil_json
 from scipy import sparse
-
-sys.path.insert(0, str(Path(__file__).parent))
-from common import check_refusal, main_of_child, nested, npy, run_in_child, spoil_bytes, spoil_json
 
 from structsvm.common.arrays import Damaged, read_header
 from structsvm.dask.rows import hashes
@@ -35,11 +31,6 @@ IDS = (
     np.array(["q1", "q2", "q3", "1e3", "nan"]),
 )  # fmt: skip
 """Ids of queries, of every width and sign."""
-
-
-def run(cases, seed):
-    """Try ``cases`` damaged stores."""
-    return run_in_child(__file__, cases, seed)
 
 
 def prepare(folder):
@@ -103,7 +94,7 @@ def run_case(folder, seed, case):
     meta = json.loads((path / "meta.json").read_bytes())
     if kind == "bytes":
         target = file if rng.random() < 0.7 else path / "meta.json"
-        target.write_bytes(spoil_bytes(rng, target.read_bytes()))
+        target.write_bytes(mutate_bytes(plain(rng), target.read_bytes()))
     elif kind == "header":
         array = np.load(file)
         file.write_bytes(npy(rng, array))
@@ -119,13 +110,13 @@ def run_case(folder, seed, case):
             if array.dtype.kind == "U":
                 array.view(np.uint32)[at] = int(rng.choice([0xFFFFFFFF, 0x110000, 0xD800, 65]))
             else:
-                pool = (
-                    [-1, 1, 3, 10**6, 2**31 - 1] if array.dtype.kind in "iu" else [np.nan, np.inf, 1e30, -2.0]
+                whole = array.dtype.kind in "iu"
+                array[at] = rng.choice(
+                    [-1, 1, 3, 10**6, 2**31 - 1] if whole else [np.nan, np.inf, 1e30, -2.0]
                 )
-                array[at] = pool[int(rng.integers(len(pool)))]
         file.write_bytes(content)
     elif kind == "meta":
-        meta = spoil_json(rng, meta, ("<f8", "<f4", "<i8", "csr", "dense", "../X", "structsvm-store"))
+        meta = spoil_json(plain(rng), meta, ("<f8", "<f4", "<i8", "csr", "dense", "../X", "structsvm-store"))
     else:
         other = files[int(rng.integers(len(files)))]
         action = int(rng.integers(5))

@@ -8,8 +8,8 @@ import numpy as np
 
 from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import CountsWins, pair_indices, pick, record_pair, tied
-from structsvm.online.bandits.rucb import upper_bounds
+from structsvm.online.bandits.policy import CountsWins, pair_indices, record_pair, tied
+from structsvm.online.bandits.rucb import challenger, upper_bounds
 from structsvm.protocols import Duel
 
 
@@ -54,11 +54,8 @@ class RCS(CountsWins):
         theta[second, first] = 1 - theta[first, second]
         unbeaten = np.flatnonzero((theta >= 0.5).all(axis=1))
         champion = int(unbeaten[0]) if len(unbeaten) else tied(-self.times_champion, rng)
-        against = upper_bounds(self.wins, self.alpha * log(self.t + 1), unseen=2.0)[:, champion]
-        against[champion] = -np.inf
-        highest = against.max()
-        challenger = champion if highest < 0.5 else pick(np.flatnonzero(against == highest), rng)
-        return Duel((champion, challenger))
+        bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1), unseen=2.0)
+        return Duel((champion, challenger(bounds, champion, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
         """Count the win, and that the first arm was champion."""

@@ -24,6 +24,14 @@ def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.nda
     return bounds
 
 
+def challenger(bounds: np.ndarray, champion: int, rng: np.random.Generator) -> int:
+    """Return the arm with the largest bound against the champion, which plays itself where all are below 1/2."""
+    against = bounds[:, champion].copy()
+    against[champion] = -np.inf
+    highest = against.max()
+    return champion if highest < 0.5 else pick(np.flatnonzero(against == highest), rng)
+
+
 class RUCB(CountsWins):
     """Relative upper confidence bound of Zoghi et al. (ICML 2014).
 
@@ -77,11 +85,7 @@ class RUCB(CountsWins):
             champion = leader
         else:
             champion = pick(candidates[candidates != leader], rng)
-        against = bounds[:, champion].copy()
-        against[champion] = -np.inf
-        highest = against.max()
-        challenger = champion if highest < 0.5 else pick(np.flatnonzero(against == highest), rng)
-        return Duel((champion, challenger), leader)
+        return Duel((champion, challenger(bounds, champion, rng)), leader)
 
     def update(self, duel: Duel, outcome: Any) -> None:
         """Count the win, and keep the leader.

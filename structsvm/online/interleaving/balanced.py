@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -55,10 +56,11 @@ class Balanced(ListsByChoices):
         if not clicked.any():
             return np.zeros(2)
         lowest = int(np.flatnonzero(clicked)[-1])
-        depth = ranks[:, lowest].min()
-        if np.isinf(depth):
+        depth = min(row[lowest] for row in ranks)
+        if math.isinf(depth):
             raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")
-        return np.asarray((ranks[:, clicked] <= depth).sum(axis=1), dtype=np.float64)
+        tops = [[rank <= depth and click for rank, click in zip(row, clicked, strict=True)] for row in ranks]
+        return np.array(list(map(sum, tops)), dtype=np.float64)
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the sign of the difference in credit for each pair, (2, 2)."""

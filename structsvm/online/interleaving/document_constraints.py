@@ -43,8 +43,11 @@ class DocumentConstraints(Balanced):
         """Return the constraints each ranking satisfies, (2,); raise ValueError for a wrong record or clicks."""
         check_record(shown, self.name, n_rows=2)
         clicked = check_clicks(clicks, len(shown.documents))
-        ranks, credit = evidence_ranks(shown), np.zeros(2)
+        constraints = []
         for k in np.flatnonzero(clicked).tolist():
-            worse = ~clicked[: k + 2]
-            credit += (ranks[:, k, None] <= ranks[:, : k + 2][:, worse]).sum(axis=1)
-        return credit
+            rivals = range(min(k + 2, len(shown.documents)))
+            constraints += [(k, rival) for rival in rivals if not clicked[rival]]
+        satisfied = [
+            sum(row[better] <= row[worse] for better, worse in constraints) for row in evidence_ranks(shown)
+        ]
+        return np.array(satisfied, dtype=np.float64)

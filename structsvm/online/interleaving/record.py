@@ -348,19 +348,20 @@ def evidence_matrix(
     return values
 
 
-def evidence_ranks(shown: Shown) -> NDArray[np.float64]:
+def evidence_ranks(shown: Shown) -> list[list[float]]:
     """Return the ranks of a record, infinity for null; raise unless they are different whole numbers from 1."""
-    ranks = np.array(shown.evidence, dtype=np.float64)
-    for ranker, row in enumerate(ranks):
-        held = row[~np.isnan(row)]
-        if (held < 1).any() or (held != np.floor(held)).any() or len(np.unique(held)) < len(held):
-            got = list(shown.evidence[ranker])
+    ranks = []
+    for ranker, row in enumerate(shown.evidence):
+        held = [value for value in row if value is not None]
+        bad = [value for value in held if value < 1 or value != int(value)]
+        if bad or len(set(held)) < len(held):
             raise BadInput(
                 "shown",
-                f"expected different ranks from 1, or null, in the evidence of ranker {ranker}, got {got!r:.80}",
+                f"expected different ranks from 1, or null, in the evidence of ranker {ranker}, got {list(row)!r:.80}",
                 "log what show() returns, unchanged",
             )
-    return np.where(np.isnan(ranks), np.inf, ranks)
+        ranks.append([math.inf if value is None else value for value in row])
+    return ranks
 
 
 def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
 from structsvm.online.users import CascadeUser
 from structsvm.protocols import ClickModel, Float, Int
-from structsvm.queries import QueryData, labels_of
+from structsvm.queries import QueryData, dense_column, labels_of
 
 
 def informative_features(data: QueryData) -> Int:
@@ -64,18 +64,14 @@ def rank_queries(
     chosen: list[Any] = list(informative_features(data) if rankers is None else rankers)
     if not chosen:
         raise BadInput("rankers", "expected at least one feature or model, got none")
+    wrong = lambda i, problem: BadInput("rankers", problem, at=f"[{i}]")  # noqa: E731
     n_features = int(data.X.shape[1])
     columns = []
     for i, ranker in enumerate(chosen):
         if isinstance(ranker, (int, np.integer)) and not isinstance(ranker, bool):
             if not 0 <= ranker < n_features:
-                raise BadInput(
-                    "rankers",
-                    f"expected a feature from 0 to {n_features - 1}, got {int(ranker)}",
-                    at=f"[{i}]",
-                )
-            column = data.X[:, [int(ranker)]]
-            scores = np.asarray(column.toarray() if hasattr(column, "toarray") else column).ravel()
+                raise wrong(i, f"expected a feature from 0 to {n_features - 1}, got {int(ranker)}")
+            scores = dense_column(data.X, int(ranker))
         elif hasattr(ranker, "predict"):
             # models that scale within queries need the query ids
             knows = "qid" in inspect.signature(ranker.predict).parameters
@@ -83,17 +79,11 @@ def rank_queries(
         elif callable(ranker):
             scores = np.asarray(ranker(data.X))
         else:
-            raise BadInput(
-                "rankers",
-                f"expected a feature number, a model with predict(X) or a callable, got {ranker!r}",
-                at=f"[{i}]",
+            raise wrong(
+                i, f"expected a feature number, a model with predict(X) or a callable, got {ranker!r}"
             )
         if scores.shape != (data.X.shape[0],):
-            raise BadInput(
-                "rankers",
-                f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}",
-                at=f"[{i}]",
-            )
+            raise wrong(i, f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}")
         columns.append(scores.astype(np.float64))
     grades = np.maximum(labels_of(data.y, name="data.y"), 0)  # "not judged" (-1) is clicked like grade 0
     return RankedQueries.from_scores(
@@ -127,7 +117,7 @@ def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "log
     return P
 
 
-class InterleavedRankers:
+class InterleavedRankers(LiveComparisons):
     """A world in which every comparison draws a query, merges rankings, simulates clicks and credits them.
 
     Parameters
@@ -190,8 +180,6 @@ class InterleavedRankers:
         n_jobs: int = 1,
         callback: Callable[[float], object] | None = None,
     ) -> None:
-        self.ranked = ranked
-        self.method = method
         self.clicks = _click_model(ranked, clicks)
         self.n_arms = ranked.n_rankers
         # a live duel is won with the probability of its outcome: the mean outcome is the probability of winning
@@ -202,7 +190,7 @@ class InterleavedRankers:
         self._utilities = utilities
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners
-        self._live = LiveComparisons(ranked, self.clicks, method=method, length=length)
+        super().__init__(ranked, self.clicks, method=method, length=length)
 
     def proxy(self) -> PreferenceMatrix:
         """Return a world of coin flips with the estimated probabilities, in which the compiled bandits can play."""
@@ -212,21 +200,9 @@ class InterleavedRankers:
     def fingerprint(self) -> bytes:
         """Digest that distinguishes this world from others when a simulation is resumed."""
         content = hashlib.sha256(f"{self.method}, drawn wins".encode())
-        for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._live.tables):
+        for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._tables):
             content.update(np.ascontiguousarray(array).tobytes())
         return content.digest()
-
-    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Merge the rankings of ``arms`` for a random query and let a user click; see ``World.compare``."""
-        if len(arms) < 2:
-            return 0.5
-        if len(arms) == 2 and arms[0] == arms[1]:
-            return 0.5  # an arm against itself costs no random number
-        return self._live.compare(arms, rng)
-
-    def live_arrays(self) -> tuple[Any, ...]:
-        """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
-        return self._live.arrays()
 
 
 def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:

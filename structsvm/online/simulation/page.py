@@ -45,9 +45,7 @@ def duel_map(
     arms = np.asarray(order)
     shown = both[np.ix_(arms, arms)]
     most = int(shown.max())
-    called = np.array([str(k) for k in range(n)] if names is None else list(names), dtype=object)[
-        arms
-    ].tolist()
+    called = [str(k) if names is None else names[k] for k in arms]
     # pairs of ranks: the most frequent first, then the best arms
     first, second = np.triu_indices(n)
     frequent = np.lexsort((second, first, -shown[first, second]))[:_DEPTH]
@@ -115,19 +113,10 @@ def results_table(
         mean = run.mean()
         low, high = (edge[-1] for edge in run.interval())
         between = f"{_figure(max(low, 0.0))} to {_figure(high)}" if np.isfinite(low) else "one run"
-        n = len(run.regret)
-        late = (
-            (mean[-1] - np.interp(0.9 * run.times[-1], run.times, mean)) / mean[-1] if mean[-1] > 0 else 0.0
-        )
-        rows.append(
-            [
-                name,
-                _figure(mean[-1]),
-                between,
-                f"{int(run.correct[:, -1].sum())} of {n}",
-                f"{100 * late:.1f}%",
-            ]
-        )
+        early = np.interp(0.9 * run.times[-1], run.times, mean)
+        late = (mean[-1] - early) / mean[-1] if mean[-1] > 0 else 0.0
+        right = f"{int(run.correct[:, -1].sum())} of {len(run.regret)}"
+        rows.append([name, _figure(mean[-1]), between, right, f"{100 * late:.1f}%"])
     least = leaders(results)
     return columns, rows, list(results).index(least[0]) if len(least) == 1 else None
 

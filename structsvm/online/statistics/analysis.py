@@ -301,6 +301,13 @@ def analyse(
     return answered(log, measured, pairs, test, alpha, power, correction)
 
 
+_OF_LOG = (
+    "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_missing_record", "n_repeated",
+    "n_identical", "cluster",
+)  # fmt: skip
+"""Fields of an analysis that are those of its log."""
+
+
 def answered(
     log: CreditedLog,
     measured: Measured,
@@ -324,14 +331,7 @@ def answered(
     notes = _remarks(log, measured, n_clusters, n_effective, largest)
     notes += _contradictions(pairs, test, winner, sure)
     return Analysis(
-        method=log.method,
-        rankers=log.rankers,
-        n_impressions=log.n_impressions,
-        n_clicked=log.n_clicked,
-        n_missing_feedback=log.n_missing_feedback,
-        n_missing_record=log.n_missing_record,
-        n_repeated=log.n_repeated,
-        n_identical=log.n_identical,
+        **{name: getattr(log, name) for name in _OF_LOG},
         n_clusters=n_clusters,
         n_effective_clusters=n_effective,
         largest_cluster_share=largest,
@@ -339,7 +339,6 @@ def answered(
         test=test,
         statistic=measured.statistic,
         correction=correction,
-        cluster=log.cluster,
         alpha=alpha,
         power=power,
         pairs=pairs,

@@ -33,7 +33,7 @@ from structsvm.online.statistics.analysis import (
     student_interval,
 )
 from structsvm.online.statistics.corrections import CORRECTIONS
-from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, credit_impressions
+from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, beyond_bound, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.sample_size import units_needed
 from structsvm.online.statistics.significance import (
@@ -55,6 +55,7 @@ _METHODS = ("team_draft", "optimized", "probabilistic", "sosm")
 class _Pair:
     """What is kept of two rankers."""
 
+    names: tuple[str, str]
     cells: dict[float, int] = field(default_factory=dict)
     """How often each value of the statistic occurred."""
     wins: int = 0
@@ -97,21 +98,17 @@ class RunningStatistics:
         self.random_state = random_state
         self.n_impressions = self.n_clicked = 0
         self._largest = 1.0
-        pairs = list(combinations(self.rankers, 2))
         self._pairs = [
-            _Pair(rng=sign_generator(random_state, k) if method in DRAWN else None) for k in range(len(pairs))
+            _Pair(names, rng=sign_generator(random_state, k) if method in DRAWN else None)
+            for k, names in enumerate(combinations(self.rankers, 2))
         ]
-        self._decision: dict[str, Any] | None = None
+        self.decision: dict[str, Any] | None = None
+        """The first always-valid decision, which stays: ``{"winner", "n", "p"}``, ``n`` impressions it took."""
 
     @property
     def bound(self) -> float:
         """What the statistic of an impression cannot exceed, known before the clicks."""
         return 1.0 if self.method in DRAWN else float(max(math.ceil(self.length / len(self.rankers)), 1))
-
-    @property
-    def decision(self) -> dict[str, Any] | None:
-        """The first always-valid decision, which stays: ``{"winner", "n", "p"}``, ``n`` impressions it took."""
-        return self._decision
 
     def p_values(self) -> list[float]:
         """The smallest always-valid p-value so far of each pair of rankers, corrected for their number (Holm)."""
@@ -139,7 +136,7 @@ class RunningStatistics:
             return np.empty((0, len(self._pairs)))
         credit, outcome, spread = credit_impressions(self.method, len(self.rankers), rows)
         if self.method in DRAWN:
-            wrong = self.method == "optimized" and spread > np.array([row.bound for row in rows]) * (1 + 1e-9)
+            wrong = self.method == "optimized" and beyond_bound(spread, np.array([row.bound for row in rows]))
         else:
             wrong = spread > self.bound
         if np.any(wrong):
@@ -154,7 +151,7 @@ class RunningStatistics:
         self._largest = max(self._largest, float(spread.max()))
         self.n_impressions += len(rows)
         self.n_clicked += sum(1 for row in rows if len(row.places))
-        if self._decision is None:
+        if self.decision is None:
             self._decide()
         return outcome
 
@@ -169,7 +166,7 @@ class RunningStatistics:
             bound=self._bound_seen,
         )  # fmt: skip
         level = corrected_level(self.alpha, correction, len(self._pairs))
-        figures = [self._figures(pair, log.bound or 1.0, power, level) for pair in self._pairs]
+        figures = [self._figures(pair, self._bound_seen, power, level) for pair in self._pairs]
         pairs = compared(self.rankers, figures, test, correction)
         return answered(log, measure(log), pairs, test, self.alpha, power, correction)
 
@@ -195,7 +192,7 @@ class RunningStatistics:
                 "random_state": self.random_state,
                 "n": [self.n_impressions, self.n_clicked],
                 "largest": self._largest,
-                "decision": self._decision,
+                "decision": self.decision,
                 "pairs": pairs,
             },
             separators=(",", ":"),
@@ -216,7 +213,7 @@ class RunningStatistics:
                 random_state=state["random_state"],
             )
             running.n_impressions, running.n_clicked = state["n"]
-            running._largest, running._decision = state["largest"], state["decision"]
+            running._largest, running.decision = state["largest"], state["decision"]
             for pair, kept in zip(running._pairs, state["pairs"], strict=True):
                 pair.cells = {float(value): int(count) for value, count in kept["cells"]}
                 pair.wins, pair.losses = kept["wins"], kept["losses"]
@@ -257,23 +254,18 @@ class RunningStatistics:
             if sign:
                 winner = self.rankers[0 if sign > 0 else 1]
                 p = float(exp([-capital])[0])
-                self._decision = {"winner": winner, "n": self._pairs[0].crossed_n, "p": p}
+                self.decision = {"winner": winner, "n": self._pairs[0].crossed_n, "p": p}
                 return
         wins = dict.fromkeys(self.rankers, 0)
-        p_values = self.p_values()
-        pairs = list(combinations(self.rankers, 2))
-        for (a, b), pair, p in zip(pairs, self._pairs, p_values, strict=True):
+        pairs = list(zip(self._pairs, self.p_values(), strict=True))
+        for pair, p in pairs:
             if p <= self.alpha and pair.peak_sign:
-                wins[a if pair.peak_sign > 0 else b] += 1
+                wins[pair.names[0 if pair.peak_sign > 0 else 1]] += 1
         for name, n in wins.items():
             if n == len(self.rankers) - 1:
-                own = [
-                    (pair, p)
-                    for names, pair, p in zip(pairs, self._pairs, p_values, strict=True)
-                    if name in names
-                ]
+                own = [(pair, p) for pair, p in pairs if name in pair.names]
                 at = max(pair.peak_n for pair, _ in own)  # Holm's levels differ: that of the last peak
-                self._decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
+                self.decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
 
     def _figures(self, pair: _Pair, bound: float, power: float, level: float) -> PairFigures:
         values, counts = _table(pair.cells)

@@ -9,30 +9,6 @@ from structsvm.online.bandits import BGD1, BGD2, DBGD, from_json
 from structsvm.online.bandits.gradient import GradientDescent
 
 
-def logistic(x: float) -> float:
-    return float(1 / (1 + np.exp(-x)))
-
-
-def descend(make: object, feedback: str, n: int = 3000, queries: int = 1) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    descent = make(np.full(5, 1.0), delta=1.0, gamma=0.05, radius=10)  # type: ignore[operator]
-    for _ in range(n):
-        probe = descent.select(rng)
-        p = logistic(probe.candidate @ -probe.candidate + probe.w @ probe.w)
-        descent.update(probe, rng.random(queries) < p if feedback == "win" else 1 - p)
-    return descent.best()
-
-
-@pytest.mark.parametrize("queries", [1, 9])
-def test_dbgd_climbs_to_the_optimum(queries: int) -> None:
-    assert np.linalg.norm(descend(DBGD, "win", queries=queries)) < 0.7
-
-
-@pytest.mark.parametrize("make", [BGD1, BGD2])
-def test_bgd_climbs_to_the_optimum(make: object) -> None:
-    assert np.linalg.norm(descend(make, "p")) < 0.7
-
-
 def test_one_step_by_hand() -> None:
     u = np.array([0.6, 0.8])
     for make, outcome, step in (

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -245,12 +243,3 @@ def test_distortion():
     ):
         with pytest.raises(ValueError, match=message):
             distortion(*bad)
-
-
-def test_import_is_light():
-    code = (
-        "import sys, structsvm.online.interleaving as i, structsvm.online.users; i.TeamDraft; i.Optimized;"
-        "print(sorted({'numba', 'scipy.optimize', 'sklearn'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -75,14 +75,6 @@ def test_value_functions_by_hand() -> None:
     assert VALUES["P5"](w) == pytest.approx(-13 - np.e - 1 - np.e**2)
 
 
-def test_too_large_and_too_small_steps_of_exploration_cost_more() -> None:
-    by_factor = {
-        f: descend("P1", horizon=1e5, delta_factor=f, n_runs=2).average_regret[-1] for f in (0.3, 1.5, 6)
-    }
-    assert by_factor[1.5] < by_factor[0.3]
-    assert by_factor[1.5] < by_factor[6]
-
-
 def test_runs_do_not_depend_on_threads_or_on_each_other() -> None:
     one = descend("P3", horizon=500, n_runs=3, seed=2)
     two = descend("P3", horizon=500, n_runs=3, seed=2, n_jobs=2)

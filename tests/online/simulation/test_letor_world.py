@@ -9,8 +9,6 @@ import pytest
 from scipy.special import expit
 
 from structsvm.online import simulate
-from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving import SOSM
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.gradient_descent import ndcg_of
 from structsvm.online.simulation.letor_world import (
@@ -20,8 +18,6 @@ from structsvm.online.simulation.letor_world import (
     rank_queries,
     value_preferences,
 )
-from structsvm.online.statistics.significance import drawn_signs
-from structsvm.online.users import CascadeUser
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, read_letor
 
@@ -107,24 +103,6 @@ def test_a_comparison_that_can_tell_nothing_draws_nothing() -> None:
     before = rng.bit_generator.state
     assert place.compare((2, 2), rng) == place.compare((1,), rng) == 0.5
     assert rng.bit_generator.state == before
-
-
-@pytest.mark.slow
-def test_multileaving_has_the_frequencies_of_the_literal_method() -> None:
-    place, rng = world(), np.random.default_rng(2)
-    arms, n = (4, 0, 2), 3000
-    live = np.mean([place.compare(arms, rng) for _ in range(n)], axis=0)
-    assert live.shape == (3,)
-    user, method = CascadeUser.named("navigational", 3), SOSM()
-    literal = np.zeros(3)
-    first, second = pair_indices(3)
-    for _ in range(n):
-        q = int(rng.integers(RANKED.n_queries))
-        a, b = RANKED.offsets[q : q + 2]
-        shown = method.show([RANKED.rankings[arm, a:b].tolist() for arm in arms], 10, rng)
-        clicks = user.click(RANKED.grades[a:b][np.array(shown.documents)], rng)
-        literal += (1 + drawn_signs(method.outcome(shown, clicks)[first, second], rng)) / 2
-    np.testing.assert_allclose(live, literal / n, atol=5 * 0.5 * np.sqrt(2 / n))
 
 
 @pytest.mark.slow

@@ -220,7 +220,6 @@ def test_simulated_logs_have_ids_and_old_records_none():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"clicks": [{"rank": 1, "time": -1}]}, r"time: expected a number of seconds from 0 to 1e\+11, got -1; log"),
         ({"clicks": [{"rank": 1, "time": 1e18}]}, r"time: expected .*got 1e\+18; log seconds"),
         ({"clicks": [{"rank": 1, "dwell": 1e18}]}, r"dwell: expected .*got 1e\+18; log seconds"),
         ({"clicks": [{"rank": 1, "time": 10**400}]}, r"time: expected a number of seconds"),
@@ -229,7 +228,6 @@ def test_simulated_logs_have_ids_and_old_records_none():
         ({"shown": {**TEAMS.to_dict(), "evidence": []}}, "evidence: expected rows of numbers"),
         ({"shown": {**TEAMS.to_dict(), "n_rankers": 10**9}}, "n_rankers: expected an integer from 2 to 1000"),
         ({"shown": {**TEAMS.to_dict(), "evidence": [[0, 2]]}}, "expected teams from 0 to 1, got 2"),
-        ({"impression": 1.5}, "impression: expected a string or an integer, got 1.5"),
         ({"user": None}, "expected a 'user' in every impression, .*:3 has none"),
         ({"rankers": ["a", "\x07"]}, "rankers: expected different, printable names"),
     ],

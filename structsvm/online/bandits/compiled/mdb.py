@@ -47,23 +47,18 @@ def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, wi
         t += 1
         log_t = log(t)
         limit = beta * log_t
-        n = 0
         if joins <= limit:
             joins = np.inf
-            for i in range(k):
-                if needed[i] <= limit:
-                    wide[n] = i
-                    n += 1
-                else:
-                    joins = min(joins, needed[i])
-        else:
-            for a in range(n_wide):
-                i = wide[a]
-                if needed[i] <= limit:
-                    wide[n] = i
-                    n += 1
-                else:
-                    joins = min(joins, needed[i])
+            wide[:] = np.arange(k)
+            n_wide = k
+        n = 0
+        for a in range(n_wide):
+            i = wide[a]
+            if needed[i] <= limit:
+                wide[n] = i
+                n += 1
+            else:
+                joins = min(joins, needed[i])
         n_wide = n
         narrow = 0
         for a in range(n_wide):
@@ -85,8 +80,7 @@ def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, wi
             t += steps - 1
             continue
         if narrow == 0:
-            for i in range(k):
-                wide[i] = i
+            wide[:] = np.arange(k)
             n_wide = k
         by_scores = len(scores) > 0 and n_wide > 2
         if by_scores:

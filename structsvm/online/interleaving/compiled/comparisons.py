@@ -179,30 +179,32 @@ class LiveComparisons:
         method: Literal["probabilistic", "team_draft"],
         length: int,
     ) -> None:
-        self._ranked = ranked
-        self._method = method
-        self.tables = _tables(ranked, clicks, length, 1)
+        self.ranked = ranked
+        self.method = method
+        self._tables = _tables(ranked, clicks, length, 1)
         self._decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -3)
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Return the outcome for two or more different rankers, as :class:`structsvm.protocols.World` defines it."""
+        """Merge the rankings of ``arms`` for a random query and let a user click; see ``World.compare``."""
+        if len(arms) < 2 or (len(arms) == 2 and arms[0] == arms[1]):
+            return 0.5  # an arm against itself costs no random number
         seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
         if len(arms) > 2:
             outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
-            multileave(self._ranked, self.tables, np.array(arms), 1, seed[0], True, outcome)
+            multileave(self.ranked, self._tables, np.array(arms), 1, seed[0], True, outcome)
             return (1 + outcome[pair_indices(len(arms))]) / 2
         wins, losses = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         task: Any = np.array(arms[:1]), np.array(arms[1:]), np.ones(1, dtype=np.int64), seed, wins, losses
-        if self._method == "team_draft":
-            team_draft(self._ranked, self.tables, *task)
+        if self.method == "team_draft":
+            team_draft(self.ranked, self._tables, *task)
         else:
-            probabilistic(self._ranked, self.tables, self._decay, *task, np.zeros(1))
+            probabilistic(self.ranked, self._tables, self._decay, *task, np.zeros(1))
         return float(1 + wins[0] - losses[0]) / 2
 
-    def arrays(self) -> tuple[Any, ...]:
-        """Return what the compiled bandits compare with, scratch arrays of a run included."""
+    def live_arrays(self) -> tuple[Any, ...]:
+        """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
         scratch = np.zeros((5, 1), dtype=np.int64), np.zeros(1)
-        return (self._ranked, self.tables, self._decay, self._method == "team_draft", *scratch)
+        return (self.ranked, self._tables, self._decay, self.method == "team_draft", *scratch)
 
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
