@@ -107,6 +107,18 @@ def test_coverage_under_continuous_peeking(kind):
     assert naive > 0.4 * n_runs  # what peeking does to the ordinary test
 
 
+@pytest.mark.slow
+def test_coverage_of_a_mean_that_is_not_zero():
+    rng = np.random.default_rng(29)
+    looks = np.unique(np.geomspace(5, 800, 10).astype(int))
+    missed = 0
+    for _ in range(60):
+        values = rng.choice([-1.0, 0.0, 1.0], 800, p=[0.1, 0.3, 0.6])
+        seen = confidence_sequence(values, alpha=0.2, looks=looks)
+        missed += bool(((seen.lower > 0.5) | (seen.upper < 0.5)).any())
+    assert missed <= 60 * 0.2 + 3 * np.sqrt(60 * 0.16)
+
+
 def test_it_stops_at_a_small_multiple_of_the_t_test():
     rng = np.random.default_rng(31)
     p = [0.15, 0.6, 0.25]
