@@ -234,8 +234,8 @@ def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
 
 
 @kernel
-def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, sums, joint):
-    """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
+def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, sums, joint):
+    """``joint += sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
     for r in range(start, stop):
@@ -247,7 +247,7 @@ def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, su
             for c in range(n_pairs, n - n_pairs):
                 sums[base[c + n_pairs] + codes[r, c]] += a
     for k in range(starts[n_trees]):
-        joint[k] += factor * sums[k]
+        joint[k] += sums[k]
         sums[k] = 0.0
     for c in range(n_trees, n):
         # a row counts in every column below its code
@@ -255,7 +255,7 @@ def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, su
         for k in range(starts[c + 1] - 1, starts[c] - 1, -1):
             place = base[c] + k - starts[c] + 1
             total += sums[place]
-            joint[k] += factor * total
+            joint[k] += total
             sums[place] = 0.0
         sums[base[c]] = 0.0
 
@@ -270,7 +270,7 @@ def _leaf_combine(codes, starts, n_trees, offsets, first, last, weights, coef, j
         for r in range(offsets[q], offsets[q + 1]):
             scaled[r - offsets[first]] = weights[q] * coef[r - offsets[first]]
     _leaf_add(
-        codes, starts, n_trees, base, offsets[first], offsets[last], scaled, offsets[first], 1.0, sums, joint
+        codes, starts, n_trees, base, offsets[first], offsets[last], scaled, offsets[first], sums, joint
     )
 
 
@@ -281,9 +281,7 @@ def _leaf_query_joint(codes, starts, n_trees, offsets, first, last, coef, joint)
     for q in range(first, last):
         row = joint[q - first]
         row[:] = 0.0
-        _leaf_add(
-            codes, starts, n_trees, base, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row
-        )
+        _leaf_add(codes, starts, n_trees, base, offsets[q], offsets[q + 1], coef, offsets[first], sums, row)
 
 
 @kernel
