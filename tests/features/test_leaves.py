@@ -113,29 +113,28 @@ def test_xgboost_with_another_missing_value_than_nan_is_refused(missing):
 
 @pytest.mark.parametrize("categories", [[30, 10, 20, 40], ["a", "b", "c", "d"], [1, 0, 2, 3]])
 def test_lightgbm_of_pandas_categories_that_are_no_positions_is_refused(categories):
-    pd = pytest.importorskip("pandas")
-    X, y, codes = pandas_categories()
-    frame = pd.DataFrame({"a": X, "c": pd.Categorical.from_codes(codes, categories=categories)})
-    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1).fit(frame, y)
+    model, _ = of_categories(categories)
     with pytest.raises(ValueError, match=r"pandas column of the categories .*cat\.codes"):
         LeafFeatures.from_model(model)
 
 
 def test_lightgbm_of_pandas_categories_that_are_positions():
-    pd = pytest.importorskip("pandas")
-    X, y, codes = pandas_categories()
-    frame = pd.DataFrame({"a": X, "c": pd.Categorical.from_codes(codes, categories=[0, 1, 2, 3])})
-    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1).fit(frame, y)
+    model, frame = of_categories([0, 1, 2, 3])
     taken = LeafFeatures.from_model(model)
     assert (taken.forest.sets >= 0).any()
     for rows in (frame, frame.astype({"c": int})):
         assert (taken.transform_rows(rows).codes == model.predict(frame, pred_leaf=True)).all()
 
 
-def pandas_categories():
+def of_categories(categories):
+    """A model of a frame with a column of these categories, and the frame."""
+    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 4, 500)
-    return rng.normal(size=500), np.isin(codes, [0, 3]).astype(float), codes
+    column = pd.Categorical.from_codes(codes, categories=categories)
+    frame = pd.DataFrame({"a": rng.normal(size=500), "c": column})
+    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1)
+    return model.fit(frame, np.isin(codes, [0, 3])), frame
 
 
 @pytest.mark.parametrize("name", ["BaggingRegressor", "IsolationForest"])
@@ -276,16 +275,10 @@ def test_what_is_no_category_is_refused(value):
     X, y, qid = make_data()
     X[[10, 11], 3] = value
     shown = f"got {value:g}"
-    for ranker in (
-        LeafFeatures(2, categorical_features=[3]),
-        TreeRanker(n_trees=2, categorical_features=[3]),
-    ):
-        with pytest.raises(
-            ValueError, match="X: expected categories from 0 to 1000000 in whole numbers in column 3"
-        ):
-            ranker.fit(X, y, qid=qid)
-        with pytest.raises(ValueError, match=re.escape(shown)):
-            ranker.fit(X, y, qid=qid)
+    message = f"X: expected categories from 0 to 1000000 in whole numbers in column 3, {re.escape(shown)}"
+    for ranker in (LeafFeatures, TreeRanker):
+        with pytest.raises(ValueError, match=message):
+            ranker(n_trees=2, categorical_features=[3]).fit(X, y, qid=qid)
 
 
 def test_weights_beyond_single_precision_are_refused():
