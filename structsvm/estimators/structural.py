@@ -214,10 +214,6 @@ class StructuralRanker(LinearSVM):
         super()._check_options()
         count_threads(self.n_jobs)
         get_oracle(self._loss, relevance=self.relevance)
-        self._check_training()
-
-    def _check_training(self) -> None:
-        """Check the trainer's options; see :func:`structsvm.trainers.choosing_solver.check_options`."""
         check_flag("positive", self.positive)
         check_options(self.solver, stabilise=self.stabilise, qp=self.qp)
         check_weights(self)

@@ -106,12 +106,11 @@ class LeafRows:
         self.row_kernels[0](*self.row_arrays, 0, len(self), weights, out)
         return out
 
-    def of_trees(self, first: int, last: int, *, bins: bool = True) -> LeafRows:
+    def of_trees(self, first: int, last: int) -> LeafRows:
         """Return the columns of the trees ``first:last``, and of the bins."""
         if not 0 <= first <= last <= self.n_trees:
             raise BadInput("trees", f"expected some of the {self.n_trees} here, got {first}:{last}")
-        n_codes = self.starts.shape[0] - 1
-        chosen = np.r_[first:last, self.n_trees : n_codes if bins else self.n_trees]
+        chosen = np.r_[first:last, self.n_trees : self.starts.shape[0] - 1]
         sizes = np.diff(self.starts)[chosen]
         starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         codes = self._columns(chosen)
