@@ -2,7 +2,6 @@
 
 import warnings
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import sklearn
@@ -169,23 +168,6 @@ def test_only_the_mean_weight_of_a_query_and_its_ratio_to_others_matter():
 
 
 # -- the objective ------------------------------------------------------------------------------------
-
-
-def test_non_negative_weights_match_cvxpy():
-    flipped = X * np.array([1.0, -1.0, 1.0, 1.0])
-    i, j = np.nonzero((QID[:, None] == QID) & (Y[:, None] >= 1) & (Y < 1))  # relevant i, other j
-    free = SVMRoc(C=10, tol=1e-6).fit(flipped, Y, qid=QID)
-    model = SVMRoc(C=10, tol=1e-6, positive=True).fit(flipped, Y, qid=QID)
-    assert (free.coef_ < 0).any()
-    assert (model.coef_ >= 0).all()
-    # the hinge of ROC area is a mean over pairs: an inverted one costs 1 and moves the joint feature by 2
-    share = 1 / (30 * np.bincount(QID[i], minlength=30)[QID[i]])
-    w = cp.Variable(4, nonneg=True)
-    slack = cp.pos(1 - 2 * (flipped[i] - flipped[j]) @ w)
-    best = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + 10 * share @ slack)).solve(solver=cp.CLARABEL)
-    assert model.fit_.primal == pytest.approx(best, rel=1e-5)
-    assert model.fit_.dual <= best * (1 + 1e-6)
-    np.testing.assert_allclose(model.coef_, w.value, atol=distance_allowed(model) + 1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")

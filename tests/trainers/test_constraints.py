@@ -103,15 +103,6 @@ def test_all_trainers_agree_under_signs(loss, csr):
             assert lower * (1 - 1e-12) <= fit.primal <= lower * (1 + 1.1e-5)
 
 
-def test_native_signs_and_those_of_cvxpy_give_the_same_weights():
-    signs = np.array([1.0, -1, 1, 0, -1, 0])
-    problem = make_problem("pairs", n_queries=60, seed=4)
-    native = train(problem, 5.0, solver="one_slack", tol=1e-13, cone=signs, max_passes=400, stabilise=False)
-    convex = train(problem, 5.0, tol=1e-12, region=Convex(6, signs=signs), max_passes=400, stabilise=False)
-    np.testing.assert_allclose(convex.w, native.w, atol=1e-6)
-    assert ((native.w == 0) & (signs != 0)).any()
-
-
 @pytest.mark.parametrize("loss", ["map", "ndcg@5", "mrr"])
 def test_newton_over_the_planes_under_signs(loss):
     """Enough queries, and C so large that sweeps are not enough; float32, and features of a few queries only."""

@@ -181,11 +181,6 @@ def test_keeps_the_best_pass_and_stops():
     )
 
 
-def test_callback_stops():
-    fit = ascended(8, "map", (0.05, 0.0, 30, 50), callback=lambda epoch: epoch.number == 3)[3]
-    assert len(fit.history) == 3
-
-
 def test_a_second_call_does_not_compile():
     rng = np.random.RandomState(9)
     X, y, offsets = problem(rng)
