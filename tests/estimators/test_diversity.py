@@ -351,14 +351,14 @@ def test_bad_options(options, message):
 
 
 def test_bad_data(model):
-    with pytest.raises(ValueError, match=r"labels\[0\]: expected 12 rows"):
-        SVMDiv().fit(SETS, [m[1:] for m in LABELS])
-    with pytest.raises(ValueError, match="one matrix for each"):
-        SVMDiv().fit(SETS, LABELS[1:])
-    with pytest.raises(ValueError, match=r"no candidate set carries .*: all 20 are without subtopics"):
-        SVMDiv().fit(SETS, [np.zeros((12, 3))] * 20)
-    with pytest.raises(ValueError, match=r"sets\[1\]: expected 0 document features"):
-        SVMDiv().fit([SETS[0], make(1, features=True)[0][0]], LABELS[:2])
+    for sets, labels, message in (
+        (SETS, [m[1:] for m in LABELS], r"labels\[0\]: expected 12 rows"),
+        (SETS, LABELS[1:], "one matrix for each"),
+        (SETS, [np.zeros((12, 3))] * 20, "no candidate set carries .*: all 20 are without subtopics"),
+        ([SETS[0], make(1, features=True)[0][0]], LABELS[:2], r"sets\[1\]: expected 0 document features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SVMDiv().fit(sets, labels)
     with pytest.raises(ValueError, match="covered subtopic"):
         model.score(SETS[:1], [np.zeros((12, 0))])
     with pytest.raises(TypeError, match="a list of CandidateSet"):

@@ -67,9 +67,8 @@ def test_rows_may_stand_in_any_order(data):
 
 def test_many_queries_are_trained_by_frank_wolfe():
     made = make_taught("step", 1100, 8, 3)
-    model = TreeRanker(C=0.1, n_trees=3, n_leaves=4, n_bins=4, random_state=0).fit(
-        made.X, made.y, qid=made.qid
-    )
+    model = TreeRanker(C=0.1, n_trees=3, n_leaves=4, n_bins=4, random_state=0)
+    model.fit(made.X, made.y, qid=made.qid)
     assert model.fit_.solver == "frank_wolfe"
     assert model.fit_.dual_rows.shape == (8800,)
     assert model.fit_.converged

@@ -489,20 +489,25 @@ def test_refusals():
 def test_codes_of_leaves_that_are_not_there_are_refused():
     starts = np.array([0, 3, 5])
     LeafRows(np.array([[2, 2]], dtype=np.uint8), starts, 1)
-    with pytest.raises(ValueError, match=r"codes\[0, 0\]: expected a leaf up to 2, got 3"):
-        LeafRows(np.array([[3, 0]], dtype=np.uint8), starts, 1)
-    with pytest.raises(ValueError, match=r"codes\[1, 1\]: expected a count of edges up to 2, got 3"):
-        LeafRows(np.array([[0, 0], [0, 3]], dtype=np.uint8), starts, 1)
-    with pytest.raises(ValueError, match="starts"):
-        LeafRows(np.array([[0, 0]], dtype=np.uint8), starts[:2], 1)
-    with pytest.raises(ValueError, match="matrix of bytes"):
-        LeafRows(np.array([[0, 0]]), starts, 1)
-    starts = np.array([0, 3, 5, 9])
-    assert LeafRows(np.array([[0x12, 4]], dtype=np.uint8), starts, 2, n_pairs=1).codes.tolist() == [[2, 1, 4]]
-    with pytest.raises(ValueError, match=r"codes\[0, 1\]: expected a leaf up to 1, got 2"):
-        LeafRows(np.array([[0x22, 4]], dtype=np.uint8), starts, 2, n_pairs=1)
-    with pytest.raises(ValueError, match="1 pairs and starts"):
-        LeafRows(np.array([[0x12, 4]], dtype=np.uint8), starts, 1, n_pairs=1)
+    paired = np.array([0, 3, 5, 9])
+    assert LeafRows(np.array([[0x12, 4]], dtype=np.uint8), paired, 2, n_pairs=1).codes.tolist() == [[2, 1, 4]]
+    for codes, kind, given, n_trees, n_pairs, message in (
+        ([[3, 0]], np.uint8, starts, 1, 0, r"codes\[0, 0\]: expected a leaf up to 2, got 3"),
+        (
+            [[0, 0], [0, 3]],
+            np.uint8,
+            starts,
+            1,
+            0,
+            r"codes\[1, 1\]: expected a count of edges up to 2, got 3",
+        ),
+        ([[0, 0]], np.uint8, starts[:2], 1, 0, "starts"),
+        ([[0, 0]], np.int64, starts, 1, 0, "matrix of bytes"),
+        ([[0x22, 4]], np.uint8, paired, 2, 1, r"codes\[0, 1\]: expected a leaf up to 1, got 2"),
+        ([[0x12, 4]], np.uint8, paired, 1, 1, "1 pairs and starts"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            LeafRows(np.array(codes, dtype=kind), given, n_trees, n_pairs=n_pairs)
 
 
 def test_trees_beyond_those_there_are_refused():
