@@ -23,6 +23,7 @@ def test_all_trainers_reach_the_same_objective(loss, C):
     problem = make_problem(loss)
     fits = [train(problem, C, solver=s, tol=1e-5) for s in SOLVERS]
     fits.append(one_slack(problem, C, tol=1e-4, stabilise=False, max_passes=3000))
+    fits.append(train(problem, C, solver="frank_wolfe", planes="rows", tol=1e-4, max_passes=5000))
     lower = max(f.dual for f in fits)
     for fit in fits:
         assert fit.converged
@@ -50,13 +51,19 @@ def test_weak_duality_at_every_pass(solver, loss):
     assert fit.gap == fit.history[-1].gap
 
 
-@pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe"])
+@pytest.mark.parametrize(
+    ("solver", "planes"), [("one_slack", "auto"), ("frank_wolfe", "auto"), ("frank_wolfe", "rows")]
+)
 @pytest.mark.parametrize("csr", [False, True])
-def test_threads_do_not_change_a_bit(solver, csr, monkeypatch):
+def test_threads_do_not_change_a_bit(solver, planes, csr, monkeypatch):
     monkeypatch.setattr("structsvm.trainers.passes._CHUNK_BYTES", 4096)  # many chunks, many tasks
-    fits = [train(make_problem(n_queries=150, csr=csr, n_jobs=j), 10.0, solver=solver) for j in (1, 2, 5)]
+    fits = [
+        train(make_problem(n_queries=150, csr=csr, n_jobs=j), 10.0, solver=solver, planes=planes)
+        for j in (1, 2, 5)
+    ]
     for fit in fits[1:]:
         np.testing.assert_array_equal(fit.w, fits[0].w)
+        np.testing.assert_array_equal(fit.dual_rows, fits[0].dual_rows)
         assert fit.primal == fits[0].primal
         assert fit.dual == fits[0].dual
 
