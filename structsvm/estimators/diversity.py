@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -418,12 +419,9 @@ class SVMDiv(Saved, BaseEstimator):
         self._check_options()
         found = check_sets(sets)
         matrices = check_labels(labels, [len(s) for s in found])
-        if levels is None:
-            levels = self.levels
-        if levels is None:
-            levels = usual_levels(found)
+        levels = next(each for each in (levels, self.levels, usual_levels(found)) if each is not None)
         features = self._word_features(levels)
-        coverages = self._coverages(found, features)
+        coverages = self._each(features.coverage, found)
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
@@ -497,9 +495,6 @@ class SVMDiv(Saved, BaseEstimator):
         free = bool((benefits < 0).any() or (document < 0).any())
         self.guarantee_ = None if free else 1.0 - 1.0 / math.e
 
-    def _coverages(self, sets: list[CandidateSet], features: WordFeatures) -> list[Coverage]:
-        return self._each(features.coverage, sets)
-
     def _each(
         self, work: Callable[[Any], T], items: Sequence[Any], stop: threading.Event | None = None
     ) -> list[T]:
@@ -509,19 +504,15 @@ class SVMDiv(Saved, BaseEstimator):
             return [work(item) for item in items]
         halt = threading.Event() if stop is None else stop
 
-        def guarded(item: Any) -> T:
+        def stopping(function: Callable[..., Any], *given: Any) -> Any:
             try:
-                return work(item)
+                return function(*given)
             except BaseException:
                 halt.set()
                 raise
 
         with ThreadPoolExecutor(n_threads) as pool:
-            try:
-                return list(pool.map(guarded, items))
-            except BaseException:
-                halt.set()
-                raise
+            return stopping(lambda: list(pool.map(partial(stopping, work), items)))
 
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")

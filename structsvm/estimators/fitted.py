@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -162,6 +162,10 @@ class Saved:
 
 class FittedRanker(Saved):
     """Mixin that ranks, measures and saves by what :class:`_Predicts` asks of an estimator; before BaseEstimator."""
+
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__score: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
 
     def rank(self: _Predicts, X: Any, qid: Any = None) -> Int:
         """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -116,10 +116,6 @@ class LambdaRank(FittedRanker, BaseEstimator):
     >>> bool(linear.score(X, y, qid=qid) < 0.9), bool(neural.score(X, y, qid=qid) > 0.9)
     (True, True)
     """
-
-    __metadata_request__fit: ClassVar = {"qid": True}
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
 
     utility: str = "ndcg@10"
     _: KW_ONLY

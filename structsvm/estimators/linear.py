@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -26,10 +26,6 @@ class LinearRanker(FittedRanker, BaseEstimator):
 
     A subclass has a ``fit`` that sets ``scaler_`` and ``coef_``.
     """
-
-    __metadata_request__fit: ClassVar = {"qid": True}
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
 
     relevance: float
     scale: Scale

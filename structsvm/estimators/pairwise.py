@@ -12,7 +12,7 @@ from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Oracle
-from structsvm.trainers.choosing_solver import SOLVERS
+from structsvm.trainers.choosing_solver import SOLVERS, Solver
 
 _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "squared_hinge": SquaredPairs}
 
@@ -93,7 +93,7 @@ class PairwiseSVM(StructuralRanker):
     loss: Literal["hinge", "squared_hinge"] = "hinge"
     _: KW_ONLY
     normalize: Literal["pairs", "query"] = "pairs"
-    solver: Literal["auto", "newton", "one_slack", "n_slack", "frank_wolfe"] = "auto"
+    solver: Solver = "auto"
     # options of the structural SVM that are fixed here
     positive: bool = field(default=False, init=False)
     monotone_constraints: None = field(default=None, init=False)

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, field
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from structsvm.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
@@ -34,6 +34,7 @@ from structsvm.trainers.path import fit_path
 _log = logging.getLogger("structsvm")
 
 Ranker = TypeVar("Ranker", bound="StructuralRanker")
+_Model = TypeVar("_Model", bound=BaseEstimator)
 
 
 @parameters
@@ -213,10 +214,6 @@ class StructuralRanker(LinearSVM):
         super()._check_options()
         count_threads(self.n_jobs)
         get_oracle(self._loss, relevance=self.relevance)
-        self._check_training()
-
-    def _check_training(self) -> None:
-        """Check the trainer's options; see :func:`structsvm.trainers.choosing_solver.check_options`."""
         check_flag("positive", self.positive)
         check_options(self.solver, stabilise=self.stabilise, qp=self.qp)
         check_weights(self)
@@ -346,10 +343,15 @@ def model_path(
     first = clone(model)  # it takes what describes the input
     data, weights = first._grouped(X, y, qid, sample_weight)
     problem = first._bind(data, weights)
-    fits = first._train(problem, grid)
-    described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
-    for fit in fits:
-        fitted: Ranker = clone(model).set_params(C=fit.C)
-        fitted.__dict__.update(described)
+    for fit in first._train(problem, grid):
+        fitted = described_as(first, fit.C)
         fitted.fit_, fitted.coef_ = fit, fit.w
         yield fitted
+
+
+def described_as(first: _Model, C: float) -> _Model:
+    """Return a copy for another C that knows of the input what ``first`` was told, without what it learned."""
+    fitted: _Model = clone(first).set_params(C=C)
+    learned = {name: value for name, value in vars(first).items() if name not in first.get_params()}
+    fitted.__dict__.update(learned)
+    return fitted

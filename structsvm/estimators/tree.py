@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from structsvm.estimators.fitted import (
     warn_of_uninformative,
 )
 from structsvm.estimators.input_rows import naming, validate_rows
-from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.structural import StructuralRanker, described_as
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
 from structsvm.features.leaves import LeafFeatures
@@ -169,10 +169,6 @@ class TreeRanker(FittedRanker, BaseEstimator):
     >>> bool(model.fit_.gap <= 1e-3), bool(model.score(X, y, qid=qid) > 0.8)
     (True, True)
     """
-
-    __metadata_request__fit: ClassVar = {"qid": True}
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
 
     # the same problem, over other columns
     _bind = StructuralRanker._bind
@@ -650,10 +646,8 @@ def tree_path(
     first._bind_empty(data)
     features._set(first._grow(features, data), features.edges(data.X))
     problem = first._problem(features.rows(data.X), data)
-    described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
     for fit in first._train(problem, grid):
-        fitted: TreeRanker = clone(model).set_params(C=fit.C)
-        fitted.__dict__.update(described)
+        fitted = described_as(first, fit.C)
         fitted.fit_ = fit
         fitted._keep(features, data)
         yield fitted

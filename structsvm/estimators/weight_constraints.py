@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.names import did_you_mean
 from structsvm.protocols import Float
-from structsvm.qp.convex import Convex
+from structsvm.qp.convex import Convex, nearest
 from structsvm.queries import refuse_number
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
@@ -154,9 +153,7 @@ def _column(key: Any, n_features: int, names: Sequence[str] | None) -> int:
             )
         listed = [str(name) for name in names]
         if key not in listed:
-            near = difflib.get_close_matches(key, listed, 3)
-            remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise BadInput("monotone_constraints", "no such feature", remedy, at=f"[{key!r}]")
+            raise BadInput("monotone_constraints", "no such feature", nearest(key, listed), at=f"[{key!r}]")
         return listed.index(key)
     if not isinstance(key, numbers.Integral) or isinstance(key, bool) or not 0 <= int(key) < n_features:
         raise BadInput(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,19 +140,11 @@ def _xgboost(model: Any) -> Forest:
     for tree in gradient["model"]["trees"]:
         if any(tree.get("split_type", ())) or tree.get("categories_nodes"):
             raise _no_categories()
-        nodes = _Nodes(
-            tree["left_children"],
-            tree["right_children"],
-            tree["split_indices"],
-            _just_below(np.array(tree["split_conditions"], dtype=np.float32)),  # smaller ones go left
-            tree["default_left"],
-        )
-        trees.append(nodes.tree())
+        conditions = np.array(tree["split_conditions"], dtype=np.float32)
+        below = _as_rounded(np.nextafter(conditions, np.float32(-np.inf)))  # smaller ones go left
+        children = tree["left_children"], tree["right_children"]
+        trees.append(_tree_of_nodes(*children, tree["split_indices"], below, tree["default_left"]))
     return _forest(trees, int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names"))
-
-
-def _just_below(values: Any) -> Float:
-    return _as_rounded(np.nextafter(values, np.float32(-np.inf)))
 
 
 def _sklearn(model: Any) -> Forest | None:
@@ -181,7 +173,7 @@ def _sklearn(model: Any) -> Forest | None:
         # a tree of some features counts within these; nodes without a condition have -2
         feature = np.where(tree.feature < 0, 0, np.asarray(own)[np.maximum(tree.feature, 0)])
         trees.append(
-            _Nodes(tree.children_left, tree.children_right, feature, _as_rounded(below), missing).tree()
+            _tree_of_nodes(tree.children_left, tree.children_right, feature, _as_rounded(below), missing)
         )
     return _forest(trees, n, names)
 
@@ -194,11 +186,10 @@ def _histogram_tree(nodes: Any) -> Tree:
     if nodes["is_categorical"].any():
         raise _no_categories()
     leaf = nodes["is_leaf"].astype(bool)
-    left = np.where(leaf, -1, nodes["left"].astype(np.int64))
-    right = np.where(leaf, -1, nodes["right"].astype(np.int64))
-    return _Nodes(
+    left, right = (np.where(leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    return _tree_of_nodes(
         left, right, nodes["feature_idx"], nodes["num_threshold"], nodes["missing_go_to_left"]
-    ).tree()
+    )
 
 
 def _catboost(model: Any) -> Forest:
@@ -253,42 +244,29 @@ def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) 
     )
 
 
-class _Nodes:
-    """A tree whose leaves are nodes, too: those without children."""
-
-    def __init__(self, left: Any, right: Any, feature: Any, threshold: Any, nan_left: Any) -> None:
-        self._left = np.asarray(left, dtype=np.int64).tolist()
-        self._right = np.asarray(right, dtype=np.int64).tolist()
-        self._feature = np.asarray(feature, dtype=np.int64).tolist()
-        self._threshold = np.asarray(threshold, dtype=np.float64).tolist()
-        self._nan_left = np.asarray(nan_left).astype(bool).tolist()
-
-    def tree(self) -> Tree:
-        order = list(self._from_root())
-        leaves = {node: i for i, node in enumerate(sorted(n for n in order if self._left[n] < 0))}
-        inner = {node: i for i, node in enumerate(n for n in order if self._left[n] >= 0)}
-
-        def place(node: int) -> int:
-            return ~leaves[node] if node in leaves else inner[node]
-
-        return Tree(
-            [self._feature[n] for n in inner],
-            [self._threshold[n] for n in inner],
-            [self._nan_left[n] for n in inner],
-            [place(self._left[n]) for n in inner],
-            [place(self._right[n]) for n in inner],
-            len(leaves),
-            {},
-        )
-
-    def _from_root(self) -> Iterator[int]:
-        """Yield the nodes, parents before their children."""
-        waiting = [0]
-        while waiting:
-            node = waiting.pop()
-            yield node
-            if self._left[node] >= 0:
-                waiting += [self._right[node], self._left[node]]
+def _tree_of_nodes(left: Any, right: Any, feature: Any, threshold: Any, nan_left: Any) -> Tree:
+    """Return a tree whose leaves are given as nodes, too: those without children."""
+    left, right, feature = (np.asarray(one, dtype=np.int64).tolist() for one in (left, right, feature))
+    threshold = np.asarray(threshold, dtype=np.float64).tolist()
+    nan_left = np.asarray(nan_left).astype(bool).tolist()
+    order, waiting = [], [0]  # parents before their children
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        if left[node] >= 0:
+            waiting += [right[node], left[node]]
+    leaves = {node: i for i, node in enumerate(sorted(n for n in order if left[n] < 0))}
+    inner = {node: i for i, node in enumerate(n for n in order if left[n] >= 0)}
+    place = inner | {node: ~i for node, i in leaves.items()}
+    return Tree(
+        [feature[n] for n in inner],
+        [threshold[n] for n in inner],
+        [nan_left[n] for n in inner],
+        [place[left[n]] for n in inner],
+        [place[right[n]] for n in inner],
+        len(leaves),
+        {},
+    )
 
 
 def _as_rounded(threshold: Any) -> Float:

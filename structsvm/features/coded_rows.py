@@ -108,12 +108,11 @@ class LeafRows:
         self.row_kernels[0](*self.row_arrays, 0, len(self), weights, out)
         return out
 
-    def of_trees(self, first: int, last: int, *, bins: bool = True) -> LeafRows:
+    def of_trees(self, first: int, last: int) -> LeafRows:
         """Return the columns of the trees ``first:last``, and of the bins."""
         if not 0 <= first <= last <= self.n_trees:
             raise BadInput("trees", f"expected some of the {self.n_trees} here, got {first}:{last}")
-        n_codes = self.starts.shape[0] - 1
-        chosen = np.r_[first:last, self.n_trees : n_codes if bins else self.n_trees]
+        chosen = np.r_[first:last, self.n_trees : self.starts.shape[0] - 1]
         sizes = np.diff(self.starts)[chosen]
         starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         codes = self._columns(chosen)
@@ -227,8 +226,8 @@ def _leaf_scores(codes, starts, base, start, stop, w, out):
 
 
 @kernel
-def _leaf_add(codes, starts, base, start, stop, coef, shift, factor, sums, joint):
-    """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
+def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
+    """``joint += sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
     n = starts.shape[0] - 1
     n_pairs = n - codes.shape[1]
     n_trees = n - (base[n] - starts[n])
@@ -241,7 +240,7 @@ def _leaf_add(codes, starts, base, start, stop, coef, shift, factor, sums, joint
             for c in range(n_pairs, n - n_pairs):
                 sums[base[c + n_pairs] + codes[r, c]] += a
     for k in range(starts[n_trees]):
-        joint[k] += factor * sums[k]
+        joint[k] += sums[k]
         sums[k] = 0.0
     for c in range(n_trees, n):
         # a row counts in every column below its code
@@ -249,7 +248,7 @@ def _leaf_add(codes, starts, base, start, stop, coef, shift, factor, sums, joint
         for k in range(starts[c + 1] - 1, starts[c] - 1, -1):
             place = base[c] + k - starts[c] + 1
             total += sums[place]
-            joint[k] += factor * total
+            joint[k] += total
             sums[place] = 0.0
         sums[base[c]] = 0.0
 
@@ -262,7 +261,7 @@ def _leaf_combine(codes, starts, base, offsets, first, last, weights, coef, join
     for q in range(first, last):
         for r in range(offsets[q], offsets[q + 1]):
             scaled[r - offsets[first]] = weights[q] * coef[r - offsets[first]]
-    _leaf_add(codes, starts, base, offsets[first], offsets[last], scaled, offsets[first], 1.0, sums, joint)
+    _leaf_add(codes, starts, base, offsets[first], offsets[last], scaled, offsets[first], sums, joint)
 
 
 @kernel
@@ -271,7 +270,7 @@ def _leaf_query_joint(codes, starts, base, offsets, first, last, coef, joint):
     for q in range(first, last):
         row = joint[q - first]
         row[:] = 0.0
-        _leaf_add(codes, starts, base, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row)
+        _leaf_add(codes, starts, base, offsets[q], offsets[q + 1], coef, offsets[first], sums, row)
 
 
 @kernel

@@ -265,6 +265,23 @@ class _Search:
 
 
 @kernel
+def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
+    """Insert a value into the ``most`` largest, descending, of which ``held`` are known; return how many are then."""
+    if held < most:
+        place = held
+        held += 1
+    elif value > top[most - 1]:
+        place = most - 1
+    else:
+        return held
+    while place > 0 and top[place - 1] < value:
+        top[place] = top[place - 1]
+        place -= 1
+    top[place] = value
+    return held
+
+
+@kernel
 def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[no-untyped-def]
     """Compute for each document a bound on every choice of ``r`` with it, and the order of descending bounds."""
     single = np.empty(n)
@@ -281,17 +298,7 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[n
                 if other == d:
                     continue
                 value = up * shared[0, d, other] + down * shared[1, d, other]
-                if filled < r - 2:
-                    place = filled
-                    filled += 1
-                elif r > 2 and value > top[filled - 1]:
-                    place = filled - 1
-                else:
-                    continue
-                while place > 0 and top[place - 1] < value:
-                    top[place] = top[place - 1]
-                    place -= 1
-                top[place] = value
+                filled = _insert(top, filled, r - 2, value)
             half[d] = 0.0
             for i in range(filled):
                 half[d] += 0.5 * top[i]
@@ -301,17 +308,7 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[n
                 if other == d:
                     continue
                 value = single[other] + half[other] + up * shared[0, d, other] + down * shared[1, d, other]
-                if filled < r - 1:
-                    place = filled
-                    filled += 1
-                elif value > top[filled - 1]:
-                    place = filled - 1
-                else:
-                    continue
-                while place > 0 and top[place - 1] < value:
-                    top[place] = top[place - 1]
-                    place -= 1
-                top[place] = value
+                filled = _insert(top, filled, r - 1, value)
             total = fixed + single[d]
             for i in range(filled):
                 total += top[i]

@@ -431,15 +431,15 @@ def _position(name: str, names: list[str] | None) -> int:
             "pass X as a data frame, or count from 0: w[3]",
         )
     if name not in names:
-        near = difflib.get_close_matches(name, names, 3)
-        raise BadInput(
-            "constraints",
-            f"w[{name!r}]: no such feature",
-            f"did you mean {' or '.join(map(repr, near))}?"
-            if near
-            else f"there are {', '.join(names[:8])} ...",
-        )
+        remedy = nearest(name, names) or f"there are {', '.join(names[:8])} ..."
+        raise BadInput("constraints", f"w[{name!r}]: no such feature", remedy)
     return names.index(name)
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """Return a remedy that says which features have names like it; empty if none has."""
+    near = difflib.get_close_matches(name, names, 3)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:

@@ -211,10 +211,13 @@ def pays(problem: Problem) -> bool:
 
 def cache_size(problem: Problem) -> int | None:
     """Return the planes a query may keep, up to ten; None if not three fit in memory (to mix two and add)."""
-    width = problem.n_queries * problem.n_features if problem.support is None else int(problem.support[0][-1])
-    plane = 8 * max(1, width)
-    n = max(_MEMORY, problem.n_bytes // 2) // plane
+    n = max(_MEMORY, problem.n_bytes // 2) // (8 * max(1, slot_size(problem)))
     return int(min(n, _PLANES)) if n >= 3 else None
+
+
+def slot_size(problem: Problem) -> int:
+    """Return the numbers of a plane for each query."""
+    return problem.n_queries * problem.n_features if problem.support is None else int(problem.support[0][-1])
 
 
 def _first_descent(problem: Problem, state: BlockDual) -> Float:
@@ -263,7 +266,7 @@ class BlockDual(DualPoint):
             self._features: Int = np.empty(0, dtype=np.int64)
         else:
             self._start, self._features = problem.support
-        super().__init__(problem, C, cache_size(problem), int(self._start[-1]))
+        super().__init__(problem, C, cache_size(problem), slot_size(problem))
         self.anchor: Float = np.zeros(m)
         self.joint: Float = np.zeros(m)
         """The sum of the planes alone, as it was when it was last added up."""

@@ -92,11 +92,6 @@ def test_estimators_choose_so(selection):
     assert HeldOutLosses(model.Cs_, losses, selection).C == model.C_
 
 
-def test_unknown_rules():
-    with pytest.raises(ValueError, match="selection='min': expected 'max' or 'one_se'"):
-        StructuralRankerCV(selection="min").fit([[1.0], [0.0]], [1, 0], qid=[1, 2])
-
-
 def test_a_small_C_that_was_chosen_is_no_sign_that_nothing_was_learned():
     data = make_ranking(
         30, 10, 1, grades=2, noise=0.0, random_state=0

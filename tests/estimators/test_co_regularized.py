@@ -135,16 +135,6 @@ def test_grid_search_with_unlabeled_rows(data):
             assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared"])
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("lam", [1e-8, 1e2])
-def test_stays_finite(data, loss, unit, lam):
-    model = CoRegularizedSGD(loss=loss, lam=lam, mu=10.0, n_steps=2000, random_state=0)
-    model.fit(data.X * unit, data.y, qid=data.qid)
-    assert np.isfinite(model.coef_).all()
-    assert np.isfinite(model.predict(data.X * unit)).all()
-
-
 @pytest.mark.parametrize(
     ("options", "extra", "message"),
     [

@@ -48,6 +48,13 @@ def model():
     return SVMDiv(C=10, k=3, levels=WORDS).fit(SETS, LABELS)
 
 
+def with_prediction(model, prediction):
+    """The fitted model with another search."""
+    other = clone(model).set_params(prediction=prediction)
+    vars(other).update({a: v for a, v in vars(model).items() if a.endswith("_")})
+    return other
+
+
 def test_levels_by_default():
     """Five cosines and words, or nine given similarities; one benefit each."""
     default = SVMDiv(k=3).fit(SETS, LABELS)
@@ -94,8 +101,7 @@ def test_learns_to_cover(model):
 def test_k_and_prediction_modes(model):
     for k in (1, 3, 7, 50):
         for prediction in ("greedy", "swap", "exact"):
-            found = clone(model).set_params(prediction=prediction)
-            vars(found).update({a: v for a, v in vars(model).items() if a.endswith("_")})
+            found = with_prediction(model, prediction)
             chosen = found.predict(TEST_SETS[:3], k)
             assert [len(c) for c in chosen] == [min(k, 12)] * 3
             assert all(len(set(c.tolist())) == len(c) for c in chosen)
@@ -106,8 +112,7 @@ def test_k_and_prediction_modes(model):
 
 
 def test_optima_are_what_exact_prediction_predicts(model):
-    other = clone(model).set_params(prediction="exact")
-    vars(other).update({a: v for a, v in vars(model).items() if a.endswith("_")})
+    other = with_prediction(model, "exact")
     for k in (None, 5):
         found = model.optima(TEST_SETS[:4], k)
         assert [o.gap for o in found] == [0.0] * 4
@@ -129,8 +134,7 @@ def test_benefits_are_constrained():
     assert held.coef_.min() < 0  # of benefits, not of weights
     assert held.guarantee_ == 1 - 1 / math.e
     assert held.fit_.dual >= free.fit_.dual * (1 - 1e-2)
-    exact = clone(held).set_params(prediction="exact")
-    vars(exact).update({a: v for a, v in vars(held).items() if a.endswith("_")})
+    exact = with_prediction(held, "exact")
     ratio = held.decision_function(TEST_SETS) / exact.decision_function(TEST_SETS)
     assert ratio.min() >= 1 - 1 / math.e
     assert ratio.max() <= 1 + 1e-9
@@ -223,8 +227,7 @@ def check_explanation(reasons, candidates, chosen, value):
 
 @pytest.mark.parametrize("prediction", ["greedy", "swap", "exact"])
 def test_explains_itself(model, prediction):
-    other = clone(model).set_params(prediction=prediction)
-    vars(other).update({a: v for a, v in vars(model).items() if a.endswith("_")})
+    other = with_prediction(model, prediction)
     for candidates in TEST_SETS[:3]:
         for k in (None, 1, 6):
             [chosen], [value] = other.predict([candidates], k), other.decision_function([candidates], k)
@@ -348,14 +351,14 @@ def test_bad_options(options, message):
 
 
 def test_bad_data(model):
-    with pytest.raises(ValueError, match=r"labels\[0\]: expected 12 rows"):
-        SVMDiv().fit(SETS, [m[1:] for m in LABELS])
-    with pytest.raises(ValueError, match="one matrix for each"):
-        SVMDiv().fit(SETS, LABELS[1:])
-    with pytest.raises(ValueError, match="no candidate set carries"):
-        SVMDiv().fit(SETS, [np.zeros((12, 3))] * 20)
-    with pytest.raises(ValueError, match=r"sets\[1\]: expected 0 document features"):
-        SVMDiv().fit([SETS[0], make(1, features=True)[0][0]], LABELS[:2])
+    for sets, labels, message in (
+        (SETS, [m[1:] for m in LABELS], r"labels\[0\]: expected 12 rows"),
+        (SETS, LABELS[1:], "one matrix for each"),
+        (SETS, [np.zeros((12, 3))] * 20, "no candidate set carries .*: all 20 are without subtopics"),
+        ([SETS[0], make(1, features=True)[0][0]], LABELS[:2], r"sets\[1\]: expected 0 document features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SVMDiv().fit(sets, labels)
     with pytest.raises(ValueError, match="covered subtopic"):
         model.score(SETS[:1], [np.zeros((12, 0))])
     with pytest.raises(TypeError, match="a list of CandidateSet"):
@@ -396,9 +399,3 @@ def test_a_model_with_code_in_it_is_not_saved(tmp_path):
     with pytest.raises(TypeError, match=r"model\.vectorizer: expected"):
         model.save(tmp_path / "m.npz")
     assert not list(tmp_path.iterdir())
-
-
-def test_sets_without_subtopics_are_said():
-    sets, labels = make(3)
-    with pytest.raises(ValueError, match="all 3 are without subtopics"):
-        SVMDiv().fit(sets, [np.zeros_like(one) for one in labels])

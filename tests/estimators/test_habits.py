@@ -221,18 +221,14 @@ def test_scale_is_warned_of_once_a_fit(kind):
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("scale", ["minmax", "zscore", "query-minmax"])
-def test_scaled_features_are_not_warned_of(scale):
+@pytest.mark.parametrize(
+    ("scale", "factor"),
+    [("minmax", 1e-6), ("zscore", 1e-6), ("query-minmax", 1e-6), ("none", 1.0), ("none", 1 / 300), ("none", 0.0)],
+)  # fmt: skip
+def test_scaled_similar_and_constant_features_are_not_warned_of(scale, factor):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SVMMap(scale=scale).fit(X * [1.0, 1e-6], y, qid=qid)
-
-
-@pytest.mark.parametrize("factor", [1.0, 1 / 300, 0.0])
-def test_similar_and_constant_features_are_not_warned_of(factor):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        SVMMap().fit(X * [1.0, factor], y, qid=qid)
+        SVMMap(scale=scale).fit(X * [1.0, factor], y, qid=qid)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.base import clone
 
 from structsvm import load
 from structsvm.estimators import pairwise_sgd
@@ -123,16 +121,6 @@ def test_the_scaling_is_fitted_on_rows_with_their_own_ids(data, monkeypatch):
         PairwiseSGD(scale="query-minmax", n_steps=10, random_state=0).fit(X, data.y[mixed], qid=qid)
         rows, ids = seen.pop()
         np.testing.assert_array_equal(rows[:, -1], ids)
-
-
-def test_dense_sparse_and_memory_map_agree(data, tmp_path):
-    np.save(tmp_path / "X.npy", data.X)
-    model = PairwiseSGD(n_steps=2000, random_state=0)
-    dense = clone(model).fit(data.X, data.y, qid=data.qid).coef_
-    mapped = clone(model).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), data.y, qid=data.qid).coef_
-    rows = clone(model).fit(sparse.csr_matrix(data.X), data.y, qid=data.qid).coef_
-    assert (mapped == dense).all()
-    np.testing.assert_allclose(rows, dense, rtol=1e-8)
 
 
 def test_query_weights(data):

@@ -60,6 +60,8 @@ def test_refusals():
         next(QueryKFold(31).split(DATA.X, qid=DATA.qid))
     with pytest.raises(ValueError, match="n_splits=1: expected a whole number"):
         QueryKFold(1)
+    with pytest.raises(BadInput, match=r"random_state=3: expected none, .* not shuffled; pass shuffle=True"):
+        QueryKFold(5, random_state=3)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +128,3 @@ def test_each_fold_is_scaled_by_its_training_part(scale):
         one = SVMMap(C=C, scale=scale, tol=1e-6)
         scores = cross_val_score(one, X, DATA.y, cv=QueryKFold(3), params={"qid": DATA.qid})
         np.testing.assert_allclose(model.scores_[:, j].reshape(3, 10).mean(axis=1), scores, atol=6e-3)
-
-
-def test_a_seed_without_shuffling_is_refused():
-    with pytest.raises(
-        BadInput, match="random_state=3: expected none, as queries are not shuffled; pass shuffle=True"
-    ):
-        QueryKFold(5, random_state=3)

@@ -7,9 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from structsvm import StructuralRanker, TreeRanker, TreeRankerCV, load
 from structsvm.checks import BadInput
@@ -69,9 +67,8 @@ def test_rows_may_stand_in_any_order(data):
 
 def test_many_queries_are_trained_by_frank_wolfe():
     made = make_taught("step", 1100, 8, 3)
-    model = TreeRanker(C=0.1, n_trees=3, n_leaves=4, n_bins=4, random_state=0).fit(
-        made.X, made.y, qid=made.qid
-    )
+    model = TreeRanker(C=0.1, n_trees=3, n_leaves=4, n_bins=4, random_state=0)
+    model.fit(made.X, made.y, qid=made.qid)
     assert model.fit_.solver == "frank_wolfe"
     assert model.fit_.dual_rows.shape == (8800,)
     assert model.fit_.converged
@@ -280,15 +277,6 @@ def test_files_whose_trees_lead_nowhere_are_refused(data, tmp_path):
     model.save(tmp_path / "model.npz")
     with pytest.raises(ValueError, match="ascending edges"):
         load(tmp_path / "model.npz").predict(X)
-
-
-def test_grid_search(data):
-    X, y, qid = data
-    with sklearn.config_context(enable_metadata_routing=True):
-        search = GridSearchCV(
-            TreeRanker(**SMALL).set_score_request(qid=True), {"n_trees": [1, 8], "C": [1.0]}, cv=GroupKFold(2)
-        ).fit(X, y, qid=qid, groups=qid)
-    assert search.best_params_ == {"n_trees": 8, "C": 1.0}
 
 
 def test_pandas(data):

@@ -43,15 +43,6 @@ def test_partial_dependence_is_the_mean_score_with_the_feature_set(model):
         np.testing.assert_allclose(found["average"][0, k], scores.mean(), rtol=1e-9, atol=1e-12)
 
 
-def test_two_features_at_once_add_up_in_a_linear_ranker():
-    model = fitted(SVMMap(C=10))
-    found = partial_dependence(as_regressor(model), DATA.X, [0, 2], grid_resolution=4)
-    first, second = found["grid_values"]
-    rest = (DATA.X[:, 1] * model.coef_[1]).mean()
-    expected = first[:, None] * model.coef_[0] + second[None, :] * model.coef_[2] + rest
-    np.testing.assert_allclose(found["average"][0], expected, rtol=1e-9)
-
-
 def test_displays_of_scikit_learn_draw_it():
     pytest.importorskip("matplotlib", reason="matplotlib draws the displays")
     from matplotlib.figure import Figure

@@ -6,7 +6,6 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 
 import structsvm
@@ -154,14 +153,6 @@ def test_exposure_of_a_group_as_a_linear_bound():
     scores = fair.predict(X)
     assert abs(difference @ free.coef_) > 0.5
     assert abs(scores[new == 1].mean() - scores[new == 0].mean()) <= 0.1 + 1e-9
-
-
-def test_float32_and_csr():
-    for rows in (X.astype(np.float32), sparse.csr_matrix(X)):
-        for options in ({"monotone_constraints": [-1, 0, 0, 1]}, {"constraints": lambda w: [w[0] >= w[1]]}):
-            a = SVMMap(C=10, tol=1e-6, **options).fit(rows, Y, qid=QID)
-            b = SVMMap(C=10, tol=1e-6, **options).fit(X, Y, qid=QID)
-            assert a.fit_.primal == pytest.approx(b.fit_.primal, rel=1e-5)
 
 
 def test_the_grid_of_C_and_paths():

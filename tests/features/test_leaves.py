@@ -113,29 +113,28 @@ def test_xgboost_with_another_missing_value_than_nan_is_refused(missing):
 
 @pytest.mark.parametrize("categories", [[30, 10, 20, 40], ["a", "b", "c", "d"], [1, 0, 2, 3]])
 def test_lightgbm_of_pandas_categories_that_are_no_positions_is_refused(categories):
-    pd = pytest.importorskip("pandas")
-    X, y, codes = pandas_categories()
-    frame = pd.DataFrame({"a": X, "c": pd.Categorical.from_codes(codes, categories=categories)})
-    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1).fit(frame, y)
+    model, _ = of_categories(categories)
     with pytest.raises(ValueError, match=r"pandas column of the categories .*cat\.codes"):
         LeafFeatures.from_model(model)
 
 
 def test_lightgbm_of_pandas_categories_that_are_positions():
-    pd = pytest.importorskip("pandas")
-    X, y, codes = pandas_categories()
-    frame = pd.DataFrame({"a": X, "c": pd.Categorical.from_codes(codes, categories=[0, 1, 2, 3])})
-    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1).fit(frame, y)
+    model, frame = of_categories([0, 1, 2, 3])
     taken = LeafFeatures.from_model(model)
     assert (taken.forest.sets >= 0).any()
     for rows in (frame, frame.astype({"c": int})):
         assert (taken.transform_rows(rows).codes == model.predict(frame, pred_leaf=True)).all()
 
 
-def pandas_categories():
+def of_categories(categories):
+    """A model of a frame with a column of these categories, and the frame."""
+    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 4, 500)
-    return rng.normal(size=500), np.isin(codes, [0, 3]).astype(float), codes
+    column = pd.Categorical.from_codes(codes, categories=categories)
+    frame = pd.DataFrame({"a": rng.normal(size=500), "c": column})
+    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1)
+    return model.fit(frame, np.isin(codes, [0, 3])), frame
 
 
 @pytest.mark.parametrize("name", ["BaggingRegressor", "IsolationForest"])
@@ -276,16 +275,10 @@ def test_what_is_no_category_is_refused(value):
     X, y, qid = make_data()
     X[[10, 11], 3] = value
     shown = f"got {value:g}"
-    for ranker in (
-        LeafFeatures(2, categorical_features=[3]),
-        TreeRanker(n_trees=2, categorical_features=[3]),
-    ):
-        with pytest.raises(
-            ValueError, match="X: expected categories from 0 to 1000000 in whole numbers in column 3"
-        ):
-            ranker.fit(X, y, qid=qid)
-        with pytest.raises(ValueError, match=re.escape(shown)):
-            ranker.fit(X, y, qid=qid)
+    message = f"X: expected categories from 0 to 1000000 in whole numbers in column 3, {re.escape(shown)}"
+    for ranker in (LeafFeatures, TreeRanker):
+        with pytest.raises(ValueError, match=message):
+            ranker(n_trees=2, categorical_features=[3]).fit(X, y, qid=qid)
 
 
 def test_weights_beyond_single_precision_are_refused():
@@ -346,7 +339,8 @@ def test_rows_are_the_matrix(n_bins, n_leaves):
         assert (part.tocsr() != sparse.hstack([
             matrix[:, leaves.starts_[first] : leaves.starts_[last]], matrix[:, leaves.starts_[7] :]
         ]).tocsr()).nnz == 0  # fmt: skip
-        assert (part[:3].of_trees(0, last - first, bins=False).codes == rows.codes[:3, first:last]).all()
+        again = part[:3].of_trees(0, last - first).codes[:, : last - first]
+        assert (again == rows.codes[:3, first:last]).all()
     for one, other in ((rows @ w, plain @ w), (rows[2:7] @ w, plain[2:7] @ w)):
         assert (one == other).all()
 
@@ -495,20 +489,25 @@ def test_refusals():
 def test_codes_of_leaves_that_are_not_there_are_refused():
     starts = np.array([0, 3, 5])
     LeafRows(np.array([[2, 2]], dtype=np.uint8), starts, 1)
-    with pytest.raises(ValueError, match=r"codes\[0, 0\]: expected a leaf up to 2, got 3"):
-        LeafRows(np.array([[3, 0]], dtype=np.uint8), starts, 1)
-    with pytest.raises(ValueError, match=r"codes\[1, 1\]: expected a count of edges up to 2, got 3"):
-        LeafRows(np.array([[0, 0], [0, 3]], dtype=np.uint8), starts, 1)
-    with pytest.raises(ValueError, match="starts"):
-        LeafRows(np.array([[0, 0]], dtype=np.uint8), starts[:2], 1)
-    with pytest.raises(ValueError, match="matrix of bytes"):
-        LeafRows(np.array([[0, 0]]), starts, 1)
-    starts = np.array([0, 3, 5, 9])
-    assert LeafRows(np.array([[0x12, 4]], dtype=np.uint8), starts, 2, n_pairs=1).codes.tolist() == [[2, 1, 4]]
-    with pytest.raises(ValueError, match=r"codes\[0, 1\]: expected a leaf up to 1, got 2"):
-        LeafRows(np.array([[0x22, 4]], dtype=np.uint8), starts, 2, n_pairs=1)
-    with pytest.raises(ValueError, match="1 pairs and starts"):
-        LeafRows(np.array([[0x12, 4]], dtype=np.uint8), starts, 1, n_pairs=1)
+    paired = np.array([0, 3, 5, 9])
+    assert LeafRows(np.array([[0x12, 4]], dtype=np.uint8), paired, 2, n_pairs=1).codes.tolist() == [[2, 1, 4]]
+    for codes, kind, given, n_trees, n_pairs, message in (
+        ([[3, 0]], np.uint8, starts, 1, 0, r"codes\[0, 0\]: expected a leaf up to 2, got 3"),
+        (
+            [[0, 0], [0, 3]],
+            np.uint8,
+            starts,
+            1,
+            0,
+            r"codes\[1, 1\]: expected a count of edges up to 2, got 3",
+        ),
+        ([[0, 0]], np.uint8, starts[:2], 1, 0, "starts"),
+        ([[0, 0]], np.int64, starts, 1, 0, "matrix of bytes"),
+        ([[0x22, 4]], np.uint8, paired, 2, 1, r"codes\[0, 1\]: expected a leaf up to 1, got 2"),
+        ([[0x12, 4]], np.uint8, paired, 1, 1, "1 pairs and starts"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            LeafRows(np.array(codes, dtype=kind), given, n_trees, n_pairs=n_pairs)
 
 
 def test_trees_beyond_those_there_are_refused():

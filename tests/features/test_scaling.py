@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from structsvm import AccuracySVM, QueryScaler, SVMRoc
+from structsvm import AccuracySVM, QueryScaler
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.scaling import with_percentiles
 from structsvm.queries import QueryData
@@ -138,17 +138,6 @@ def test_transform_insists_on_qid_where_fit_saw_it():
     with pytest.raises(ValueError, match="qid: expected 4 ids"):
         scaler.transform(X, qid=[0, 1])
     QueryScaler(within="data").fit(X, qid=qid).transform(X)  # its figures are known
-
-
-def test_a_pipeline_routes_qid():
-    rng = np.random.default_rng(2)
-    X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(6), 10)
-    y = (X[:, 0] > 0).astype(int)
-    with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(QueryScaler("zscore"), SVMRoc()).fit(X, y, qid=qid)
-        scores = pipeline.predict(X, qid=qid)
-    own = SVMRoc(scale="query-zscore").fit(X, y, qid=qid)
-    np.testing.assert_array_equal(scores, own.predict(X, qid=qid))
 
 
 def test_columns_keep_their_names():

@@ -1,6 +1,21 @@
-"""One call of an oracle on whole data, into arrays in which nothing may be left out."""
+"""Random labels, and one call of an oracle on whole data, into arrays in which nothing may be left out."""
 
 import numpy as np
+
+
+def make(labels, lengths, seed=0):
+    """Labels of a kind, offsets and noise for queries of these lengths."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    n = offsets[-1]
+    y = {
+        "binary": lambda: 2.0 * (rng.random(n) < 0.3),
+        "graded": lambda: rng.integers(-1, 4, n).astype(float),
+        "fractions": lambda: 3 * rng.random(n),
+        "distinct": lambda: rng.permutation(n).astype(float),
+        "equal": lambda: np.ones(n),
+    }[labels]()
+    return y, offsets, rng.normal(size=n)
 
 
 def separate(separator, scores, offsets):
@@ -12,3 +27,20 @@ def separate(separator, scores, offsets):
 def bind_and_separate(oracle, y, offsets, scores):
     separator = oracle.bind(y, offsets)
     return separator, *separate(separator, scores, offsets)
+
+
+def of_one_query(oracle, y, scores):
+    """Its loss and coefficients."""
+    y, scores = np.asarray(y, dtype=float), np.asarray(scores, dtype=float)
+    _, loss, coef = bind_and_separate(oracle, y, np.array([0, len(y)]), scores)
+    return loss[0], coef
+
+
+def curve(separator, scores, direction, offsets):
+    """Minus the second derivative at ``scores`` times ``direction``."""
+    n_queries, product = len(offsets) - 1, np.full(len(scores), np.nan)
+    curvature = separator.tangent(scores, 0, n_queries, np.empty(n_queries), np.empty(len(scores)))
+    before = np.copy(curvature)
+    separator.curve(curvature, direction, 0, n_queries, product)
+    assert np.array_equal(curvature, before, equal_nan=True)  # parts are not filled where there is no pair
+    return product

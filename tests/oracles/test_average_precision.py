@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.oracles.average_precision import AveragePrecision
-
-
-def separate(y, s, relevance=1.0):
-    y, s = np.asarray(y, float), np.asarray(s, float)
-    separator = AveragePrecision(relevance).bind(y, np.array([0, len(y)]))
-    loss, coef = np.empty(1), np.empty(len(y))
-    separator.separate(s, 0, 1, loss, coef)
-    return loss[0], coef
+from tests.oracles.separating import of_one_query
 
 
 def average_precision(ranked_labels):
@@ -85,7 +78,7 @@ def test_equals_exhaustive_search_over_interleavings():
     rng = np.random.default_rng(1)
     for _ in range(1500):
         relevant, s = random_case(rng, rng.integers(2, 9))
-        loss, a = separate(relevant, s)
+        loss, a = of_one_query(AveragePrecision(), relevant, s)
         assert loss - s @ a == pytest.approx(interleavings(relevant, s), abs=1e-12)
 
 
@@ -94,7 +87,7 @@ def test_equals_the_quadratic_formula():
     for case in range(2000):
         n = int(rng.integers(10, 160)) if case % 20 else int(rng.integers(200, 600))
         relevant, s = random_case(rng, n)
-        loss, a = separate(relevant, s)
+        loss, a = of_one_query(AveragePrecision(), relevant, s)
         slow_loss, slow_a = by_formula(relevant, s)
         assert loss - s @ a == pytest.approx(slow_loss - s @ slow_a, abs=1e-12)
         assert loss - s @ a >= -1e-15
@@ -104,7 +97,7 @@ def test_coefficients_and_loss_are_those_of_one_ranking():
     rng = np.random.default_rng(3)
     for _ in range(300):
         relevant, s = random_case(rng, rng.integers(2, 40))
-        loss, a = separate(relevant, s)
+        loss, a = of_one_query(AveragePrecision(), relevant, s)
         n_rel, n_non = relevant.sum(), (~relevant).sum()
         # the counts behind the coefficients rebuild the ranking: a relevant one stands below r non-relevant ones
         r = np.sort(np.rint(a[relevant] * n_rel * n_non / 2).astype(int))

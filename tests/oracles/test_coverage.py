@@ -389,15 +389,6 @@ def test_estimated_primal_never_falls_below_the_dual(separation, trainer, C):
     assert again >= fit.dual * (1 - 1e-9)
 
 
-def test_alpha_ndcg_and_user_losses_train():
-    for loss in ("alpha_ndcg", "unweighted", lambda labels, chosen: 1.0 - labels[chosen].any(axis=0).mean()):
-        fit = one_slack(problem_of(np.random.default_rng(12), 6, "greedy", loss=loss), 3.0)
-        assert fit.converged
-        assert fit.primal < fit.history[0].primal
-    with pytest.raises(ValueError, match="coverage loss"):
-        problem_of(np.random.default_rng(12), 6, "swap", loss="alpha_ndcg")
-
-
 def test_threads_do_not_change_a_result():
     cuts = []
     for n_jobs in (1, 3):
@@ -407,16 +398,6 @@ def test_threads_do_not_change_a_result():
     for a, b in zip(*cuts, strict=True):
         assert a.loss == b.loss
         np.testing.assert_array_equal(a.joint, b.joint)
-
-
-def test_permuted_documents_are_permuted_choices():
-    rng = np.random.default_rng(15)
-    counts = rng.poisson(0.5, size=(12, 30))
-    order = rng.permutation(12)
-    benefits, values = rng.normal(size=6), rng.normal(size=12)
-    one = greedy(FEATURES.coverage(CandidateSet(counts)), benefits, values, 5)
-    other = greedy(FEATURES.coverage(CandidateSet(counts[order])), benefits, values[order], 5)
-    assert order[other.chosen].tolist() == one.chosen.tolist()
 
 
 def test_documents_without_words():

@@ -9,23 +9,10 @@ from scipy.special import logsumexp
 
 from structsvm.oracles.log_rank import NDCG, PrecisionAt, ReciprocalRank
 from structsvm.testing import check_oracle
-from tests.oracles.separating import separate
+from tests.oracles.separating import curve, make, separate
 
 LENGTHS = [1, 2, 5, 0, 3, 41, 19]
 ORACLES = [NDCG(), NDCG(k=None), NDCG(k=2, gain="linear"), ReciprocalRank(relevance=2.0), PrecisionAt(k=3)]
-
-
-def make(labels, seed=0, lengths=LENGTHS):
-    rng = np.random.default_rng(seed)
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    n = offsets[-1]
-    y = {
-        "binary": 2.0 * (rng.random(n) < 0.3),
-        "graded": rng.integers(-1, 4, n).astype(float),
-        "fractions": 3 * rng.random(n),
-        "equal": np.ones(n),
-    }[labels]
-    return y, offsets, rng.normal(size=n)
 
 
 def gain(oracle, y):
@@ -63,16 +50,6 @@ def slow(oracle, y, s):
     return value
 
 
-def curve(separator, scores, direction, offsets):
-    """Minus the second derivative at ``scores`` times ``direction``."""
-    n_queries, product = len(offsets) - 1, np.full(len(scores), np.nan)
-    curvature = separator.tangent(scores, 0, n_queries, np.empty(n_queries), np.empty(len(scores)))
-    before = curvature.copy()
-    separator.curve(curvature, direction, 0, n_queries, product)
-    assert np.array_equal(curvature, before)
-    return product
-
-
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)
 def test_is_an_oracle(oracle):
     check_oracle(oracle, reference=lambda y, s: slow(oracle, y, s))
@@ -82,7 +59,7 @@ def test_is_an_oracle(oracle):
 @pytest.mark.parametrize("labels", ["binary", "graded", "fractions", "equal"])
 @pytest.mark.parametrize("size", [0.0, 0.1, 1.0, 30.0, 150.0, 1e4])
 def test_equals_its_formula(oracle, labels, size):
-    y, offsets, noise = make(labels)
+    y, offsets, noise = make(labels, LENGTHS)
     scores = size * noise
     separator = oracle.bind(y, offsets)
     loss, coef = separate(separator, scores, offsets)
@@ -158,7 +135,7 @@ def test_curvature_is_the_derivative_of_the_gradient(oracle, size, shift):
 
 def test_both_ways_to_sum_agree_where_they_meet(monkeypatch):
     """At the spread where the scale of exponentials changes, value, gradient and curvature stay the same."""
-    y, offsets, noise = make("graded")
+    y, offsets, noise = make("graded", LENGTHS)
     near = 100 * noise / np.abs(noise).max()
     far = near.copy()
     for a, b in pairwise(offsets):  # one document more than 300 away that hardly counts
@@ -185,7 +162,7 @@ def test_equal_scores_compare_mean_documents():
 
 
 def test_the_cut_off_of_binary_losses_is_that_of_the_measure_alone():
-    y, offsets, scores = make("graded")
+    y, offsets, scores = make("graded", LENGTHS)
     for oracle in (ReciprocalRank(k=3), PrecisionAt(k=1), PrecisionAt()):
         for x, z in zip(
             separate(oracle.bind(y, offsets), scores, offsets),

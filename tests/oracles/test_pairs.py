@@ -4,12 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.svm import LinearSVC
 
 from structsvm.oracles.pairs import Pairs
-from structsvm.oracles.roc_area import RocArea
-from structsvm.trainers.frank_wolfe import frank_wolfe
-from structsvm.trainers.passes import RankingProblem
 from tests.oracles.separating import bind_and_separate
 
 
@@ -65,61 +61,6 @@ def test_normalisation_is_a_matter_of_query_weights():
     assert weights @ hinges == pytest.approx(np.mean(every_pair))
 
 
-def test_roc_area_is_the_same_hinge_at_doubled_scores():
-    rng = np.random.default_rng(4)
-    offsets = np.array([0, 20, 50])
-    y = rng.integers(0, 2, 50).astype(float)
-    scores = rng.normal(size=50)
-    _, loss_roc, coef_roc = bind_and_separate(RocArea(), y, offsets, scores)
-    _, loss_pair, coef_pair = bind_and_separate(Pairs(), y, offsets, 2 * scores)
-    np.testing.assert_array_equal(loss_roc, loss_pair)
-    np.testing.assert_array_equal(coef_roc, 2 * coef_pair)
-
-
 def test_unknown_normalisation_is_refused():
     with pytest.raises(ValueError, match="expected 'pairs' or 'query', got 'none'"):
         Pairs(normalize="none")  # type: ignore[arg-type]
-
-
-def test_training_equals_linear_svc_on_pair_differences():
-    rng = np.random.default_rng(6)
-    offsets = np.array([0, 12, 30, 33])
-    y = rng.integers(0, 4, 33).astype(float)
-    X = rng.normal(size=(33, 4)) + 0.5 * y[:, None]
-    separator = Pairs().bind(y, offsets)
-    C = 20.0
-    fit = frank_wolfe(
-        RankingProblem(X, offsets, separator, weights=separator.query_weights), C, tol=1e-6, max_passes=5000
-    )
-    differences = np.array(
-        [X[i] - X[j] for a, b in pairwise(offsets) for i in range(a, b) for j in range(a, b) if y[i] > y[j]]
-    )
-    signs = np.where(np.arange(len(differences)) % 2 == 0, 1, -1)
-    witness = LinearSVC(
-        loss="hinge",
-        fit_intercept=False,
-        C=C / len(differences),
-        tol=1e-9,
-        max_iter=1_000_000,
-        random_state=0,
-    ).fit(differences * signs[:, None], signs)
-    w = witness.coef_.ravel()
-    optimum = 0.5 * w @ w + C * np.maximum(0, 1 - differences @ w).mean()
-    assert fit.converged
-    assert fit.dual <= optimum * (1 + 1e-12)
-    assert fit.primal == pytest.approx(optimum, rel=1e-5)
-
-
-def test_roc_area_training_is_half_the_pairwise_one_at_four_times_c():
-    rng = np.random.default_rng(7)
-    offsets = np.array([0, 12, 30])
-    y = rng.integers(0, 2, 30).astype(float)
-    X = rng.normal(size=(30, 3)) + 0.5 * y[:, None]
-    by_roc = frank_wolfe(
-        RankingProblem(X, offsets, RocArea().bind(y, offsets)), 2.0, tol=1e-8, max_passes=5000
-    )
-    by_pair = frank_wolfe(
-        RankingProblem(X, offsets, Pairs(normalize="query").bind(y, offsets)), 8.0, tol=1e-8, max_passes=5000
-    )
-    np.testing.assert_allclose(by_roc.w, by_pair.w / 2, atol=1e-3)
-    assert by_roc.primal == pytest.approx(by_pair.primal / 4, rel=1e-7)

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.oracles.roc_area import RocArea
-from tests.oracles.separating import bind_and_separate
-
-
-def one_query(y, scores):
-    _, loss, coef = bind_and_separate(RocArea(), y, np.array([0, len(y)]), scores)
-    return loss[0], coef
+from tests.oracles.separating import bind_and_separate, of_one_query
 
 
 def ranking_terms(relevant, ranking):
@@ -37,7 +32,7 @@ def test_value_equals_the_maximum_over_all_permutations():
     for _ in range(250):
         y, scores = random_case(rng, int(rng.integers(2, 7)))
         relevant = y >= 1
-        loss, coef = one_query(y, scores)
+        loss, coef = of_one_query(RocArea(), y, scores)
         if relevant.all() or not relevant.any():
             assert loss == 0
             assert not coef.any()
@@ -60,8 +55,8 @@ def test_equals_counting_every_pair_on_larger_queries():
             limit = scores - 0.5
             inverted = np.outer(relevant, ~relevant) & (scores[None, :] > limit[:, None])
             n_pairs = relevant.sum() * (~relevant).sum()
-            _, loss, coef = bind_and_separate(RocArea(relevance=threshold), y, np.array([0, n]), scores)
-            assert loss[0] == pytest.approx(inverted.sum() / n_pairs, abs=1e-15)
+            loss, coef = of_one_query(RocArea(relevance=threshold), y, scores)
+            assert loss == pytest.approx(inverted.sum() / n_pairs, abs=1e-15)
             np.testing.assert_allclose(coef, 2.0 * (inverted.sum(1) - inverted.sum(0)) / n_pairs, atol=1e-15)
             assert abs(coef.sum()) < 1e-12
 
@@ -82,5 +77,5 @@ def test_thesis_toy_rankings():
     y = np.zeros(8)
     y[[0, 5, 6]] = 1
     for scores, area in ((-10.0 * np.arange(8), 0.47), (10.0 * np.arange(8), 0.53)):
-        loss, _ = one_query(y, scores)
+        loss, _ = of_one_query(RocArea(), y, scores)
         assert round(1 - loss, 2) == area

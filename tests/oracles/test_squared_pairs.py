@@ -9,22 +9,9 @@ import pytest
 from structsvm.oracles import squared_pairs
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
-from tests.oracles.separating import separate
+from tests.oracles.separating import curve, make, separate
 
 LENGTHS = [1, 2, 5, 0, 3, 64, 65, 130, 37]
-
-
-def make(labels, seed=0, lengths=LENGTHS):
-    rng = np.random.default_rng(seed)
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    n = offsets[-1]
-    y = {
-        "binary": (rng.random(n) < 0.3).astype(float),
-        "graded": rng.integers(-1, 4, n).astype(float),
-        "distinct": rng.permutation(n).astype(float),
-        "equal": np.ones(n),
-    }[labels]
-    return y, offsets, rng.normal(size=n)
 
 
 def slow(y, s):
@@ -38,14 +25,6 @@ def slow(y, s):
     return (violation**2).sum() / n_pairs, pull, hessian
 
 
-def curve(separator, scores, direction, offsets):
-    """Minus the second derivative at ``scores`` times ``direction``."""
-    n_queries, product = len(offsets) - 1, np.full(len(scores), np.nan)
-    curvature = separator.tangent(scores, 0, n_queries, np.empty(n_queries), np.empty(len(scores)))
-    separator.curve(curvature, direction, 0, n_queries, product)
-    return product
-
-
 @pytest.fixture(params=["comparing", "tree"])
 def path(request, monkeypatch):
     """Both ways to sum, whatever the size."""
@@ -56,7 +35,7 @@ def path(request, monkeypatch):
 @pytest.mark.parametrize("labels", ["binary", "graded", "distinct", "equal"])
 @pytest.mark.parametrize("size", [0.0, 0.1, 1.0, 30.0])
 def test_equals_comparing_every_pair(labels, size):
-    y, offsets, noise = make(labels)
+    y, offsets, noise = make(labels, LENGTHS)
     scores = size * noise
     if size == 1.0:
         scores = scores.round(1)  # ties, and pairs exactly at the margin
@@ -76,7 +55,7 @@ def test_equals_comparing_every_pair(labels, size):
 @pytest.mark.usefixtures("path")
 def test_no_tangent_lies_above_the_loss():
     """What lets cutting planes minimise it too."""
-    y, offsets, noise = make("graded")
+    y, offsets, noise = make("graded", LENGTHS)
     separator = SquaredPairs().bind(y, offsets)
     points = [
         size * noise[np.random.default_rng(k).permutation(len(y))] for k in range(4) for size in (0.1, 1, 5)
@@ -91,7 +70,7 @@ def test_no_tangent_lies_above_the_loss():
 
 @pytest.mark.usefixtures("path")
 def test_a_shift_of_the_scores_changes_nothing_even_a_large_one():
-    y, offsets, scores = make("graded", lengths=[200])
+    y, offsets, scores = make("graded", [200])
     separator = SquaredPairs().bind(y, offsets)
     loss, coef = separate(separator, scores, offsets)
     far_loss, far_coef = separate(separator, scores + 1e6, offsets)
@@ -101,7 +80,7 @@ def test_a_shift_of_the_scores_changes_nothing_even_a_large_one():
 
 @pytest.mark.usefixtures("path")
 def test_queries_are_independent_of_their_neighbours_and_of_threads():
-    y, offsets, scores = make("graded")
+    y, offsets, scores = make("graded", LENGTHS)
     n_queries = len(offsets) - 1
     separator = SquaredPairs().bind(y, offsets)
     loss, coef = separate(separator, scores, offsets)
@@ -120,7 +99,7 @@ def test_queries_are_independent_of_their_neighbours_and_of_threads():
 
 
 def test_counts_and_weights_are_those_of_the_pairs_oracle():
-    y, offsets, _ = make("graded")
+    y, offsets, _ = make("graded", LENGTHS)
     for normalize in ("pairs", "query"):
         ours, theirs = (o(normalize).bind(y, offsets) for o in (SquaredPairs, Pairs))
         assert (ours.pair_counts == theirs.pair_counts).all()
@@ -132,7 +111,7 @@ def test_counts_and_weights_are_those_of_the_pairs_oracle():
 
 @pytest.mark.usefixtures("path")
 def test_a_curvature_is_that_of_its_own_scores_whatever_is_asked_in_between():
-    y, offsets, scores = make("graded")
+    y, offsets, scores = make("graded", LENGTHS)
     n = len(offsets) - 1
     separator = SquaredPairs().bind(y, offsets)
     direction = np.random.default_rng(2).normal(size=len(y))

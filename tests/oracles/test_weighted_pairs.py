@@ -7,7 +7,7 @@ from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.weighted_pairs import WeightedPairs
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.passes import RankingProblem
-from tests.oracles.separating import bind_and_separate
+from tests.oracles.separating import bind_and_separate, of_one_query
 
 
 def slow(y, scores):
@@ -35,11 +35,11 @@ def test_equals_comparing_every_pair():
         n = int(rng.integers(2, 40)) if case % 50 else int(rng.integers(100, 400))
         y = random_weights(rng, n)
         scores = (rng.normal(size=n) * rng.choice([0.3, 2.0])).round(int(rng.integers(0, 4)))
-        _, loss, coef = bind_and_separate(WeightedPairs(), y, np.array([0, n]), scores)
+        loss, coef = of_one_query(WeightedPairs(), y, scores)
         expected_loss, expected_coef = slow(y, scores)
-        assert loss[0] == pytest.approx(expected_loss, rel=1e-12)
+        assert loss == pytest.approx(expected_loss, rel=1e-12)
         np.testing.assert_allclose(coef, expected_coef, atol=1e-11 * n)
-        assert loss[0] - scores @ coef == pytest.approx(hinge(y, scores), rel=1e-9, abs=1e-9)
+        assert loss - scores @ coef == pytest.approx(hinge(y, scores), rel=1e-9, abs=1e-9)
 
 
 def test_queries_do_not_touch_each_other():
@@ -83,12 +83,7 @@ def test_objective_of_one_copy_of_the_query_per_click():
     pairs = Pairs("query").bind(np.concatenate(labels).astype(float), many)
     # that oracle divides by the n - 1 pairs of a copy, ours sums them
     copied = RankingProblem(np.vstack(copies), many, pairs, weights=np.array(weights))
-    other = frank_wolfe(
-        copied,
-        0.5 * (n - 1),
-        tol=1e-6,
-        max_passes=5000,
-    )
+    other = frank_wolfe(copied, 0.5 * (n - 1), tol=1e-6, max_passes=5000)
     assert one.primal == pytest.approx(other.primal, rel=2e-6)
     np.testing.assert_allclose(one.w, other.w, atol=2e-3)
 

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structsvm.oracles import LOSSES, get_oracle
+from structsvm.oracles import get_oracle
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe
 from structsvm.trainers.passes import RankingProblem
-
-NAMES = [name.replace("@k", "@5") for name in LOSSES]
+from tests.trainers.problems import LOSS_NAMES
 
 
 class Remembered(BlockDual):
@@ -25,8 +24,8 @@ class Remembered(BlockDual):
     Its last state may be a little worse, as rounding can make a step fall.
     """
 
-    def __init__(self, problem, C):
-        super().__init__(problem, C)
+    def __init__(self, problem, C, cone):
+        super().__init__(problem, C, cone=cone)
         nothing = np.zeros((problem.n_queries, 0))
         self.states = {0.0: (nothing, np.zeros((0, self._pool.shape[1])), nothing)}
 
@@ -40,7 +39,7 @@ class Remembered(BlockDual):
 
 
 def random_problem(rng):
-    loss = NAMES[rng.integers(len(NAMES))]
+    loss = LOSS_NAMES[rng.integers(len(LOSS_NAMES))]
     n = int(rng.choice([1, 2, 5, 20, 60, 120, 300, 1100], p=[0.05, 0.05, 0.1, 0.1, 0.2, 0.2, 0.2, 0.1]))
     m = int(rng.choice([1, 3, 8, 25, 300], p=[0.15, 0.3, 0.3, 0.2, 0.05]))
     offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 14, size=n))))
@@ -80,16 +79,18 @@ def hinges(dense, separator, offsets, w):
     return np.array(out), np.array(sizes)
 
 
-def check_one(seed):
+def check_one(seed, signed=False):
     rng = np.random.default_rng(seed)
     loss, problem, dense, separator, offsets, C = random_problem(rng)
-    state = Remembered(problem, C)
+    signs = np.random.default_rng([seed, 1]).integers(-1, 2, size=problem.n_features) * float(signed)
+    state = Remembered(problem, C, signs if signed else None)
     tol = 10.0 ** rng.choice([-2, -3, -6])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = frank_wolfe(problem, C, tol=tol, max_passes=int(rng.integers(1, 25)), dual=state)
     place = f"seed {seed}: {loss}, {problem.n_queries} x {problem.n_features}, C={C:.1e}"
     w, weights = fit.w, problem.weights
+    assert (w * signs >= 0).all(), place
     at_w, sizes = hinges(dense, separator, offsets, w)
     primal = 0.5 * exact_sum(w * w) + C * exact_sum(weights * at_w)
     rounding = 1e-13 * C * exact_sum(weights * sizes)
@@ -111,6 +112,7 @@ def check_one(seed):
             for j, x in zip(features, plane, strict=True):
                 total[j].append(alpha[q, k] * x)
     own = np.array([math.fsum(x) for x in total])
+    own[own * signs < 0] = 0.0
     dual = exact_sum([*(alpha * gains).ravel(), *(-0.5 * own * own)])
     assert fit.dual <= dual + 1e-13 * exact_sum(alpha * gains), f"{place}: {fit.dual} {dual}"
     assert fit.dual <= fit.primal + 1e-12 * primal + rounding, (
@@ -120,9 +122,10 @@ def check_one(seed):
 
 
 @pytest.mark.parametrize("block", range(5))
-def test_bounds_are_what_masses_planes_and_weights_make_them(block):
+@pytest.mark.parametrize("signed", [False, True])
+def test_bounds_are_what_masses_planes_and_weights_make_them(block, signed):
     for seed in range(20 * block, 20 * block + 20):
-        check_one(seed)
+        check_one(seed, signed)
 
 
 if __name__ == "__main__":

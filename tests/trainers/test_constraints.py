@@ -6,33 +6,19 @@ from itertools import pairwise, permutations
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import sparse
 
-from structsvm.oracles import get_oracle
 from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import ConvergenceWarning
-from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe
-from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
+from tests.trainers import problems
+from tests.trainers.problems import SOLVERS, bind, objective
 
 # penalties that want zeros have none but zeros where C is small
 pytestmark = pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 
 
-def make_problem(loss="map", n_queries=30, m=6, seed=0, csr=False, dtype=float, n_jobs=1, weights=None):
-    rng = np.random.default_rng(seed)
-    offsets = np.concatenate(([0], np.cumsum(rng.integers(3, 12, size=n_queries))))
-    X = rng.normal(size=(offsets[-1], m)).astype(dtype)
-    if csr:
-        X[rng.random(X.shape) < 0.6] = 0
-    y = np.clip(np.round(X @ rng.normal(size=m) + rng.normal(size=offsets[-1])), 0, 3).astype(float)
-    rows = sparse.csr_matrix(X) if csr else X
-    return RankingProblem(rows, offsets, get_oracle(loss).bind(y, offsets), n_jobs=n_jobs, weights=weights)
-
-
-def objective(problem, C, w, penalty=lambda w: 0.5 * w @ w):
-    cut = problem.cut(w)
-    return penalty(w) + C * max(0.0, cut.loss - cut.joint @ w)
+def make_problem(loss="map", n_queries=30, m=6, seed=0, **options):
+    return problems.make_problem(loss, n_queries, m, seed, lengths=(3, 12), **options)
 
 
 # -- the whole problem, every ranking of every query a constraint ---------------------------------------------------
@@ -76,7 +62,7 @@ def test_the_optimum_is_that_over_all_rankings(constraints, penalty, signs, C):
     X, offsets = rng.normal(size=(40, 3)), np.arange(0, 41, 5)
     y = np.tile([1.0, 1, 0, 0, 0], 8)
     X[:, 1] += y
-    problem = RankingProblem(X, offsets, get_oracle("roc").bind(y, offsets))
+    problem = bind((X, y, offsets), "roc")
     signs = None if signs is None else np.array(signs, dtype=float)
 
     def everything(w):
@@ -90,7 +76,7 @@ def test_the_optimum_is_that_over_all_rankings(constraints, penalty, signs, C):
     assert fit.dual <= optimum * (1 + 1e-7)
     assert fit.primal >= optimum * (1 - 1e-7)
     if constraints is None and penalty is None:
-        for solver in ("one_slack", "n_slack", "frank_wolfe"):
+        for solver in SOLVERS:
             native = train(problem, C, tol=1e-6, cone=signs, solver=solver)
             assert native.dual <= optimum * (1 + 1e-7)
             assert native.primal >= optimum * (1 - 1e-7)
@@ -106,9 +92,7 @@ def test_all_trainers_agree_under_signs(loss, csr):
     for C in (0.1, 30.0):
         problem = make_problem(loss, csr=csr, seed=int(C) + 1)
         signs = rng.integers(-1, 2, size=6).astype(float)
-        fits = [
-            train(problem, C, solver=s, tol=1e-5, cone=signs) for s in ("one_slack", "n_slack", "frank_wolfe")
-        ]
+        fits = [train(problem, C, solver=s, tol=1e-5, cone=signs) for s in SOLVERS]
         fits.append(train(problem, C, tol=1e-5, region=Convex(6, signs=signs)))
         lower = max(fit.dual for fit in fits)
         for fit in fits:
@@ -116,15 +100,6 @@ def test_all_trainers_agree_under_signs(loss, csr):
             assert (fit.w * signs >= 0).all()
             assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
             assert lower * (1 - 1e-12) <= fit.primal <= lower * (1 + 1.1e-5)
-
-
-def test_native_signs_and_those_of_cvxpy_give_the_same_weights():
-    signs = np.array([1.0, -1, 1, 0, -1, 0])
-    problem = make_problem("pairs", n_queries=60, seed=4)
-    native = train(problem, 5.0, solver="one_slack", tol=1e-13, cone=signs, max_passes=400, stabilise=False)
-    convex = train(problem, 5.0, tol=1e-12, region=Convex(6, signs=signs), max_passes=400, stabilise=False)
-    np.testing.assert_allclose(convex.w, native.w, atol=1e-6)
-    assert ((native.w == 0) & (signs != 0)).any()
 
 
 @pytest.mark.parametrize("loss", ["map", "ndcg@5", "mrr"])
@@ -141,36 +116,6 @@ def test_newton_over_the_planes_under_signs(loss):
             assert (fit.w * signs >= 0).all()
             assert reference.dual <= fit.primal <= reference.primal * (1 + 1e-4)
             assert fit.dual <= reference.primal
-
-
-def test_the_dual_point_behind_a_bound_under_signs():
-    """Masses within their caps, planes that are cuts, and the value of the projected sum: bounds on 60 random fits."""
-    rng = np.random.default_rng(6)
-    for seed in range(60):
-        n, m = int(rng.choice([3, 20, 130])), int(rng.choice([1, 4, 30]))
-        problem = make_problem("ndcg@5", n_queries=n, m=m, seed=seed, csr=seed % 3 == 0)
-        C, signs = 10.0 ** rng.uniform(-6, 6), rng.integers(-1, 2, size=m).astype(float)
-        state = BlockDual(problem, C, cone=signs)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            fit = frank_wolfe(problem, C, dual=state, tol=1e-9, max_passes=12)
-        planes, alpha = state.planes, state._alpha
-        assert alpha.min() >= 0
-        assert (alpha.sum(axis=1) <= planes.cap * (1 + 1e-12)).all()
-        total, gain = np.zeros(m), 0.0
-        for q in range(n):
-            columns = slice(planes.start[q], planes.start[q + 1])
-            features = planes.features[columns] if planes.features.size else np.arange(m)
-            for k in range(planes.used[q]):
-                total[features] += alpha[q, k] * planes.pool[k, columns]
-                gain += alpha[q, k] * planes.loss[q, k]
-        w = np.where(total * signs < 0, 0.0, total)
-        assert state.value <= gain - 0.5 * w @ w + 1e-12 * gain
-        assert fit.dual <= fit.primal * (1 + 1e-12)
-        for _ in range(20):
-            other = np.where(fit.w * signs < 0, 0, fit.w) + rng.normal(size=m) * 10.0 ** rng.uniform(-3, 0)
-            other = np.where(other * signs < 0, 0.0, other)
-            assert objective(problem, C, other) >= fit.dual * (1 - 1e-12)
 
 
 def test_paths_threads_and_weights_under_signs():
@@ -247,7 +192,7 @@ def test_few_features_are_used_under_l1():
     rng = np.random.default_rng(9)
     X, offsets = rng.normal(size=(1200, 30)), np.arange(0, 1201, 20)
     y = (X[:, :4].sum(axis=1) + 0.5 * rng.normal(size=1200) > 2.5).astype(float)
-    problem = RankingProblem(X, offsets, get_oracle("map").bind(y, offsets))
+    problem = bind((X, y, offsets))
     fits = list(fit_path(problem, [0.1, 2.0, 20.0, 200.0], region=Convex(30, penalty=cp.norm1)))
     used = [np.count_nonzero(fit.w) for fit in fits]
     assert all(fit.converged for fit in fits)
@@ -275,8 +220,7 @@ def test_weights_within_tolerance_of_zero_still_rank(options):
     rng = np.random.default_rng(0)
     X, offsets = 0.01 * rng.normal(size=(3000, 4)), np.arange(0, 3001, 10)
     y = (100 * X @ [1.0, -1.0, 0.5, 0.0] + rng.normal(size=3000) > 1).astype(float)
-    separator = get_oracle("map").bind(y, offsets)
-    problem = RankingProblem(X, offsets, separator)
+    problem = bind((X, y, offsets))
     zero = problem.cut(np.zeros(4)).loss
 
     def area(w):

@@ -137,53 +137,48 @@ def test_figures_of_sparse_columns(method):
         assert method == "none" or factor[2] == 0
 
 
-def problem(rng, n_queries=30, n=12, d=5):
-    X = rng.normal(size=(n_queries * n, d))
-    y = np.clip(np.round(X @ np.arange(d) / 3 + 0.3 * rng.normal(size=len(X))), 0, 3)
-    return X, y, np.arange(0, len(X) + 1, n)
+def problem(rng):
+    X = rng.normal(size=(360, 5))
+    y = np.clip(np.round(X @ np.arange(5) / 3 + 0.3 * rng.normal(size=360)), 0, 3)
+    return X, y, np.arange(0, 361, 12)
+
+
+def ascended(seed, name, schedule, hidden=(), **options):
+    """Rows, labels, offsets, the fit of random ones, and what it began with."""
+    rng = np.random.RandomState(seed)
+    X, y, offsets = problem(rng)
+    start = LambdaRankFit(initial_weights(5, hidden, rng), np.zeros(5), np.ones(5), [], 0)
+    options = {
+        name: given(X, y, offsets) if name == "validation" else given for name, given in options.items()
+    }
+    fit = ascend(
+        X, y, None, offsets, Utility.of(name), start, rng, Schedule(*schedule), query_weights=np.ones(30), **options
+    )  # fmt: skip
+    return X, y, offsets, fit, start
 
 
 @pytest.mark.parametrize("hidden", [(), (8,)])
 @pytest.mark.parametrize("name", ["ndcg@5", "map", "mrr", "ranknet"])
 def test_utility_rises(name, hidden):
-    rng = np.random.RandomState(6)
-    X, y, offsets = problem(rng)
-    utility = Utility.of(name)
-    start = LambdaRankFit(initial_weights(5, hidden, rng), np.zeros(5), np.ones(5), [], 0)
-    fit = ascend(
-        X, y, None, offsets, utility, start, rng, Schedule(0.03, 1e-4, 8, 20), query_weights=np.ones(30)
+    X, y, offsets, fit, start = ascended(6, name, (0.03, 1e-4, 8, 20), hidden)
+    before, after = (
+        forces(network_scores(one, X), y, offsets, Utility.of(name))[1].mean() for one in (start, fit)
     )
-    before = forces(network_scores(start, X), y, offsets, utility)[1].mean()
-    after = forces(network_scores(fit, X), y, offsets, utility)[1].mean()
     assert after > before + 0.5 * (1 - before)
     assert [e.number for e in fit.history] == list(range(1, 21))
 
 
 def test_keeps_the_best_pass_and_stops():
-    rng = np.random.RandomState(7)
-    X, y, offsets = problem(rng)
-    utility = Utility.of("map")
-    start = LambdaRankFit(initial_weights(5, (), rng), np.zeros(5), np.ones(5), [], 0)
     # the validation queries want the opposite of the training ones: training can only make it worse
-    fit = ascend(
-        X, y, None, offsets, utility, start, rng, Schedule(0.05, 0.0, 30, 50, patience=4), query_weights=np.ones(30),
-        validation=(X, 3 - y, offsets),
-    )  # fmt: skip
+    X, y, offsets, fit, _ = ascended(
+        7, "map", (0.05, 0.0, 30, 50, 4), validation=lambda X, y, offsets: (X, 3 - y, offsets)
+    )
     values = [e.validation for e in fit.history]
     assert len(values) == fit.best_epoch + 4
     assert values[fit.best_epoch - 1] == max(values)
-    assert forces(network_scores(fit, X), 3 - y, offsets, utility)[1].mean() == pytest.approx(max(values))
-
-
-def test_callback_stops():
-    rng = np.random.RandomState(8)
-    X, y, offsets = problem(rng)
-    start = LambdaRankFit(initial_weights(5, (), rng), np.zeros(5), np.ones(5), [], 0)
-    fit = ascend(
-        X, y, None, offsets, Utility.of("map"), start, rng, Schedule(0.05, 0.0, 30, 50), query_weights=np.ones(30),
-        callback=lambda epoch: epoch.number == 3,
-    )  # fmt: skip
-    assert len(fit.history) == 3
+    assert forces(network_scores(fit, X), 3 - y, offsets, Utility.of("map"))[1].mean() == pytest.approx(
+        max(values)
+    )
 
 
 def test_a_second_call_does_not_compile():

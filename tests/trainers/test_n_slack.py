@@ -5,48 +5,23 @@ import warnings
 import numpy as np
 import pytest
 
-from structsvm.protocols import Cut
+from structsvm.oracles import StructuredProblem
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.n_slack import n_slack
+from tests.oracles.test_adapter import Multiclass
+from tests.trainers.problems import objective
 
 cvxpy = pytest.importorskip("cvxpy")
 
 
-class Multiclass:
-    """Crammer-Singer hinge: w is one weight vector a class, and a "query" is one example."""
-
-    exact = True
-
-    def __init__(self, X, y, weights=None):
-        self.X, self.y = X, y
-        self.n_classes = int(y.max()) + 1
-        self.n_queries, self.n_features = len(y), self.n_classes * X.shape[1]
-        self.weights = np.full(len(y), 1 / len(y)) if weights is None else weights / weights.sum()
-
-    def query_cuts(self, w, first, last, loss, joint):
-        W = w.reshape(self.n_classes, -1)
-        for k, (x, y) in enumerate(zip(self.X[first:last], self.y[first:last], strict=True)):
-            other = (np.arange(self.n_classes) != y).astype(float)
-            worst = int(np.argmax(other + W @ x))
-            difference = np.zeros_like(W)
-            difference[y] += x
-            difference[worst] -= x
-            loss[k], joint[k] = other[worst], difference.ravel()
-
-    def cut(self, w):
-        loss, joint = np.zeros(self.n_queries), np.zeros((self.n_queries, self.n_features))
-        self.query_cuts(w, 0, self.n_queries, loss, joint)
-        return Cut(float(self.weights @ loss), self.weights @ joint)
-
-
-def directly(problem, C):
+def directly(X, y, weights, C):
     """The optimum of the primal, all outputs of all examples at once."""
-    W = cvxpy.Variable((problem.n_classes, problem.X.shape[1]))
-    scores = problem.X @ W.T
-    other = 1.0 - np.eye(problem.n_classes)[problem.y]
+    W = cvxpy.Variable((y.max() + 1, X.shape[1]))
+    scores = X @ W.T
+    other = 1.0 - np.eye(y.max() + 1)[y]
     own = cvxpy.sum(cvxpy.multiply(scores, 1.0 - other), axis=1)
     hinge = cvxpy.max(scores + other, axis=1) - own
-    goal = cvxpy.Minimize(0.5 * cvxpy.sum_squares(W) + C * (problem.weights @ hinge))
+    goal = cvxpy.Minimize(0.5 * cvxpy.sum_squares(W) + C * (weights @ hinge))
     return cvxpy.Problem(goal).solve(solver=cvxpy.CLARABEL)
 
 
@@ -54,46 +29,51 @@ def multiclass(seed=0, n=60, m=4, n_classes=3, weighted=False):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, size=n)
     X = rng.normal(size=(n, m)) + rng.normal(size=(n_classes, m))[y]
-    return Multiclass(X, y, rng.random(n) * (rng.random(n) < 0.8) if weighted else None)
+    return X, y, rng.random(n) * (rng.random(n) < 0.8) if weighted else None
+
+
+def hinges(X, y, weights=None):
+    """The Crammer-Singer hinge: w is one weight vector a class, and a "query" is one example."""
+    return StructuredProblem(Multiclass(y.max() + 1), list(X), y.tolist(), weights)
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_reaches_the_optimum_of_the_primal(C, weighted):
-    problem = multiclass(weighted=weighted)
-    best = directly(problem, C)
+    X, y, weights = multiclass(weighted=weighted)
+    problem = hinges(X, y, weights)
+    best = directly(X, y, problem.weights, C)
     fit = n_slack(problem, C, tol=1e-6)
     assert fit.converged
     assert fit.certified
     assert fit.gap <= 1e-6
     assert fit.dual <= best * (1 + 1e-7)
     assert best <= fit.primal * (1 + 1e-7)
-    cut = problem.cut(fit.w)
-    assert fit.primal == pytest.approx(0.5 * fit.w @ fit.w + C * (cut.loss - cut.joint @ fit.w), rel=1e-12)
+    assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
 
 
 def test_separable_with_huge_C():
-    problem = Multiclass(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1]))
+    problem = hinges(np.eye(2), np.array([0, 1]))
     fit = n_slack(problem, 1e8)
     # margins w_y.x - w_other.x >= 1: each of the two examples needs a norm of 1/2 at least
     assert fit.primal == pytest.approx(0.5, rel=1e-3)
 
 
 def test_nothing_to_learn_is_optimal_at_once():
-    problem = Multiclass(np.zeros((5, 2)), np.zeros(5, dtype=int))
+    problem = hinges(np.zeros((5, 2)), np.zeros(5, dtype=int))
     fit = n_slack(problem, 1.0)
     assert (fit.primal, fit.dual, fit.gap, fit.n_cuts) == (0.0, 0.0, 0.0, 0)
 
 
 def test_tolerance_at_the_limit_of_rounding_ends():
-    problem = multiclass(4, n=20)
+    problem = hinges(*multiclass(4, n=20))
     with pytest.warns(ConvergenceWarning):
         fit = n_slack(problem, 1.0, tol=-1.0)
     assert fit.gap <= 1e-9
 
 
 def test_a_pass_more_than_asked_for_rather_than_zero_weights():
-    problem = multiclass(5)
+    problem = hinges(*multiclass(5))
     for max_passes, n_passes in ((2, 3), (3, 3), (4, 5)):
         with pytest.warns(ConvergenceWarning):
             fit = n_slack(problem, 100.0, tol=1e-9, max_passes=max_passes)
@@ -106,8 +86,8 @@ def test_a_pass_more_than_asked_for_rather_than_zero_weights():
 
 @pytest.mark.parametrize("scale", [1e6, 1e12, 1e100])
 def test_bounds_do_not_cross_where_rounding_rules(scale):
-    problem = multiclass(6, n=30)
-    problem.X = problem.X * scale
+    X, y, _ = multiclass(6, n=30)
+    problem = hinges(X * scale, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = n_slack(problem, 1.0, max_passes=20)

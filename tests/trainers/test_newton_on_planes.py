@@ -10,14 +10,14 @@ import pytest
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
 
-from structsvm.oracles import PositionNDCG, get_oracle
+from structsvm.oracles import PositionNDCG
 from structsvm.trainers import newton_on_planes as module
 from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe, pays
 from structsvm.trainers.newton_on_planes import Planes, Segment, minimise
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 from structsvm.trainers.segment_search import between
+from tests.trainers.problems import LOSS_NAMES, bind, objective
 
 
 def random_planes(seed, n=7, m=4, slots=5, sparse_rows=False):
@@ -261,11 +261,18 @@ def make_data(n=1200, csr=False, seed=0, m=6):
 
 
 def make_problem(loss="ndcg@5", n=1200, n_jobs=1, csr=False, seed=0, m=6, weights=None):
-    X, y, offsets = make_data(n, csr, seed, m)
-    return RankingProblem(X, offsets, get_oracle(loss).bind(y, offsets), n_jobs=n_jobs, weights=weights)
+    return bind(make_data(n, csr, seed, m), loss, weights, n_jobs=n_jobs)
 
 
-@pytest.mark.parametrize("loss", ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"])
+@pytest.fixture
+def solved(monkeypatch):
+    """A list with an entry for each time that the problem over the planes was solved."""
+    calls, solve = [], BlockDual.solve
+    monkeypatch.setattr(BlockDual, "solve", lambda *a: calls.append(1) or solve(*a))
+    return calls
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
 def test_passes_hardly_depend_on_C(loss):
     problem = make_problem(loss)
     for C in (100.0, 1e4):
@@ -278,16 +285,11 @@ def test_passes_hardly_depend_on_C(loss):
 
 
 @pytest.mark.parametrize("csr", [False, True])
-def test_same_bytes_on_any_number_of_threads(csr, monkeypatch):
-    from structsvm.trainers import passes
-
+def test_same_bytes_on_any_number_of_threads(csr, monkeypatch, solved):
     monkeypatch.setattr(module, "_TASK", 512)
-    monkeypatch.setattr(passes, "_CHUNK_BYTES", 4096)
-    calls = []
-    solve = BlockDual.solve
-    monkeypatch.setattr(BlockDual, "solve", lambda *a: calls.append(1) or solve(*a))
+    monkeypatch.setattr("structsvm.trainers.passes._CHUNK_BYTES", 4096)
     fits = [frank_wolfe(make_problem(csr=csr, n_jobs=j), 1e3, tol=1e-4) for j in (1, 2, 5)]
-    assert len(calls) >= 6
+    assert len(solved) >= 6
     for fit in fits[1:]:
         assert (fit.w == fits[0].w).all()
         assert [(p.primal, p.dual) for p in fit.history] == [(p.primal, p.dual) for p in fits[0].history]
@@ -300,7 +302,7 @@ def test_support_of_each_query_gives_the_same_optimum():
     X, y, offsets = make_data(csr=True, n=1100)
     column = np.sort(rng.permutation(300)[:6])
     X = sparse.csr_matrix((X.data, column[X.indices], X.indptr), shape=(8 * 1100, 300))
-    wide = RankingProblem(X, offsets, get_oracle("ndcg@5").bind(y, offsets))
+    wide = bind((X, y, offsets), "ndcg@5")
     assert wide.support is not None
     assert pays(wide)
     a, b = frank_wolfe(wide, 1e3, tol=1e-5), frank_wolfe(narrow, 1e3, tol=1e-5)
@@ -314,8 +316,7 @@ def test_weights_equal_repetition_where_newton_steps_are_made():
     weighted = make_problem(n=300, seed=3, weights=weights)
     chosen = np.repeat(np.arange(300), weights)
     rows = np.concatenate([np.arange(8 * q, 8 * q + 8) for q in chosen])
-    new = np.arange(chosen.shape[0] + 1) * 8
-    repeated = RankingProblem(X[rows], new, get_oracle("ndcg@5").bind(y[rows], new))
+    repeated = bind((X[rows], y[rows], np.arange(chosen.shape[0] + 1) * 8), "ndcg@5")
     a, b = frank_wolfe(weighted, 300.0, tol=1e-5), frank_wolfe(repeated, 300.0, tol=1e-5)
     assert a.converged
     assert b.converged
@@ -340,13 +341,8 @@ def test_between_finds_the_best_point_of_the_segment_within_the_error_of_its_sam
     off = np.random.default_rng(0).normal(size=6) * 0.3 * np.linalg.norm(best)
     start, end = best - 0.3 * off, best + 0.7 * off
     state.certify(problem, start)
-
-    def objective(w):
-        cut = problem.cut(w)
-        return 0.5 * w @ w + 100.0 * (cut.loss - cut.joint @ w)
-
-    grid = [objective(start + t * (end - start)) for t in np.linspace(0, 1, 101)]
-    found = objective(between(problem, 100.0, state.planes, start, end))
+    grid = [objective(problem, 100.0, start + t * (end - start)) for t in np.linspace(0, 1, 101)]
+    found = objective(problem, 100.0, between(problem, 100.0, state.planes, start, end))
     assert found <= min(grid) + 0.05 * (min(grid[0], grid[-1]) - min(grid))
     few = make_problem(n=1023)
     np.testing.assert_array_equal(between(few, 1.0, BlockDual(few, 1.0).planes, start, end), end)
@@ -370,10 +366,7 @@ def test_bounds_on_a_path_are_recomputed_where_no_pass_was_made_too(n, loss):
         passes.append(fit.n_passes)
         last = fit.history[-1]
         assert (last.n_passes, last.primal, last.dual) == (fit.n_passes, fit.primal, fit.dual)
-        cut = problem.cut(fit.w)
-        assert fit.primal == pytest.approx(
-            0.5 * fit.w @ fit.w + C * (cut.loss - cut.joint @ fit.w), rel=1e-12
-        )
+        assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
         assert fit.dual <= one_slack(problem, C, tol=1e-4, max_passes=5000).primal
     assert min(passes) == 0 or n < 100
 
@@ -403,35 +396,28 @@ def test_no_pass_too_many_where_newton_steps_are_made(max_passes):
     with pytest.warns(match="relative duality gap"):
         fit = frank_wolfe(problem, 1e4, tol=1e-9, max_passes=max_passes)
     assert fit.n_passes == max_passes
-    cut = problem.cut(fit.w)
-    assert fit.primal == pytest.approx(0.5 * fit.w @ fit.w + 1e4 * (cut.loss - cut.joint @ fit.w), rel=1e-12)
+    assert fit.primal == pytest.approx(objective(problem, 1e4, fit.w), rel=1e-12)
 
 
-def test_few_queries_take_newton_steps_after_many_passes(monkeypatch):
+def test_few_queries_take_newton_steps_after_many_passes(solved):
     problem = make_problem(PositionNDCG(5), n=60)
-    steps = []
-    solve = BlockDual.solve
-    monkeypatch.setattr(BlockDual, "solve", lambda *a: steps.append(1) or solve(*a))
     easy = frank_wolfe(problem, 0.1)
     assert easy.converged
-    assert not steps
+    assert not solved
     fit = frank_wolfe(problem, 1e3)
     assert fit.converged
-    assert steps
+    assert solved
     assert 40 <= fit.n_passes <= 80
     reference = one_slack(problem, 1e3, tol=1e-3, max_passes=2000)
     assert fit.dual <= reference.primal
     assert reference.dual <= fit.primal
 
 
-@pytest.mark.parametrize(("m", "solved"), [(80, True), (81, False)])
-def test_wide_problems_of_few_queries_take_no_newton_steps(m, solved, monkeypatch):
-    steps = []
-    solve = BlockDual.solve
-    monkeypatch.setattr(BlockDual, "solve", lambda *a: steps.append(1) or solve(*a))
+@pytest.mark.parametrize(("m", "solves"), [(80, True), (81, False)])
+def test_wide_problems_of_few_queries_take_no_newton_steps(m, solves, solved):
     with pytest.warns(match="relative duality gap"):
         frank_wolfe(make_problem("mrr", n=20, m=m), 1e3, tol=1e-9, max_passes=44)
-    assert bool(steps) == solved
+    assert bool(solved) == solves
 
 
 def test_the_rule_on_sizes():

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 from structsvm import OrdinalSVM, StructuralRanker, StructuralRankerCV, TreeRanker
-from structsvm.oracles import LOSSES, get_oracle
 from structsvm.readers import make_ranking
 from structsvm.studies.folds import Training
 from structsvm.studies.folds.methods import walk, warm_up
 from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, train
+from tests.trainers.problems import LOSS_NAMES, SOLVERS, bind
 
-NAMES = [name.replace("@k", "@5") for name in LOSSES]
 DATA = make_ranking(40, 12, 3, random_state=0)
 
 
 def problem_of(loss, X=DATA.X, y=DATA.y):
-    return RankingProblem(X, DATA.offsets, get_oracle(loss).bind(y, DATA.offsets))
+    return bind((X, y, DATA.offsets), loss)
 
 
 def nothing(problem, C=10.0, **options):
@@ -37,21 +36,20 @@ def nothing(problem, C=10.0, **options):
     return bool(said)
 
 
-@pytest.mark.parametrize("solver", ["auto", "one_slack", "n_slack", "frank_wolfe"])
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("solver", ["auto", *SOLVERS])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
 def test_every_loss_by_every_trainer(loss, solver):
     assert not nothing(problem_of(loss), solver=solver)
     assert nothing(problem_of(loss), 1e-7, solver=solver)
     assert nothing(problem_of(loss, X=np.ones_like(DATA.X)), solver=solver)
 
 
-@pytest.mark.parametrize("loss", NAMES)
+@pytest.mark.parametrize("loss", LOSS_NAMES)
 def test_labels_that_do_not_belong_to_the_rows(loss):
     data = make_ranking(500, 10, 1, random_state=0)
     for mixed in (False, True):
         y = np.random.default_rng(1).permutation(data.y) if mixed else data.y
-        problem = RankingProblem(data.X, data.offsets, get_oracle(loss).bind(y, data.offsets))
-        assert nothing(problem, tol=3e-3) == mixed
+        assert nothing(bind((data.X, y, data.offsets), loss), tol=3e-3) == mixed
 
 
 def test_signs_that_allow_no_weights():

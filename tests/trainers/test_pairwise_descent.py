@@ -27,6 +27,12 @@ def make(n=60, d=6, n_queries=5, seed=0, grades=3):
     return X, rng.integers(0, grades, n).astype(float), group_queries(rng.integers(0, n_queries, n), n)
 
 
+def indexed(**options):
+    """Rows, labels, and the index of labelled and of all pairs."""
+    X, y, grouping = make(**options)
+    return X, y, index_pairs(y, grouping), index_pairs(None, grouping)
+
+
 def row_queries(grouping):
     n = int(grouping.offsets[-1])
     query = np.repeat(np.arange(grouping.offsets.shape[0] - 1), np.diff(grouping.offsets))
@@ -167,18 +173,13 @@ def test_equals_the_slow_twin(kind, loss, n_views, k, l, mu, tmp_path):  # noqa:
     others = Agreement(mu, l, unlabeled, given_u)
     state = descend(given, y, index, views, start(views, 4), 300, agreement=others, **options)
     last, average = slow(X, y, index, columns, 300, 4, agreement=others._replace(X=U), **options)
-    for v in range(n_views):
-        np.testing.assert_allclose(
-            view_weights(state, views, average=False)[v], last[v], rtol=1e-9, atol=1e-12
-        )
-        np.testing.assert_allclose(
-            view_weights(state, views, average=True)[v], average[v], rtol=1e-9, atol=1e-12
-        )
+    for averaged, expected in ((False, last), (True, average)):
+        for mine, theirs in zip(view_weights(state, views, average=averaged), expected, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_overlapping_views_in_dense_and_sparse():
-    X, y, grouping = make()
-    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    X, y, index, unlabeled = indexed()
     columns = [np.array([0, 1, 2, 3]), np.array([2, 3, 5])]
     views = Views.of(columns)
     options = {"eta_0": np.array([0.4, 0.2]), "lam": 1e-3, "agreement": Agreement(0.1, 2, unlabeled)}
@@ -194,8 +195,7 @@ def test_overlapping_views_in_dense_and_sparse():
 @pytest.mark.parametrize("loss", ["hinge", "squared"])
 @pytest.mark.parametrize("n_views", [2, 3, 4])
 def test_step_is_minus_the_gradient(loss, n_views):
-    X, y, grouping = make(d=9, seed=n_views)
-    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    X, y, index, unlabeled = indexed(d=9, seed=n_views)
     columns = split(9, n_views)
     views = Views.of(columns)
     rng = np.random.default_rng(1)
@@ -223,8 +223,7 @@ def test_step_is_minus_the_gradient(loss, n_views):
 @pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("loss", ["hinge", "squared"])
 def test_without_agreement_each_view_is_spd(make_rows, loss):
-    X, y, grouping = make(d=40)
-    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    X, y, index, unlabeled = indexed(d=40)
     columns = split(40, 3)
     views, eta_0 = Views.of(columns), np.array([0.2, 0.4, 0.1])
     options = {"lam": 1e-2, "loss": loss, "agreement": Agreement(0.0, 5, unlabeled)}
@@ -243,8 +242,7 @@ def test_without_agreement_each_view_is_spd(make_rows, loss):
 
 
 def test_goes_on_bit_for_bit():
-    X, y, grouping = make()
-    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    X, y, index, unlabeled = indexed()
     views = Views.of(split(6, 2))
     options = {"eta_0": np.ones(2), "lam": 0.1, "agreement": Agreement(0.1, 3, unlabeled)}
     whole = descend(X, y, index, views, start(views, 2), 1000, **options)
@@ -259,9 +257,8 @@ def test_goes_on_bit_for_bit():
 @pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("loss", ["hinge", "squared"])
 def test_stays_finite_on_any_scale(make_rows, loss):
-    X, y, grouping = make()
+    X, y, index, unlabeled = indexed()
     mixed = 10.0 ** np.linspace(-6, 6, 6)
-    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
     views = Views.of(split(6, 2))
     for unit, lam, mu in itertools.product((1e-6, 1.0, 1e6, mixed), (1e-8, 1e-3, 1e2), (0.0, 0.1, 1e3)):
         for eta_0 in (1.0, 1 / mean_squared_norms(X * unit, index, views, 0)):
@@ -312,24 +309,16 @@ def test_reaches_the_least_squares_optimum():
 
 
 def test_agreement_pulls_views_together():
-    X, y, grouping = make(n=200, d=6, seed=3)
-    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    X, y, index, unlabeled = indexed(n=200, d=6, seed=3)
     columns = split(6, 2)
     views = Views.of(columns)
     a, b = draw_pairs(unlabeled, 99, 0, 2000)
     p = X[a] - X[b]
     gaps = []
     for mu in (0.0, 0.05, 1.0):
+        others = Agreement(mu, 5, unlabeled)
         state = descend(
-            X,
-            y,
-            index,
-            views,
-            start(views, 0),
-            20_000,
-            eta_0=np.full(2, 0.1),
-            lam=1e-2,
-            agreement=Agreement(mu, 5, unlabeled),
+            X, y, index, views, start(views, 0), 20_000, eta_0=np.full(2, 0.1), lam=1e-2, agreement=others
         )
         w = view_weights(state, views, average=True)
         gaps.append(np.mean((p[:, columns[0]] @ w[0] - p[:, columns[1]] @ w[1]) ** 2))

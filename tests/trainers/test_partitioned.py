@@ -24,16 +24,11 @@ from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import flat
+from tests.trainers.problems import bind, make_rows, objective
 
 
-def make_data(n_queries=60, m=5, seed=0, dtype=float, csr=False):
-    rng = np.random.default_rng(seed)
-    offsets = np.concatenate(([0], np.cumsum(rng.integers(2, 14, size=n_queries))))
-    X = rng.normal(size=(offsets[-1], m)).astype(dtype)
-    if csr:
-        X[rng.random(X.shape) < 0.6] = 0
-    y = np.clip(np.round(X @ rng.normal(size=m) + rng.normal(size=offsets[-1])), 0, 3).astype(float)
-    return (sparse.csr_matrix(X) if csr else X), y, offsets
+def make_data(n_queries=60, **options):
+    return make_rows(n_queries, **options)
 
 
 def split(data, borders, loss="map", weights=None, **options):
@@ -54,26 +49,12 @@ def trained(data, borders, C, *, loss="map", **options):
     )
 
 
-def together(data, loss="map", weights=None):
-    X, y, offsets = data
-    separator = get_oracle(loss).bind(y, offsets)
-    factors = separator.query_weights
-    if factors is not None:
-        weights = factors if weights is None else weights * factors
-    return RankingProblem(X, offsets, separator, weights=weights)
-
-
-def primal_of(problem, C, w):
-    cut = problem.cut(w)
-    return 0.5 * w @ w + C * (cut.loss - cut.joint @ w)
-
-
 def check_honest(fit, problem, C, tol=1e-3):
     """The primal value is that of one machine, and the dual is no more than the optimum."""
     optimum = train(problem, C, solver="one_slack", tol=1e-8)
     assert fit.converged
     assert fit.gap <= tol
-    assert fit.primal == pytest.approx(primal_of(problem, C, fit.w), rel=1e-12)
+    assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
     assert fit.dual <= optimum.primal * (1 + 1e-12)
     assert fit.primal >= optimum.dual * (1 - 1e-12)
     for progress in fit.history:
@@ -87,36 +68,20 @@ def test_the_optimum_of_one_machine_for_every_loss(loss, C):
     data = make_data()
     fit = trained(data, [7, 8, 40], C, loss=loss, tol=1e-5)
     assert fit.solver in ("partitioned", "one_slack")
-    check_honest(fit, together(data, loss), C, 1e-5)
+    check_honest(fit, bind(data, loss), C, 1e-5)
 
 
 @pytest.mark.parametrize("kind", ["float32", "csr", "wide csr", "compiled"])
 def test_other_rows(kind):
-    if kind == "compiled":
-        check_compiled_rows()
-        return
-    if kind == "wide csr":
-        rng = np.random.default_rng(0)
-        offsets = make_data()[2]
-        X = sparse.random(offsets[-1], 400, density=0.02, random_state=1, format="csr")
-        data = X, (rng.random(offsets[-1]) < 0.3).astype(float), offsets
-    else:
-        data = make_data(dtype=np.float32 if kind == "float32" else float, csr=kind == "csr")
-    fit = trained(data, [20, 30], 10.0, tol=1e-4)
-    check_honest(fit, together(data), 10.0, 1e-4)
-
-
-def check_compiled_rows():
+    X, y, offsets = make_data(dtype=np.float32 if kind == "float32" else float, csr=kind == "csr")
     rng = np.random.default_rng(0)
-    _, y, offsets = make_data()
-    codes, starts = rng.integers(0, 4, size=(offsets[-1], 3)).astype(np.uint8), np.array([0, 3, 6, 9])
-    parts = []
-    for first, last in pairwise([0, 20, 60]):
-        rows, own = slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
-        separator = get_oracle("map").bind(y[rows], own)
-        parts.append(Partition(BinnedRows(codes[rows], starts), own, separator))
-    fit = train_partitioned(SerialPartitions(parts), 10.0, solver="partitioned", tol=1e-4)
-    check_honest(fit, together((BinnedRows(codes, starts), y, offsets)), 10.0, 1e-4)
+    if kind == "wide csr":
+        X = sparse.random(offsets[-1], 400, density=0.02, random_state=1, format="csr")
+        y = (rng.random(offsets[-1]) < 0.3).astype(float)
+    elif kind == "compiled":
+        X = BinnedRows(rng.integers(0, 4, size=(offsets[-1], 3)).astype(np.uint8), np.array([0, 3, 6, 9]))
+    data = X, y, offsets
+    check_honest(trained(data, [20, 30], 10.0, tol=1e-4), bind(data), 10.0, 1e-4)
 
 
 def test_weights_of_queries():
@@ -127,24 +92,19 @@ def test_weights_of_queries():
         parts = SerialPartitions(split(data, [20, 30], loss, weights))
         for solver in ("partitioned", "one_slack"):
             fit = train_partitioned(parts, 5.0, solver=solver, tol=1e-4)
-            check_honest(fit, together(data, loss, weights), 5.0, 1e-4)
+            check_honest(fit, bind(data, loss, weights), 5.0, 1e-4)
 
 
 def test_partitions_in_another_order_give_another_run_and_the_same_optimum():
     data = make_data()
-    parts = split(data, [10, 35])
-    fits = [
-        train_partitioned(SerialPartitions(order), 10.0, solver="partitioned", tol=1e-6)
-        for order in (parts, split(data, [10, 35])[::-1])
-    ]
-    for fit in fits:
-        check_honest(fit, together(data), 10.0, 1e-6)
+    for order in (1, -1):
+        parts = SerialPartitions(split(data, [10, 35])[::order])
+        fit = train_partitioned(parts, 10.0, solver="partitioned", tol=1e-6)
+        check_honest(fit, bind(data), 10.0, 1e-6)
 
 
 def test_the_same_bytes_again_and_for_any_number_of_threads(monkeypatch):
-    from structsvm.trainers import passes
-
-    monkeypatch.setattr(passes, "_CHUNK_BYTES", 2048)
+    monkeypatch.setattr("structsvm.trainers.passes._CHUNK_BYTES", 2048)
     data = make_data(200)
     fits = [
         train_partitioned(SerialPartitions(split(data, [50, 120], n_jobs=n)), 10.0, solver="partitioned")
@@ -164,12 +124,10 @@ class Faulty(SerialPartitions):
         self.happens, self.calls = happens, 0
 
     def each(self, method, payloads):
-        answers = []
-        for k, (part, payload) in enumerate(zip(self.parts, payloads, strict=True)):
+        for k, part in enumerate(self.parts):
             self.happens(part, k, self.calls)
-            answers.append(getattr(part, method)(*payload))
         self.calls += 1
-        return answers
+        return super().each(method, payloads)
 
 
 def wipe_all(part, k, calls):
@@ -195,7 +153,7 @@ def test_bounds_hold_whatever_partitions_remember(happens, C):
     data = make_data(120)
     parts = Faulty(split(data, [40, 60]), happens)
     fit = train_partitioned(parts, C, solver="partitioned", tol=1e-3, max_passes=400)
-    check_honest(fit, together(data), C)
+    check_honest(fit, bind(data), C)
 
 
 def test_answers_that_are_given_twice_do_no_harm():
@@ -207,7 +165,7 @@ def test_answers_that_are_given_twice_do_no_harm():
             return super().each(method, payloads)
 
     fit = train_partitioned(Twice(split(data, [20])), 30.0, solver="partitioned", tol=1e-5)
-    check_honest(fit, together(data), 30.0, 1e-5)
+    check_honest(fit, bind(data), 30.0, 1e-5)
 
 
 def test_cuts_take_over_where_rounds_bring_nothing():
@@ -216,13 +174,13 @@ def test_cuts_take_over_where_rounds_bring_nothing():
     fit = train_partitioned(parts, 300.0, solver="partitioned", tol=1e-5, max_passes=500)
     assert fit.solver == "one_slack"
     assert len(fit.history) == fit.n_passes
-    check_honest(fit, together(data), 300.0, 1e-5)
+    check_honest(fit, bind(data), 300.0, 1e-5)
 
 
 def test_positive_weights_are_those_of_one_machine():
     data = make_data(seed=9)
     fit = trained(data, [20, 30], 10.0, solver="auto", tol=1e-6, positive=True)
-    one = train(together(data), 10.0, tol=1e-6, cone=np.ones(5))
+    one = train(bind(data), 10.0, tol=1e-6, cone=np.ones(5))
     assert (fit.w >= 0).all()
     assert fit.solver == "one_slack"
     assert fit.primal == pytest.approx(one.primal, rel=2e-6)
@@ -241,7 +199,7 @@ def test_a_path_equals_single_fits_in_fewer_passes(solver):
         assert a.converged
         assert a.primal == pytest.approx(b.primal, rel=1.1e-4)
         assert a.dual <= b.primal
-        assert a.primal == pytest.approx(primal_of(together(data), a.C, a.w), rel=1e-12)
+        assert a.primal == pytest.approx(objective(bind(data), a.C, a.w), rel=1e-12)
     assert sum(fit.n_passes for fit in path) < sum(fit.n_passes for fit in single)
 
 
@@ -257,10 +215,10 @@ def test_leaving_out_a_fold_is_training_on_the_others():
     for fold in range(3):
         fits = list(fit_path_partitioned(SerialPartitions(parts), [1.0, 10.0], tol=1e-4, fold=fold))
         weights = (folds != fold).astype(float)
-        expected = fit_path(together(data, weights=weights), [1.0, 10.0], tol=1e-4)
+        expected = fit_path(bind(data, weights=weights), [1.0, 10.0], tol=1e-4)
         for a, b in zip(fits, expected, strict=True):
             assert a.primal == pytest.approx(b.primal, rel=2e-4)
-            assert a.primal == pytest.approx(primal_of(together(data, weights=weights), a.C, a.w), rel=1e-12)
+            assert a.primal == pytest.approx(objective(bind(data, weights=weights), a.C, a.w), rel=1e-12)
 
 
 def test_an_approximate_oracle_gives_an_estimate():
@@ -272,16 +230,14 @@ def test_an_approximate_oracle_gives_an_estimate():
 
 
 def test_short_queries_share_a_coordinate_where_planes_would_not_fit(monkeypatch):
-    from structsvm.trainers import frank_wolfe
-
     data = make_data(200)
     # room for one plane a query
-    monkeypatch.setattr(frank_wolfe, "_MEMORY", 8 * 5 * 70)
+    monkeypatch.setattr("structsvm.trainers.frank_wolfe._MEMORY", 8 * 5 * 70)
     parts = split(data, [70, 140])
     said = [part.describe(None) for part in parts]
     assert all(one.n_blocks < one.n_queries and one.planes >= 10 for one in said)
     fit = train_partitioned(SerialPartitions(parts), 10.0, solver="partitioned", tol=1e-4)
-    check_honest(fit, together(data), 10.0, 1e-4)
+    check_honest(fit, bind(data), 10.0, 1e-4)
 
 
 @pytest.mark.parametrize("size", [2, 8, 100])
@@ -289,10 +245,9 @@ def test_a_block_is_the_weighted_mean_of_its_queries(size):
     X, y, offsets = make_data(21)
     weights = np.random.default_rng(0).random(21)
     weights[:size] = 0.0 if size == 2 else weights[:size]
-    separator = get_oracle("map").bind(y, offsets)
-    blocks = Blocks(separator, offsets, weights, size)
+    blocks = Blocks(get_oracle("map").bind(y, offsets), offsets, weights, size)
     blocked = RankingProblem(X, blocks.offsets, blocks, weights=blocks.weights)
-    single = RankingProblem(X, offsets, separator, weights=weights)
+    single = bind((X, y, offsets), weights=weights)
     for w in np.random.default_rng(1).normal(size=(3, 5)):
         a, b = blocked.cut(w), single.cut(w)
         assert a.loss == pytest.approx(b.loss, rel=1e-12)
@@ -312,7 +267,7 @@ def test_a_block_is_the_weighted_mean_of_its_queries(size):
 def test_columns_are_dual_points_of_the_partition():
     """By hand: planes in convex combination, for every partition and call."""
     data = make_data()
-    problem = together(data)
+    problem = bind(data)
     rng = np.random.default_rng(0)
     part = split(data, [20])[1]
     task = Task(7.0, 0.5, 40 / 60, None)
@@ -353,7 +308,7 @@ def test_the_mix_is_the_small_dual():
 def test_the_slope_between_two_points_is_that_of_all_queries_where_all_are_sampled():
     """Cached planes and a sample of all queries together give the true slope, whatever the planes are."""
     data, C, rng = make_data(), 3.0, np.random.default_rng(0)
-    problem = together(data)
+    problem = bind(data)
     w, step = rng.normal(size=5), rng.normal(size=5)
     for known in (False, True):
         parts = split(data, [10, 40])
@@ -401,7 +356,7 @@ def test_certificates_along_segments_where_rounds_bring_little():
     borders = list(range(40, 1100, 40))
     seen, parts = [], Asked(split(data, borders, loss=PositionNDCG(5)))
     fit = train_partitioned(parts, 300.0, solver="partitioned", tol=1e-3, callback=seen.append)
-    check_honest(fit, together(data, PositionNDCG(5)), 300.0)
+    check_honest(fit, bind(data, PositionNDCG(5)), 300.0)
     first = parts.asked.index("along")
     assert "certify" in parts.asked[first:]
     assert "descend" not in parts.asked[first:]
@@ -410,7 +365,7 @@ def test_certificates_along_segments_where_rounds_bring_little():
 @pytest.mark.parametrize("loss", ["ndcg@5", "mrr"])
 def test_newton_over_partitions_is_newton_on_one_machine(loss):
     data = make_data(200)
-    alone = train(together(data, loss), 10.0, tol=1e-6)
+    alone = train(bind(data, loss), 10.0, tol=1e-6)
     parts = Asked(split(data, [30, 90], loss=loss))
     fit = train_partitioned(parts, 10.0, tol=1e-6)
     assert fit.solver == "newton"
@@ -434,27 +389,15 @@ def test_a_partition_made_anew_knows_its_curvature():
 
 
 class Asked(SerialPartitions):
-    """Partitions that keep what they were asked."""
+    """Partitions that keep what they were asked; a driver may be interrupted at a call."""
 
-    def __init__(self, parts):
+    def __init__(self, parts, at=None, error=None):
         super().__init__(parts)
-        self.asked = []
+        self.asked, self.at, self.error = [], at, error
 
     def each(self, method, payloads):
         self.asked.append(method)
-        return super().each(method, payloads)
-
-
-class Dies(SerialPartitions):
-    """A driver that is interrupted at a call."""
-
-    def __init__(self, parts, at, error):
-        super().__init__(parts)
-        self.left, self.error = at, error
-
-    def each(self, method, payloads):
-        self.left -= 1
-        if self.left == 0:
+        if len(self.asked) == self.at:
             raise self.error
         return super().each(method, payloads)
 
@@ -468,12 +411,12 @@ def test_a_checkpoint_resumes_the_fit(tmp_path, at):
     whole = trained(data, [40, 60], 30.0, **options)
     with pytest.raises(RuntimeError, match="gone"):
         train_partitioned(
-            Dies(split(data, [40, 60]), at, RuntimeError("gone")), 30.0, checkpoint=path, **options
+            Asked(split(data, [40, 60]), at, RuntimeError("gone")), 30.0, checkpoint=path, **options
         )
     seen, written = [], path.exists()
     assert written == (at > 13)
     fit = trained(data, [40, 60], 30.0, checkpoint=path, callback=seen.append, **options)
-    check_honest(fit, together(data), 30.0, 1e-6)
+    check_honest(fit, bind(data), 30.0, 1e-6)
     assert not path.exists()
     assert (seen[0].n_passes > 1) == written  # it went on
     assert fit.primal == pytest.approx(whole.primal, rel=1e-6)
@@ -486,7 +429,7 @@ def test_a_checkpoint_goes_on_with_other_partitions_of_the_same_data(tmp_path):
     fit = trained(data, [50], 30.0, tol=1e-6, checkpoint=path)
     assert fit.n_passes > stopped.n_passes
     assert fit.history[: len(stopped.history)] == stopped.history
-    check_honest(fit, together(data), 30.0, 1e-6)
+    check_honest(fit, bind(data), 30.0, 1e-6)
 
 
 def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
@@ -556,7 +499,7 @@ def test_a_checkpoint_that_needs_no_more_passes_is_measured_once(tmp_path, optio
     assert parts.asked.count("certify") == 1
     assert fit.n_passes == 5
     assert fit.gap <= before
-    assert fit.primal == pytest.approx(primal_of(together(data), 30.0, fit.w), rel=1e-12)
+    assert fit.primal == pytest.approx(objective(bind(data), 30.0, fit.w), rel=1e-12)
     assert path.exists() == (not fit.converged)
 
 
@@ -564,7 +507,7 @@ def test_an_interrupt_before_the_rows_were_measured_keeps_nothing(tmp_path):
     data, path = make_data(120), tmp_path / "fit.checkpoint"
     made_by(data, path, tol=1e-9, max_passes=4)
     for at in (2, 3):
-        parts = Dies(split(data, [40, 60]), at, KeyboardInterrupt())
+        parts = Asked(split(data, [40, 60]), at, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             train_partitioned(parts, 30.0, solver="partitioned", checkpoint=path)
     assert path.exists()
@@ -597,11 +540,11 @@ def test_an_interrupt_keeps_the_best_weights(solver):
     data = make_data()
     with pytest.warns(ConvergenceWarning, match="was stopped"):
         fit = train_partitioned(
-            Dies(split(data, [20]), 5, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9
+            Asked(split(data, [20]), 5, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9
         )
-    assert fit.primal == pytest.approx(primal_of(together(data), 100.0, fit.w), rel=1e-12)
+    assert fit.primal == pytest.approx(objective(bind(data), 100.0, fit.w), rel=1e-12)
     with pytest.raises(KeyboardInterrupt):  # nothing to keep
-        train_partitioned(Dies(split(data, [20]), 2, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9)
+        train_partitioned(Asked(split(data, [20]), 2, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9)
 
 
 def test_the_callback_stops_a_fit():
@@ -626,7 +569,7 @@ def test_bad_options(options, message):
         trained(make_data(), [20], **{"C": 1.0, "solver": "auto", **options})
 
 
-def test_partitions_that_do_not_fit_together():
+def test_partitions_that_do_not_fit_bound():
     with pytest.raises(BadInput, match="expected 5 features, as in partition 0, got 6 in partition 2"):
         train_partitioned(SerialPartitions([*split(make_data(), [20]), *split(make_data(m=6), [])]), 1.0)
     with pytest.raises(BadInput, match="expected a query with weight"):

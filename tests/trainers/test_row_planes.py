@@ -4,37 +4,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structsvm.oracles import LOSSES, get_oracle
 from structsvm.trainers import row_planes
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.choosing_solver import largest_C
 from structsvm.trainers.frank_wolfe import BlockDual, dual_of, frank_wolfe
-from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
-
-NAMES = [name.replace("@k", "@3") for name in LOSSES]
-
-
-def make(loss="map", n_queries=60, m=6, seed=0, **options):
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(2, 15, size=n_queries)
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    X = rng.normal(size=(offsets[-1], m))
-    y = np.clip(np.round(X @ rng.normal(size=m) + rng.normal(size=offsets[-1])), 0, 3).astype(float)
-    return X, y, offsets, RankingProblem(X, offsets, get_oracle(loss).bind(y, offsets), **options)
+from tests.trainers.problems import bind, make_rows
 
 
-@pytest.mark.parametrize("loss", NAMES)
-@pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
-def test_the_same_optimum_as_one_slack(loss, C):
-    problem = make(loss)[3]
-    exact = one_slack(problem, C, tol=1e-7, max_passes=5000)
-    fit = frank_wolfe(problem, C, tol=1e-3, max_passes=3000, dual=RowDual(problem, C))
-    assert fit.converged
-    assert exact.dual * (1 - 1e-9) <= fit.primal <= exact.primal * (1 + 1.1e-3)
-    assert fit.dual <= exact.primal * (1 + 1e-9)
+def make(loss="map", n_queries=60, seed=0, **options):
+    rows = make_rows(n_queries, 6, seed, lengths=(2, 15))
+    return *rows, bind(rows, loss, **options)
 
 
 @pytest.mark.parametrize("kind", ["dense", "float32", "csr"])
@@ -42,7 +23,7 @@ def test_the_same_optimum_as_one_slack(loss, C):
 def test_the_dual_point_by_hand(kind, n_jobs):
     X, y, offsets, _ = make("map")
     rows = {"dense": X, "float32": X.astype(np.float32), "csr": sparse.csr_matrix(X)}[kind]
-    problem = RankingProblem(rows, offsets, get_oracle("map").bind(y, offsets), n_jobs=n_jobs)
+    problem = bind((rows, y, offsets), n_jobs=n_jobs)
     dual = RowDual(problem, 3.0)
     for _ in range(4):
         dual.descend(problem)
@@ -61,15 +42,6 @@ def test_the_dual_point_by_hand(kind, n_jobs):
         own = slice(offsets[q], offsets[q + 1])
         for k in range(dual.count[q]):
             assert dual._loss[q, k] - dual._pool[k, own] @ (rows[own] @ w) <= hinge[q] + 1e-9
-
-
-def test_the_same_bytes_on_any_number_of_threads():
-    fits = []
-    for n_jobs in (1, 2):
-        _, _, _, problem = make("map", n_queries=300, n_jobs=n_jobs)
-        fits.append(frank_wolfe(problem, 3.0, dual=RowDual(problem, 3.0)))
-    assert (fits[0].w == fits[1].w).all()
-    assert (fits[0].dual_rows == fits[1].dual_rows).all()
 
 
 def test_a_full_cache_merges_planes_without_moving_the_point(monkeypatch):
@@ -101,7 +73,7 @@ def test_the_gain_of_columns_is_bounded(solver):
     fit = train(problem, 3.0, solver=solver, planes="rows")
     for columns in (rng.normal(size=(X.shape[0], 2)), y[:, None] * 0.3, rng.random((X.shape[0], 1)) < 0.1):
         columns = columns.astype(float)
-        wider = RankingProblem(np.hstack([X, columns]), offsets, get_oracle("map").bind(y, offsets))
+        wider = bind((np.hstack([X, columns]), y, offsets))
         better = train(wider, 3.0, solver="one_slack", tol=1e-6)
         bound = fit.gain_bound(columns)
         assert fit.primal - better.primal <= bound
@@ -115,7 +87,7 @@ def test_the_gain_of_columns_is_bounded(solver):
 
 def test_columns_may_be_added_to_a_dual_point():
     X, y, offsets, problem = make()
-    wider = RankingProblem(np.hstack([X, X[:, :2] ** 2]), offsets, get_oracle("map").bind(y, offsets))
+    wider = bind((np.hstack([X, X[:, :2] ** 2]), y, offsets))
     dual = RowDual(problem, 3.0)
     before = frank_wolfe(problem, 3.0, dual=dual)
     value = dual.value
@@ -136,9 +108,7 @@ def test_which_planes_are_kept(monkeypatch):
     assert isinstance(dual_of(problem, 1.0, "rows"), RowDual)
     assert largest_C(problem) >= 1e-3
     assert largest_C(problem, planes="rows") == 0.0
-    from structsvm.trainers import frank_wolfe as module
-
-    monkeypatch.setattr(module, "_MEMORY", 10)
+    monkeypatch.setattr("structsvm.trainers.frank_wolfe._MEMORY", 10)
     problem.n_bytes = 0
     assert isinstance(dual_of(problem, 1.0), RowDual)
     monkeypatch.setattr(row_planes, "_MEMORY", 10)

@@ -23,7 +23,7 @@ from structsvm.checks import BadInput
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Cut, Float, Int, Separator
 from structsvm.queries import unit_weights
-from structsvm.trainers.frank_wolfe import BlockDual, cache_size
+from structsvm.trainers.frank_wolfe import BlockDual, cache_size, slot_size
 from structsvm.trainers.newton_on_planes import Segment
 from structsvm.trainers.partitioned.blocks import Blocks
 from structsvm.trainers.partitioned.columns import Column
@@ -211,12 +211,7 @@ class Partition:
     @property
     def n_bytes(self) -> int:
         """Largest number of bytes that the planes may take."""
-        if self._problem is None:
-            return 0
-        planes = cache_size(self._problem)
-        support = self._problem.support
-        width = self._problem.n_queries * self._problem.n_features if support is None else int(support[0][-1])
-        return 8 * width * (planes or 0)
+        return 0 if self._problem is None else 8 * slot_size(self._problem) * (cache_size(self._problem) or 0)
 
     def _weights_without(self, fold: int | None) -> Float:
         if fold is None:
