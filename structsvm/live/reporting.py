@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -18,6 +18,7 @@ from structsvm.live.store.queries import FORGOTTEN, Store, StoredImpression
 from structsvm.online.statistics import Analysis
 
 _PAGE = 2000
+_PIECE = 1 << 16
 _LOOKS = 200
 """Duels drawn to find the rankers that a bandit would compare next."""
 
@@ -164,14 +165,21 @@ def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
     """Yield the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report,
     unless units were forgotten.
     """
-    for page in _closed(store, experiment):
-        text = "".join(
-            json.dumps(_log_line(experiment, one), ensure_ascii=False, separators=(",", ":")) + "\n"
-            for one in page
-            if one.serve == "interleaved"
-        )
-        if text:
-            yield text.encode()
+    closed = chain.from_iterable(_closed(store, experiment))
+    return in_pieces(_log_line(experiment, one) for one in closed if one.serve == "interleaved")
+
+
+def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield objects as lines of JSON, many at a time."""
+    parts, size = [], 0
+    for line in lines:
+        parts.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        size += len(parts[-1])
+        if size > _PIECE:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
 
 
 def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[list[StoredImpression]]:
