@@ -147,9 +147,8 @@ class Registry:
                 if old is not None:
                     made.bandit, made.bandit_version = old.bandit, old.bandit_version
                 if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
-                    made.winner = winner_of(
-                        made, (await asyncio.to_thread(self._store.progress, row.id)).state
-                    )
+                    progress = await asyncio.to_thread(self._store.progress, row.id)
+                    made.winner = winner_of(row.config, progress.state)
                 by_id[row.id] = made
             await self._refresh_bandits(by_id)
             self.by_id = by_id

@@ -149,13 +149,7 @@ class Engine:
         return merged_mappings(sent, _filled(self.body, known))
 
     def ranking(self, answer: Any) -> dict[str, Mapping[str, Any]]:
-        """Return the documents of an answer by id, best first.
-
-        Raises
-        ------
-        UnusableAnswer
-            Where the answer holds no list of documents with different ids.
-        """
+        """Return the documents of an answer by id, best first; raise UnusableAnswer where their ids do not differ."""
         if not isinstance(answer, Mapping):
             raise UnusableAnswer("junk", "expected an object")
         found: dict[str, Mapping[str, Any]] = {}
