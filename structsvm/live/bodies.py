@@ -20,7 +20,10 @@ Part = Annotated[float, Meta(ge=0, le=1)]
 Level = Annotated[float, Meta(ge=1e-12, le=1 - 1e-12)]
 Count = Annotated[int, Meta(ge=0)]
 Number = Annotated[int, Meta(ge=1, le=MOST)]
+Elapsed = Annotated[float, Meta(ge=0, le=1e8)]
 Reason = Annotated[str, Meta(max_length=1000, description="For the record of changes.")]
+Kind = Literal["interleaving", "bandit"]
+OnWinner = Literal["keep", "serve_winner", "serve_production"]
 Served = Literal["interleaved", "production", "winner"]
 State = Literal["draft", "running", "paused", "stopped", "killed"]
 
@@ -41,18 +44,14 @@ class Guardrails(_Strict):
     """What is watched while an experiment runs."""
 
     control: Annotated[bool, said("Whether production beside the share is recorded for comparison.")] = True
-    clickless_margin: Annotated[Part, said("How much larger the share of lists without a click may be.")] = (
-        0.05
-    )
+    clickless_margin: Annotated[Part, said("How much larger the share of clickless lists may be.")] = 0.05
     slow_ms: Annotated[
-        float, Meta(ge=0, le=1e7, description="From when an answer is slow, in milliseconds.")
+        float, Meta(ge=0, le=1e7, description="Milliseconds from which an answer is slow.")
     ] = 1000
     slow_margin: Annotated[Part, said("How much larger the share of slow answers may be.")] = 0.05
     late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
     not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
-    alpha: Annotated[Level, said("Chance of a false alarm of each guardrail, over all looks at a share.")] = (
-        0.001
-    )
+    alpha: Annotated[Level, said("Chance of a false alarm per guardrail and share, over all looks.")] = 0.001
     on_alarm: Annotated[Literal["alarm", "kill"], said("What an alarm does.")] = "alarm"
 
 
@@ -60,9 +59,7 @@ class Stop(_Strict):
     """When an experiment ends by itself."""
 
     max_impressions: Number | None = None
-    on_winner: Annotated[
-        Literal["keep", "serve_winner", "serve_production"], said("What a decision does.")
-    ] = "keep"
+    on_winner: Annotated[OnWinner, said("What a decision does.")] = "keep"
 
 
 class EngineUse(_Strict, omit_defaults=True):
@@ -76,9 +73,7 @@ class EngineUse(_Strict, omit_defaults=True):
 class Config(_Strict, kw_only=True):
     """The configuration of an experiment."""
 
-    kind: Annotated[Literal["interleaving", "bandit"], said("A bandit chooses which two rankers meet.")] = (
-        "interleaving"
-    )
+    kind: Annotated[Kind, said("A bandit chooses which two rankers meet.")] = "interleaving"
     rankers: Annotated[
         list[Id],
         Meta(
@@ -86,15 +81,11 @@ class Config(_Strict, kw_only=True):
             examples=[["prod", "new"]],
         ),
     ]  # fmt: skip
-    production: Annotated[
-        Id | None, said("What users get outside of the experiment; the first by default.")
-    ] = None
+    production: Annotated[Id | None, said("Ranker outside of the experiment; the first by default.")] = None
     method: Annotated[Literal["team_draft", "optimized"], said("How lists are merged.")] = "team_draft"
     length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Documents of a list, at most.")] = 10
     share: Annotated[Part, said("Share of units (requests, where none is given) that take part.")] = 1.0
-    window_s: Annotated[
-        float, Meta(ge=0.1, le=604_800, description="Seconds after which clicks on a list no longer count.")
-    ] = 1800
+    window_s: Annotated[float, Meta(ge=0.1, le=604_800, description="Seconds in which clicks count.")] = 1800
     unit: Annotated[Literal["session", "user", "request"], said("What a unit is.")] = "session"
     alpha: Annotated[Level, said("Chance of a wrong decision, over all looks together.")] = 0.05
     actions: Annotated[
@@ -213,8 +204,7 @@ class Assigned(_Strict):
     rankers: Annotated[list[str], said("Whose rankings are needed.")]
     assignment: Annotated[str | None, said("To hand to show; bandits need it.")] = None
     why: Annotated[
-        str | None,
-        said("Why it is not interleaved. With control, call show with production's ranking."),
+        str | None, said("Why not interleaved; with control, call show with production's ranking.")
     ] = None
 
 
@@ -234,9 +224,7 @@ class Show(_Strict):
     unit: Id | None = None
     query: Annotated[Annotated[str, Meta(max_length=2000)] | None, said("Kept only with log_query.")] = None
     assignment: Annotated[str | None, said("From assign.")] = None
-    elapsed_ms: Annotated[
-        Annotated[float, Meta(ge=0, le=1e8)] | None, said("How long the rankings took, for the guardrail.")
-    ] = None
+    elapsed_ms: Annotated[Elapsed | None, said("How long the rankings took, for the guardrail.")] = None
     context: _Context = None
 
 
@@ -375,10 +363,7 @@ class Report(Struct, kw_only=True):
     experiment: Experiment
     verdict: Verdict
     winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
-    fixed_sample_winner: Annotated[
-        str | None,
-        said("For one look at a number of lists that was fixed beforehand."),
-    ]
+    fixed_sample_winner: Annotated[str | None, said("For one look at a number of lists fixed beforehand.")]
     leader: str | None
     method: str
     rankers: list[str]

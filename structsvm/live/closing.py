@@ -18,7 +18,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structsvm.live.assign import Experiment, fresh_bandit
+from structsvm.live.assign import fresh_bandit
 from structsvm.live.clock import Clock
 from structsvm.live.guardrails import Watches
 from structsvm.live.store.queries import ClosingProgress, ExperimentRow, Store, StoredImpression
@@ -71,6 +71,12 @@ class Folded:
                 config["method"], rankers, length=config["length"], alpha=config["alpha"]
             )
         self.counting = frozenset(a for a, counts in config["actions"].items() if counts)
+
+    @classmethod
+    def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Folded:
+        """Return the statistics of an experiment as they are stored."""
+        bandit = store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
+        return cls(row.config, progress.state, bandit)
 
     def to_json(self) -> str:
         """Return the statistics as JSON."""
@@ -308,7 +314,7 @@ class Closer:
                     continue
                 progress = progress._replace(horizon=horizon)
             if folded is None:
-                folded = self._folded(row, progress)
+                folded = Folded.stored(store, row, progress)
             closed = self._fold(row, progress, folded)
             if closed is None:
                 progress, folded = store.progress(row.id), None
@@ -316,10 +322,6 @@ class Closer:
                 n += closed
                 progress = ClosingProgress(progress.horizon, progress.horizon, progress.version + 1, "")
         return n
-
-    def _folded(self, row: ExperimentRow, progress: ClosingProgress) -> Folded:
-        bandit = self._store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
-        return Folded(row.config, progress.state, bandit)
 
     def _fold(self, row: ExperimentRow, progress: ClosingProgress, folded: Folded) -> int | None:
         impressions = self._store.impressions(row.id, progress.watermark, progress.horizon)
@@ -355,9 +357,7 @@ class Closer:
                 log.warning("structsvm live: %s revision %d was killed: %s", row.key, row.revision, reason)
 
 
-def winner_of(experiment: Experiment, state: str) -> str | None:
-    """Return the ranker that a stopped experiment serves, if it is configured to serve its winner and has one."""
-    if not state or experiment.config["stop"]["on_winner"] != "serve_winner":
-        return None
-    decision = Folded(experiment.config, state).running
-    return None if decision is None or decision.decision is None else decision.decision["winner"]
+def winner_of(config: Mapping[str, Any], state: str) -> str | None:
+    """Return the ranker that has won an interleaving experiment, by its statistics; None for none."""
+    running = Folded(config, state).running
+    return None if running is None or running.decision is None else running.decision["winner"]

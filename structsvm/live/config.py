@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.live.bodies import MAX_ID, MOST, Config
 from structsvm.live.engines.answers import at_path
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 _LONGEST = 65_536
 """Most characters of a configuration."""
@@ -44,16 +46,7 @@ def check_id(name: str, value: Any) -> str:
 
 def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the whole configuration of an experiment, defaults filled in."""
-    try:
-        made = msgspec.convert(config, Config)
-    except msgspec.ValidationError as error:
-        place, said = problem_of(error)
-        if "unknown field" in said and "." not in place:
-            said = f"expected one of {', '.join(Config.__struct_fields__)}"
-        found = at_path(config, place)
-        if found is None:
-            raise BadInput(place or "experiment", said) from None
-        raise BadInput(place, said, value=found) from None
+    made = converted(config, Config)
     rankers = made.rankers
     for name in rankers:
         if not check_id("rankers", name).isprintable():
@@ -90,6 +83,19 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
     if len(whole) > _LONGEST or not is_text(whole):
         raise BadInput("experiment", f"expected up to {_LONGEST:,} characters that can be written as UTF-8")
     return checked
+
+
+def converted(value: Any, kind: type[T], within: str = "") -> T:
+    """Return a value of JSON or TOML as a type; raise BadInput, with the place that is wrong, for anything else."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        place, said = problem_of(error)
+        if "unknown field" in said and "." not in place:
+            said = f"expected one of {', '.join(kind.__struct_fields__)}"
+        found = at_path(value, place)
+        place = ".".join(filter(None, (within, place))) or "experiment"
+        raise (BadInput(place, said) if found is None else BadInput(place, said, value=found)) from None
 
 
 def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:

@@ -56,12 +56,9 @@ class Registry:
         """Set the state to ``running``, ``paused``, ``stopped`` or ``killed``; return what :meth:`put` does."""
         await self.refresh()
         experiment = self.known(key)
-        if to not in ("running", "paused", "stopped", "killed"):
-            raise Refused(422, "bad_state", f"expected running, paused, stopped or killed, got {to!r:.80}")
         if experiment.row.state == "stopped" and to != "stopped":
-            raise Refused(
-                409, "stopped", f"{key!r} was stopped, which is for good; PUT it again to begin anew"
-            )
+            why = f"{key!r} was stopped, which is for good; PUT it again to begin anew"
+            raise Refused(409, "stopped", why)
         await asyncio.to_thread(
             self._store.set_state, experiment.row.id, to, now=self._clock.now(), who=who, reason=reason
         )
@@ -147,9 +144,8 @@ class Registry:
                 if old is not None:
                     made.bandit, made.bandit_version = old.bandit, old.bandit_version
                 if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
-                    made.winner = winner_of(
-                        made, (await asyncio.to_thread(self._store.progress, row.id)).state
-                    )
+                    progress = await asyncio.to_thread(self._store.progress, row.id)
+                    made.winner = winner_of(row.config, progress.state)
                 by_id[row.id] = made
             await self._refresh_bandits(by_id)
             self.by_id = by_id

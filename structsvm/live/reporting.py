@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -14,26 +14,27 @@ from structsvm.live.assign import Experiment
 from structsvm.live.closing import Folded, shown_record
 from structsvm.live.draw import Secrets, Token
 from structsvm.live.guardrails import by_counters
-from structsvm.live.store.queries import FORGOTTEN, Store, StoredImpression
+from structsvm.live.store.queries import FORGOTTEN, ClosingProgress, Store, StoredImpression
 from structsvm.online.statistics import Analysis
 
 _PAGE = 2000
+_PIECE = 1 << 16
 _LOOKS = 200
 """Duels drawn to find the rankers that a bandit would compare next."""
 
 
+Figures = tuple[ClosingProgress, Folded, dict[str, Any]]
+
+
 def report(
-    store: Store, experiment: Experiment, now: int, kept: dict[int, tuple[int, dict[str, Any]]] | None = None
+    store: Store, experiment: Experiment, now: int, kept: dict[int, Figures] | None = None
 ) -> dict[str, Any]:
-    """Return what ``Service.report`` describes; ``kept`` holds earlier answers, good while nothing new is closed."""
+    """Return what ``Service.report`` describes; ``kept`` holds earlier figures, good while nothing new is closed."""
     row, config = experiment.row, experiment.config
     progress = store.progress(row.id)
     known = None if kept is None else kept.get(row.id)
-    if known is not None and known[0] == progress.version:
-        answer = dict(known[1])
-    else:
-        bandit = store.bandit(row.id)[1] if config["kind"] == "bandit" else ""
-        folded = Folded(config, progress.state, bandit)
+    if known is None or known[0].version != progress.version:
+        folded = Folded.stored(store, row, progress)
         answer = _figures(folded)
         answer["caution"] = _caution(config)
         answer["bandit"] = None if folded.policy is None else _bandit(folded)
@@ -43,10 +44,10 @@ def report(
         answer["series"] = store.series(row.id)
         answer["same"], answer["control"] = folded.n_same, folded.n_control
         answer["as_of_seq"], answer["as_of"] = progress.watermark, folded.last_at
-        answer["_folded"] = folded
+        known = progress, folded, answer
         if kept is not None:
-            kept[row.id] = progress.version, dict(answer)
-    folded = answer.pop("_folded")
+            kept[row.id] = known
+    _, folded, answer = known
     counters = store.counters(row.id)
     folded.watches.acknowledge(counters)
     why = {
@@ -164,14 +165,21 @@ def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
     """Yield the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report,
     unless units were forgotten.
     """
-    for page in _closed(store, experiment):
-        text = "".join(
-            json.dumps(_log_line(experiment, one), ensure_ascii=False, separators=(",", ":")) + "\n"
-            for one in page
-            if one.serve == "interleaved"
-        )
-        if text:
-            yield text.encode()
+    closed = chain.from_iterable(_closed(store, experiment))
+    return in_pieces(_log_line(experiment, one) for one in closed if one.serve == "interleaved")
+
+
+def in_pieces(lines: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield objects as lines of JSON, many at a time."""
+    parts, size = [], 0
+    for line in lines:
+        parts.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        size += len(parts[-1])
+        if size > _PIECE:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
 
 
 def _closed(store: Store, experiment: Experiment, *, late: bool = False) -> Iterator[list[StoredImpression]]:
@@ -231,8 +239,7 @@ def check_experiment(
     progress = store.progress(row.id)
     if store.counters(row.id).get("deleted"):
         return 0, []  # the impressions are gone by rule, the statistics stay
-    stored_bandit = store.bandit(row.id)[1] if experiment.config["kind"] == "bandit" else ""
-    stored = Folded(experiment.config, progress.state, stored_bandit)
+    stored = Folded.stored(store, row, progress)
     again = Folded(experiment.config)
     problems: list[str] = []
     snapshots: list[dict[str, Any]] = []
@@ -259,9 +266,7 @@ def check_experiment(
     problems += [f"statistics: {text}" for text in _differences(kept, made)]
     problems += [f"series: {text}" for text in _differences(store.series(row.id), snapshots)]
     if stored.policy is not None and again.policy is not None:
-        states = [
-            json.loads(folded.policy.to_json()) for folded in (stored, again) if folded.policy is not None
-        ]
+        states = [json.loads(policy.to_json()) for policy in (stored.policy, again.policy)]
         problems += [f"bandit: {text}" for text in _differences(*states)]
     if progress.horizon < progress.watermark:
         problems.append(f"the horizon {progress.horizon} is before the watermark {progress.watermark}")

@@ -116,7 +116,7 @@ class Service:
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
         self._counts: Counter[tuple[int, str]] = Counter()
         self._days: dict[str, int] = {}
-        self._reports: dict[int, tuple[int, dict[str, Any]]] = {}
+        self._reports: dict[int, reporting.Figures] = {}
         self._owner = secrets.token_hex(8)
         self._told: set[tuple[str, int, str]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []

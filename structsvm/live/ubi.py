@@ -5,7 +5,6 @@ The ``query_id`` of UBI is the token that came with a list, so that events need 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -16,12 +15,12 @@ from starlette.routing import Route
 from structsvm.live.endpoints import endpoint, json_body
 from structsvm.live.engines.answers import at_path
 from structsvm.live.refused import Refused
+from structsvm.live.reporting import in_pieces
 from structsvm.live.service import Service
 
 MAX_EVENTS = 1000
 _CLICKS = {"click": "click", "item_click": "click"}
 _NO_ACTIONS = frozenset(("impression", "view", "search", "on_search", "query"))
-_CHUNK = 1 << 16
 
 
 def click_of(event: Any) -> dict[str, Any] | None:
@@ -71,15 +70,7 @@ def lines(rows: Iterable[Mapping[str, Any]], application: str) -> Iterator[bytes
 
     ``structsvm.clicks.read_ubi`` reads it.
     """
-    parts, size = [], 0
-    for row in rows:
-        for entry in lines_of(row, application):
-            parts.append(json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-            size += len(parts[-1])
-        if size > _CHUNK:
-            yield b"".join(parts)
-            parts, size = [], 0
-    yield b"".join(parts)
+    return in_pieces(entry for row in rows for entry in lines_of(row, application))
 
 
 def routes(service: Service) -> list[Route]:

@@ -28,23 +28,9 @@ _FRAMED = (
 
 
 def create_demo(settings: Settings, random_state: int = 0, **options: Any) -> Starlette:
-    """Return the application of the demo: the service with pages of its own under ``/demo``.
+    """Return the application of the demo: the service, on a store of its own, with further pages under ``/demo``.
 
-    Parameters
-    ----------
-    settings : Settings
-        With a store that nothing else uses.
-    random_state : int, default=0
-    **options
-        Of :class:`~structsvm.live.demo.session.Session`.
-
-    Examples
-    --------
-    >>> from structsvm.live import Settings
-    >>> from structsvm.live.demo import create_demo
-    >>> app = create_demo(Settings("sqlite:///demo.db"))
-    >>> [route.path for route in app.routes if route.path.startswith("/demo")]
-    ['/demo', '/demo/verdict', '/demo/clicks', '/demo/switch', '/demo/train']
+    ``options`` are those of :class:`~structsvm.live.demo.session.Session`.
     """
     service = Service(settings)
     app = create_app(settings, service)

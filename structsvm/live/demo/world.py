@@ -44,28 +44,22 @@ class ClickTraining:
 
 @dataclass(eq=False)
 class World:
-    """Images, the rankers of them, and visitors.
-
-    Attributes
-    ----------
-    clean, seen : ndarray, shape (n_images, 64)
-        Images as they are, and as the rankers see them; pixels in [0, 1].
-    digits : ndarray of int, shape (n_images,)
-    noisy : ndarray of bool, shape (64,)
-    queries, documents : ndarray of int
-        Images that ask, and images that are asked for; those that the labelled ranker is trained on are others.
-    weights : dict of str to ndarray, shape (64,)
-        Of the learned rankers, per pixel of the absolute difference.
-    """
+    """Images, the rankers of them, and visitors."""
 
     clean: Float
+    """Images as they are, one per row; 64 pixels in [0, 1]."""
     seen: Float
+    """As the rankers see them."""
     digits: NDArray[np.int64]
     noisy: NDArray[np.bool_]
     queries: NDArray[np.int64]
+    """Images that ask."""
     documents: NDArray[np.int64]
+    """Images that are asked for."""
     training: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """Others of both kinds, from which the labelled ranker learns."""
     weights: dict[str, Float] = field(default_factory=dict)
+    """Of the learned rankers, per pixel of the absolute difference."""
     visitor: PositionBasedUser = field(
         # looks at nearly all ten, misses some and errs seldom
         default_factory=lambda: PositionBasedUser((0.03, 0.9), tuple(0.95**k for k in range(10)))
@@ -104,20 +98,7 @@ class World:
         self.weights[LEARNED] = model.coef_
 
     def learn_from_clicks(self, name: str, records: Iterable[dict[str, Any]]) -> ClickTraining:
-        """Learn a ranker from lines of a click log, and nothing else.
-
-        Parameters
-        ----------
-        name : str
-            Of the new ranker.
-        records : iterable of dict
-            Lines of the log; the query is the image that asked.
-
-        Raises
-        ------
-        BadInput
-            For a log without clicks.
-        """
+        """Learn a ranker from lines of a click log, whose queries are the images that asked, and nothing else."""
         from structsvm.clicks import ClickSVM, Propensities, cells_of_log, harvest
 
         log = ClickLog.of(Impression.from_dict(record) for record in records)
@@ -145,15 +126,7 @@ class World:
     def ranking(self, ranker: str, query: int, rng: np.random.Generator | None = None) -> list[str]:
         """Return the first documents for an image, best first.
 
-        Parameters
-        ----------
-        ranker : str
-            ``"euclidean"``, a learned one, or a twin: plain distance with a little noise of its own, drawn anew each
-            time, so that neither twin is better.
-        query : int
-            Number of the image.
-        rng : Generator, optional
-            For the noise of the twins.
+        A twin's are by plain distance with a little noise of its own, drawn anew each time, so that neither is better.
         """
         name = ranker if ranker in self.weights else EUCLIDEAN
         scores = self._scores.get((name, query))

@@ -7,15 +7,28 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from structsvm.checks import BadInput, check_choice, check_number
+import msgspec
+
+from structsvm.checks import BadInput, check_choice
 from structsvm.common.lazy import labelled, labels
+from structsvm.live.bodies import MAX_ID, EngineUse
+from structsvm.live.config import converted
 from structsvm.live.engines.answers import Dialect, Query, UnusableAnswer, at_path, merged_mappings
 
-_KEYS = ("kind", "url", "body", "headers", "headers_env", "id", "timeout_s")
-_MAX_ID = 256
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    """An engine in the configuration file."""
+
+    kind: str
+    url: str
+    body: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    headers_env: dict[str, str] = {}
+    id: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
 
 
 @dataclass(frozen=True)
@@ -69,35 +82,23 @@ class Engine:
         """
         place = f"engines.{name}"
         variables = os.environ if environment is None else environment
-        if not isinstance(table, Mapping):
-            raise BadInput(place, "expected a table with kind and url", value=table)
-        for key in table:
-            check_choice(f"{place}: key", key, _KEYS)
-        kinds = labels("structsvm.live.engines")
-        check_choice(f"{place}.kind", table.get("kind"), tuple(kinds))
-        dialect: Dialect = labelled("structsvm.live.engines")[table["kind"]]()
-        url = table.get("url")
-        parts = urlsplit(url) if isinstance(url, str) else None
-        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadInput(f"{place}.url", "expected an http or https address", value=url)
+        given = converted(table, _Table, place)
+        check_choice(f"{place}.kind", given.kind, tuple(labels("structsvm.live.engines")))
+        dialect: Dialect = labelled("structsvm.live.engines")[given.kind]()
+        parts = urlsplit(given.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInput(f"{place}.url", "expected an http or https address", value=given.url)
         if parts.username is not None or parts.password is not None:
             raise BadInput(f"{place}.url", "expected no password in the address", "use headers_env")
-        body = table.get("body", {})
-        if not isinstance(body, Mapping):
-            raise BadInput(f"{place}.body", "expected a table", value=body)
-        headers = _strings(f"{place}.headers", table.get("headers", {}))
-        for header, variable in _strings(f"{place}.headers_env", table.get("headers_env", {})).items():
+        headers = dict(given.headers)
+        for header, variable in given.headers_env.items():
             if variable not in variables:
                 raise BadInput(
                     f"{place}.headers_env.{header}", f"the environment variable {variable} is not set"
                 )
             headers[header] = variables[variable]
-        timeout = table.get("timeout_s", 30.0)
-        check_number(f"{place}.timeout_s", timeout, 0, 600, open_end=True)
-        identity = table.get("id", dialect.identity)
-        if not isinstance(identity, str) or not identity:
-            raise BadInput(f"{place}.id", "expected a dotted path", value=identity)
-        return cls(name, str(url), dialect, dict(body), headers, identity, float(timeout))
+        identity = given.id or dialect.identity
+        return cls(name, given.url, dialect, given.body, headers, identity, given.timeout_s)
 
     def for_ranker(self, table: Mapping[str, Any]) -> Engine:
         """Return the engine with what one ranker adds to its requests.
@@ -117,14 +118,8 @@ class Engine:
         >>> engine.for_ranker({"engine": "shop", "body": {"model": "new"}}).body
         {'k': 1, 'model': 'new'}
         """
-        place = f"engines: {self.name}"
-        for key in table:
-            check_choice(f"{place}: key", key, ("engine", "body", "params"))
-        body = table.get("body", {})
-        if not isinstance(body, Mapping):
-            raise BadInput(f"{place}.body", "expected an object", value=body)
-        params = _strings(f"{place}.params", table.get("params", {}))
-        return replace(self, body=merged_mappings(self.body, body), params={**self.params, **params})
+        use = converted(table, EngineUse, f"engines: {self.name}")
+        return replace(self, body=merged_mappings(self.body, use.body), params={**self.params, **use.params})
 
     def hash(self) -> str:
         """Return a hash of what decides the ranking: kind, path of the address, body, parameters and id.
@@ -154,13 +149,7 @@ class Engine:
         return merged_mappings(sent, _filled(self.body, known))
 
     def ranking(self, answer: Any) -> dict[str, Mapping[str, Any]]:
-        """Return the documents of an answer by id, best first.
-
-        Raises
-        ------
-        UnusableAnswer
-            Where the answer holds no list of documents with different ids.
-        """
+        """Return the documents of an answer by id, best first; raise UnusableAnswer where their ids do not differ."""
         if not isinstance(answer, Mapping):
             raise UnusableAnswer("junk", "expected an object")
         found: dict[str, Mapping[str, Any]] = {}
@@ -168,7 +157,7 @@ class Engine:
             name = at_path(document, self.id)
             if isinstance(name, int) and not isinstance(name, bool):
                 name = str(name)
-            if not isinstance(name, str) or not 0 < len(name) <= _MAX_ID or name in found:
+            if not isinstance(name, str) or not 0 < len(name) <= MAX_ID or name in found:
                 raise UnusableAnswer("junk", f"expected different ids at {self.id}")
             found[name] = document
         return found
@@ -211,15 +200,10 @@ def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict
 def _of_rankers(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Engine]:
     known, found = engines_of(tables), {}
     for ranker, table in engines.items():
-        if not isinstance(table, Mapping) or not isinstance(table.get("engine"), str):
-            raise BadInput(f"engines.{ranker}", 'expected {"engine": name, ...}', value=table)
-        name = table["engine"]
+        name = converted(table, EngineUse, f"engines.{ranker}").engine
         if name not in known:
-            raise BadInput(
-                f"engines.{ranker}",
-                f"no engine {name!r} in the configuration",
-                f"add [engines.{name}] there",
-            )
+            remedy = f"add [engines.{name}] there"
+            raise BadInput(f"engines.{ranker}", f"no engine {name!r} in the configuration", remedy)
         found[ranker] = known[name].for_ranker(table)
     kinds = {engine.dialect.label for engine in found.values()}
     if len(kinds) > 1:
@@ -227,12 +211,6 @@ def _of_rankers(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[s
             "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
         )
     return found
-
-
-def _strings(place: str, table: Any) -> dict[str, str]:
-    if not isinstance(table, Mapping) or not all(isinstance(v, str) for v in table.values()):
-        raise BadInput(place, "expected a table of strings", value=table)
-    return dict(table)
 
 
 def _filled(part: Any, known: Mapping[str, Any]) -> Any:

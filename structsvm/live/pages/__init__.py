@@ -25,10 +25,6 @@ __all__ = ["routes"]
 log = logging.getLogger("structsvm.live")
 
 REFRESH_S = 10
-_FILES = {
-    "client.js": ("text/javascript", "public, max-age=3600"), "openapi.json": ("application/json", "no-cache"),
-    "favicon.ico": ("image/svg+xml", "public, max-age=86400"),
-}  # fmt: skip
 
 
 def routes(service: Service) -> list[Route]:
@@ -49,31 +45,23 @@ def routes(service: Service) -> list[Route]:
         found = await service.report(request.path_params["key"])
         return HTMLResponse(experiment_page(found, now_ms=1000 * time.time(), refresh=_refresh(request)))
 
-    def file(name: str) -> Route:
-        kind, keep = _FILES[name]
-        content = {"openapi.json": _description, "favicon.ico": lambda: _ICON}.get(name, _script)()
-
+    def file(name: str, content: bytes, kind: str, keep: str) -> Route:
         async def serve(request: Request) -> Response:
             return Response(content, 200, {"Cache-Control": keep}, kind)
 
         return Route(f"/{name}", endpoint(serve, scope=None))
 
+    script = files("structsvm.live").joinpath("client.js").read_bytes()
     return [
         Route("/", endpoint(overview, scope="read")),
         Route("/e/{key:path}", endpoint(experiment, scope="read")),
-        *(file(name) for name in _FILES),
+        file("client.js", script, "text/javascript", "public, max-age=3600"),
+        file("openapi.json", json.dumps(document()).encode(), "application/json", "no-cache"),
+        file("favicon.ico", _ICON, "image/svg+xml", "public, max-age=86400"),
     ]
 
 
 _ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><circle cx="1" cy="1" r="1"/></svg>'
-
-
-def _script() -> bytes:
-    return files("structsvm.live").joinpath("client.js").read_bytes()
-
-
-def _description() -> bytes:
-    return json.dumps(document()).encode()
 
 
 def _refresh(request: Request) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import make_url
@@ -54,9 +55,7 @@ def connector(url: str) -> Callable[[], HotConnection]:
     """Return a function that opens a connection for the writer."""
     path = sqlite_file(url)
     return (
-        (lambda: postgres.PostgresConnection(url))
-        if path is None
-        else (lambda: sqlite.SqliteConnection(path))
+        partial(postgres.PostgresConnection, url) if path is None else partial(sqlite.SqliteConnection, path)
     )
 
 
@@ -70,17 +69,13 @@ def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
         with store.writing.begin() as connection:
             before = version_of(connection)
             if before is not None and before < VERSION and not upgrade:
-                raise BadInput(
-                    "store",
-                    f"expected schema version {VERSION}, got {before}",
-                    f"back it up, then structsvm live migrate --store {url}",
-                )
+                remedy = f"back it up, then structsvm live migrate --store {url}"
+                raise BadInput("store", f"expected schema version {VERSION}, got {before}", remedy)
             return migrate(connection)
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
-        raise ValueError(
-            f"store: expected a database at {without_password(url)}, got: {cause}".strip()
-        ) from None
+        text = f"store: expected a database at {without_password(url)}, got: {cause}".strip()
+        raise ValueError(text) from None
     finally:
         store.close()
 
@@ -92,9 +87,8 @@ def without_password(url: str) -> str:
 
 def _make_file(path: Path) -> None:
     if not path.parent.is_dir():
-        raise BadInput(
-            path, f"expected an existing folder, got none called '{path.parent}'", "create it first"
-        )
+        problem = f"expected an existing folder, got none called '{path.parent}'"
+        raise BadInput(path, problem, "create it first")
     if path.is_dir():
         raise BadInput(path, "expected the name of a file, got a folder")
     # what users do is nobody else's business

@@ -75,13 +75,7 @@ class StoredImpression(NamedTuple):
 
 
 class Store:
-    """A database.
-
-    Parameters
-    ----------
-    reading, writing : Engine
-        ``reading`` commits each statement by itself; a transaction of ``writing`` waits for other writers when it
-        begins.
+    """A database: ``reading`` commits each statement by itself, a transaction of ``writing`` waits for other writers.
 
     Examples
     --------

@@ -33,25 +33,7 @@ class _Job:
 
 
 class Writer:
-    """The writer of one worker.
-
-    Parameters
-    ----------
-    connect : callable
-        Returns a fresh :class:`HotConnection`; raises StoreDown.
-
-    Attributes
-    ----------
-    last_commit : float or None
-        When it last stored something, ``time.monotonic()``.
-    failing : str or None
-        Why the last attempt failed; None if it did not.
-    n_batches : int
-
-    Examples
-    --------
-    See :class:`structsvm.live.Service`, which starts one per worker.
-    """
+    """The writer of one worker; ``connect`` returns a fresh connection, or raises StoreDown."""
 
     def __init__(self, connect: Callable[[], HotConnection]) -> None:
         self._connect = connect
@@ -64,8 +46,9 @@ class Writer:
         self._sweeper: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.last_commit: float | None = None
+        """When it last stored something, ``time.monotonic()``."""
         self.failing: str | None = None
-        self.n_batches = 0
+        """Why the last attempt failed; None if it did not."""
 
     def start(self) -> None:
         """Start the thread, again where it has died; called in the event loop."""
@@ -99,10 +82,7 @@ class Writer:
     async def show(self, row: ShownRow, within_s: float) -> Stored | None:
         """Store an impression; return what was stored under its id before, or None.
 
-        Raises
-        ------
-        StoreDown
-            Where it is not on disk ``within_s`` seconds later.
+        Raises StoreDown where it is not on disk ``within_s`` seconds later.
         """
         stored: Stored | None = await self._submit(row, (), within_s)
         return stored
@@ -171,7 +151,6 @@ class Writer:
                 connection = self._connect()
             earlier, fates = connection.write(shown, clicks)
             self.last_commit, self.failing = time.monotonic(), None
-            self.n_batches += 1
         except Exception as problem:
             if self.failing is None:
                 log.error("structsvm live: cannot store: %s", problem)
