@@ -104,6 +104,25 @@ def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, c
         assert getattr(uncertain, name).value == getattr(given, name).value
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_with_harvested_propensities_are_those_of_leaving_out_lists(few_lists, seed):
+    """Each list acts by its clicks and by what they do to the propensities, which can undo or add to it."""
+    lists = few_lists(seed)
+    scores = np.random.default_rng(seed).normal(size=10)
+
+    def found(cells):
+        document = np.arange(10) % 5
+        return evaluate_from_clicks(cells, np.arange(10) // 5, document, scores, k=3, weighting="ips")
+
+    whole, without = found(lists.cells(np.arange(lists.n))), [found(cells) for cells in lists.without_each()]
+    for name in ("dcg", "logged_dcg", "difference", "discount"):
+        values = np.array([getattr(one, name).value for one in without])
+        jackknife = np.sqrt((lists.n - 1) * values.var())
+        interval = getattr(whole, name)
+        half = (interval.upper - interval.value) / stats.t.ppf(0.975, lists.n - 1)
+        assert half == pytest.approx(jackknife, rel=0.05)
+
+
 def test_trust_bias_is_warned_about_and_corrected(simulated_log):
     alpha, beta = THETA * np.linspace(0.5, 0.9, 6), THETA * np.linspace(0.45, 0.02, 6)
     rng = np.random.default_rng(1)

@@ -320,30 +320,15 @@ def test_a_log_of_clicks_alone_has_no_propensities():
             estimate(cells)
 
 
-def test_what_a_list_does_to_the_propensities_is_what_its_absence_does():
+def test_what_a_list_does_to_the_propensities_is_what_its_absence_does(few_lists):
     """The spread of harvested propensities by the influence of each list, and by leaving out one list at a time."""
-    rng = np.random.default_rng(3)
-    n, length, attraction = 150, 5, np.array([[0.95, 0.9, 0.5, 0.9, 0.3], [0.4, 0.95, 0.9, 0.6, 0.95]])
-    query = rng.integers(2, size=n)
-    rows = np.array([rng.permutation(length) for _ in range(4)])[rng.integers(4, size=n)]
-    position = np.arange(length)
-    clicked = rng.random((n, length)) < attraction[query[:, None], rows] / (1 + position)
-
-    def cells(kept):
-        return ClickCells.from_arrays(
-            np.repeat(query[kept], length),
-            rows[kept].ravel(),
-            np.tile(position, len(kept)),
-            clicked[kept].ravel(),
-            session=np.repeat(kept, length),
-            first_position=0,
-        )
-
-    whole = cells(np.arange(n))
+    lists = few_lists(3)
+    n, length, position, clicked = lists.n, lists.length, lists.position, lists.clicked
+    whole = lists.cells(np.arange(n))
     theta = harvest(whole)
-    row = np.array([[whole.rows_of([query[i]], [d])[0] for d in rows[i]] for i in range(n)])
+    row = np.array([[whole.rows_of([lists.query[i]], [d])[0] for d in lists.rows[i]] for i in range(n)])
     influence = Influence(whole, theta)
-    without = np.array([np.log(harvest(cells(np.delete(np.arange(n), i))).theta) for i in range(n)])
+    without = np.array([np.log(harvest(cells).theta) for cells in lists.without_each()])
     for at in range(1, length):
         slope = np.eye(length)[at]
         each = influence.per_impression(
