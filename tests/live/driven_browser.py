@@ -11,6 +11,8 @@ from typing import Any
 
 from tests.test_browser import BROWSER
 
+_LEFT = "Inspected target navigated or closed"
+
 
 class DrivenBrowser:
     """One page of a headless Chromium.
@@ -49,8 +51,12 @@ class DrivenBrowser:
             self._wait(lambda _: self._loaded == page)
 
     def run(self, script: str) -> Any:
-        """Return the value of ``script`` in the page."""
-        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
+        """Return the value of ``script`` in the page; where that is just being left, in the next one."""
+        said = self._answer("Runtime.evaluate", expression=script, returnByValue=True)
+        while said.get("error", {}).get("message") == _LEFT:
+            said = self._answer("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "error" not in said, said
+        answer = said["result"]
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -75,11 +81,14 @@ class DrivenBrowser:
         self._process.wait(timeout=120)
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        number = self._send(method, **params)
-        said = self._wait(lambda said: said.get("id") == number)
+        said = self._answer(method, **params)
         assert "error" not in said, said
         result: dict[str, Any] = said["result"]
         return result
+
+    def _answer(self, method: str, **params: Any) -> dict[str, Any]:
+        number = self._send(method, **params)
+        return self._wait(lambda said: said.get("id") == number)
 
     def _send(self, method: str, **params: Any) -> int:
         """Send a command, and return the number that its answer will have."""
