@@ -1,23 +1,28 @@
 """``run``: call a kernel, as Python where compiling it would take longer than all its work so far.
 
-A first fit of little data would otherwise wait seconds for code that it needs for milliseconds. Python and compiled
-code give the same bits: both round each operation by itself, and sums of products are compiled in both.
+A first fit of little data would otherwise wait seconds for code that it needs for milliseconds. A process that works
+much longer than that in Python leaves a mark, and the next one compiles, once. Python and compiled code give the same
+bits: both round each operation by itself, and sums of products are compiled in both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from structsvm.common.kernel import SHARED, is_kept, is_kernel
+from structsvm.common.kernel import SHARED, is_kept, is_kernel, mark_of
 
 _SECONDS = 1.0
 """Work of a kernel, per process, that is done in Python: half of what it takes to compile one of those run here."""
+
+
+_MUCH = 0.25
+"""Work in Python after which the next process had better compile."""
 
 
 class _State:
@@ -25,6 +30,7 @@ class _State:
         self.python = as_python(compiled)
         self.left = _SECONDS
         self.looked = False
+        self.mark = mark_of(compiled)
 
 
 _states: WeakKeyDictionary[Any, _State] = WeakKeyDictionary()
@@ -40,12 +46,16 @@ def run(compiled: Any, seconds: float, *args: Any) -> Any:
         state = _states.setdefault(compiled, _State(compiled))
     if not state.looked:
         state.looked = True
-        if is_kept(compiled, args):
+        if is_kept(compiled, args) or (state.mark is not None and state.mark.exists()):
             state.left = 0.0
     # by estimates, not by a clock: a test or a benchmark compiles at the same call each time
     if state.left <= seconds:
         return compiled(*args)
     state.left -= seconds
+    if state.mark is not None and state.left < _SECONDS - _MUCH:
+        with suppress(OSError):
+            state.mark.touch()
+        state.mark = None
     with np.errstate(all="ignore"):
         return state.python(*args)
 

@@ -262,6 +262,14 @@ def is_kept(compiled: Any, arguments: tuple[Any, ...]) -> bool:
     return False
 
 
+def mark_of(compiled: Any) -> Path | None:
+    """Return the file, beside the code of a kernel, by which a process can ask later ones to compile it."""
+    at = getattr(compiled._cache, "locator", None)
+    return (
+        None if at is None or at.kept is None else at.kept / f"{compiled._cache._impl.filename_base}.wanted"
+    )
+
+
 def kept_in() -> Path | None:
     """Return the folder under which compiled code is kept; None where none can be written."""
     places = (getattr(kernel._cache, "locator", None) for kernel in _kernels)

@@ -225,7 +225,7 @@ def _leaf_scores(codes, starts, base, start, stop, w, out):
         r += 1
 
 
-@kernel
+@kernel(inline="always")
 def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
     """``joint += sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
     n = starts.shape[0] - 1

@@ -67,13 +67,20 @@ def test_leaves_have_the_same_bits(both, kind, n_leaves):
     assert {"_by_masks" if n_leaves == 4 else "_by_walking", "_place_linear", "_place_by_bits"} <= both
 
 
-def test_compiled_when_python_would_take_long(monkeypatch):
+@pytest.fixture
+def double(monkeypatch, tmp_path):
+    """A kernel without code on disk, and with its mark in an empty folder."""
     monkeypatch.setattr(interpreted, "is_kept", lambda compiled, arguments: False)
+    monkeypatch.setattr(interpreted, "mark_of", lambda compiled: tmp_path / "mark")
 
     @kernel
     def double(x):
         x *= 2.0
 
+    return double
+
+
+def test_compiled_when_python_would_take_long(double):
     x = np.ones(3)
     for _ in range(2):
         run(double, 0.4, x)
@@ -84,21 +91,24 @@ def test_compiled_when_python_would_take_long(monkeypatch):
     assert x.tolist() == [16.0] * 3
 
 
-def test_compiled_when_all_is():
-    @kernel
-    def double(x):
-        x *= 2.0
+def test_much_work_in_python_lets_the_next_process_compile(double, tmp_path):
+    run(double, 0.2, np.ones(3))
+    assert not (tmp_path / "mark").exists()
+    run(double, 0.2, np.ones(3))
+    assert (tmp_path / "mark").exists()
+    assert not double.signatures
+    interpreted._states.clear()  # as in another process
+    run(double, 0.0, np.ones(3))
+    assert double.signatures
 
+
+def test_compiled_when_all_is(double):
     with compiling_all():
         run(double, 0.0, np.ones(3))
     assert double.signatures
 
 
-def test_code_on_disk_is_used(monkeypatch):
-    @kernel
-    def double(x):
-        x *= 2.0
-
+def test_code_on_disk_is_used(double, monkeypatch):
     monkeypatch.setattr(interpreted, "is_kept", lambda compiled, arguments: True)
     run(double, 0.0, np.ones(3))
     assert double.signatures
