@@ -35,10 +35,13 @@ def warm_up() -> None:
     before = compiling.compiled()
     with Console(stderr=True).status("") as status, warnings.catch_warnings(), compiling_all():
         warnings.simplefilter("ignore")
-        todo = steps()
+        todo, left_out = steps(), []
         for number, (name, step) in enumerate(todo, 1):
             status.update(f"compiling, {number} of {len(todo)}: {name}")
-            step()
+            try:
+                step()
+            except ImportError as error:  # an extra that this installation goes without
+                left_out.append(f"left out {name}: {error}")
     place = kept_in()
     if place is None:
         raise BadInput(
@@ -46,6 +49,8 @@ def warm_up() -> None:
             "expected a folder that can be written, to keep compiled code in",
             "name one in the environment variable NUMBA_CACHE_DIR",
         )
+    for line in left_out:
+        typer.echo(line, err=True)
     typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {place}")
 
 

@@ -14,6 +14,21 @@ def test_it_says_where_code_is_kept(monkeypatch, capsys):
     assert "compiled 0 functions, kept in " in capsys.readouterr().out
 
 
+def test_warm_up_goes_on_without_an_extra(capsys, monkeypatch):
+    from structsvm.cli import warm_up
+
+    def trees():
+        raise ImportError("lightgbm: the package is not installed")
+
+    done = []
+    monkeypatch.setattr(
+        warm_up, "steps", lambda: [("trees", trees), ("clicks", lambda: done.append("clicks"))]
+    )
+    assert main(["warm-up"]) == 0
+    assert done == ["clicks"]
+    assert "left out trees: lightgbm: the package is not installed\n" in capsys.readouterr().err
+
+
 def test_nothing_is_remarked_of_the_made_rows(caplog):
     from structsvm.cli import warm_up
 
