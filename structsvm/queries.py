@@ -20,6 +20,7 @@ __all__ = [
     "Grouping",
     "QueryData",
     "SingleQueryWarning",
+    "bad_value",
     "check_features",
     "check_offsets",
     "check_sparse",
@@ -29,7 +30,6 @@ __all__ = [
     "first_beyond",
     "group_queries",
     "labels_of",
-    "not_finite",
     "offsets_of",
     "one_query",
     "places_in",
@@ -380,12 +380,18 @@ def value_at(X: Any, row: int, column: int) -> str:
     return "NaN" if np.isnan(value) else f"{value:g}".replace("inf", "infinity")
 
 
-def not_finite(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
-    """Return the error of a missing or infinite value; ``at`` is its cell to the user, where that is another."""
+def bad_value(X: Any, row: int, column: int, *, at: str = "") -> BadInput:
+    """Return the error of a missing, infinite or too large value; ``at`` is its cell to the user, if another."""
+    shown = value_at(X, row, column)
+    problem = f"expected a finite number, got {shown}"
     remedy = "replace infinite values first (for example with numpy.clip)"
     if np.isnan(X[row, column]):
         remedy = "fill missing values first (for example with sklearn.impute.SimpleImputer)"
-    problem = f"expected a finite number, got {value_at(X, row, column)}"
+    elif np.isfinite(X[row, column]):
+        problem = (
+            f"expected a number up to {LARGEST:g} in magnitude, got {shown}, whose square would overflow"
+        )
+        remedy = "divide the features, or take logarithms"
     return BadInput("X", problem, remedy, at=at or f"[{row}, {column}]")
 
 
@@ -490,7 +496,7 @@ class QueryData:
         refuse_first("y", labels, ~np.isfinite(labels), "a finite label", "drop the row or grade it")
         bad = first_beyond(X)
         if bad is not None:
-            raise not_finite(X, *bad)
+            raise bad_value(X, *bad)
         grouping = group_queries(qid, n_rows)
         documents = None
         if docid is not None:

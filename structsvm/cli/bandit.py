@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
+from structsvm import online
 from structsvm.checks import check_choice, check_whole
+from structsvm.cli import paths
 from structsvm.cli.exit_status import INTERRUPTED
-from structsvm.cli.files import (
-    Jobs,
-    Table,
-    by_name,
-    check_input,
-    check_kept,
-    check_outputs,
-    is_table,
-    load_ranker,
-    write_text,
-)
+from structsvm.cli.files import Jobs, Table, by_name, load_ranker
 from structsvm.cli.groups import Group
 from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import bar, note, print_table, stoppable
+from structsvm.common.arrays import Archive, Damaged, read_header
+from structsvm.common.files import read_blocks, read_lines, shorten
+from structsvm.common.machine import count_threads
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
@@ -44,22 +41,14 @@ def _group() -> None:
 class Letor(Group):
     """How LETOR data become a world: its rankers, its users, and the regret of a ranker."""
 
-    gap: Annotated[
-        str, typer.Option(help="LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg).")
-    ] = "pairs"
+    gap: Annotated[str, "LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg)."] = "pairs"
     model: Annotated[
-        list[Path] | None,
-        typer.Option(help="LETOR: a saved model as a ranker, instead of the features; repeat for more."),
+        list[Path] | None, "LETOR: a saved model as a ranker, instead of the features; repeat for more."
     ] = None
-    clicks: Annotated[
-        str,
-        typer.Option(help="LETOR: simulated user: {users}."),
-    ] = "navigational"
-    interleaving: Annotated[str, typer.Option(help="LETOR: probabilistic or team_draft.")] = "probabilistic"
-    samples: Annotated[int, typer.Option(help="LETOR: interleavings per pair for the matrix.")] = 10_000
-    live: Annotated[
-        bool, typer.Option("--live", help="LETOR: interleave every comparison, no coin flips (slow).")
-    ] = False
+    clicks: Annotated[str, "LETOR: simulated user: {users}."] = "navigational"
+    interleaving: Annotated[str, "LETOR: probabilistic or team_draft."] = "probabilistic"
+    samples: Annotated[int, "LETOR: interleavings per pair for the matrix."] = 10_000
+    live: Annotated[bool, "LETOR: interleave every comparison, no coin flips (slow)."] = False
 
     @property
     def models(self) -> list[Path]:
@@ -76,23 +65,17 @@ class Letor(Group):
 def simulate(
     world: Annotated[
         Path,
-        typer.Option(
-            help="A preference matrix (.npy, .npz, text), or LETOR data (text, a table, a store) whose "
-            "features are the rankers."
-        ),
+        "A preference matrix (.npy, .npz, text), or LETOR data (text, a table, a store) whose "
+        "features are the rankers.",
     ],
     algorithms: Annotated[
         str | None,
-        typer.Option(
-            help="Names separated by commas: {bandits}; options as in rucb:alpha=0.6.",
-            show_default="{compiled_bandits}",
-        ),
+        "Names separated by commas: {bandits}; options as in rucb:alpha=0.6. [default: {compiled_bandits}]",
     ] = None,
-    horizon: Annotated[float, typer.Option(help="Comparisons per run.")] = 1e5,
-    runs: Annotated[int, typer.Option(help="Runs of each algorithm.")] = 10,
+    horizon: Annotated[float, "Comparisons per run."] = 1e5,
+    runs: Annotated[int, "Runs of each algorithm."] = 10,
     regret: Annotated[
-        str,
-        typer.Option(help="Regret of a comparison: average, sum or least (weak) of the gaps of its arms."),
+        str, "Regret of a comparison: average, sum or least (weak) of the gaps of its arms."
     ] = "average",
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all random numbers; the same seed gives the same result.")
@@ -101,8 +84,7 @@ def simulate(
     report: Report = None,
     as_json: AsJson = False,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Folder of finished runs, from which the same command continues."),
+        Path | None, "Folder of finished runs, from which the same command continues."
     ] = None,
     *,
     letor: Letor,
@@ -114,10 +96,10 @@ def simulate(
     are flipped, unless --live. Progress is shown on stderr.
     """
     for path in (world, *letor.models):
-        check_input(path)
-    check_outputs({"--report": report}, [world, *letor.models])
+        paths.check_input(path)
+    paths.check_outputs({"--report": report}, [world, *letor.models])
     if checkpoint is not None:
-        check_kept(checkpoint)
+        paths.check_kept(checkpoint)
     n_steps = check_whole("horizon", horizon, floats=True)
     check_whole("runs", runs)
     check_choice("regret", regret, ("average", "sum", "weak"))
@@ -150,7 +132,7 @@ def simulate(
         page = simulation_page(
             results, world=world.name, gaps=place.gaps, regret=regret, facts=facts, names=names
         )
-        write_text(report, page)
+        paths.write_text(report, page)
     if as_json:
         typer.echo(json.dumps(_record(world, place, settings, results), allow_nan=False))
         return
@@ -198,11 +180,11 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
 
 def _matrix_world(path: Path) -> tuple[Any, Any]:
     """Return the world and its matrix."""
-    from structsvm.online.simulation.worlds import NoWinner, PreferenceMatrix
+    from structsvm.online.simulation.worlds import NoWinner
 
     matrix = _read_matrix(path)
     try:
-        return PreferenceMatrix(matrix), matrix
+        return online.PreferenceMatrix(matrix), matrix
     except NoWinner as error:
         raise ValueError(
             f"{path}: expected a Condorcet winner (an arm that beats every other), found none: there is nothing to "
@@ -216,20 +198,19 @@ def _letor_world(
     path: Path, letor: Letor, *, seed: int, jobs: int, table: Table
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:
     """Return the world, its estimated matrix, the names of the arms, and facts about them."""
-    from structsvm.common.machine import count_threads
-    from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
+    from structsvm.online.simulation.letor_world import ndcg_table
     from structsvm.online.simulation.worlds import NoWinner
 
     letor.check()
     method: Any = letor.interleaving
     rows, rankers, names = _rankers(path, letor.models, table)
-    ranked = rank_queries(rows, rankers, random_state=seed)
+    ranked = online.rank_queries(rows, rankers, random_state=seed)
     quality = ndcg_table(ranked).mean(axis=1)
     note(f"estimating {len(names) * (len(names) - 1) // 2} pairs by {letor.samples} interleavings each")
     try:
         with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
             task = shown.add_task("estimating", total=1.0)
-            alive = InterleavedRankers(
+            alive = online.InterleavedRankers(
                 ranked, letor.clicks, method=method, n_samples=letor.samples, random_state=seed,
                 n_jobs=count_threads(jobs), utilities=quality if letor.gap == "ndcg" else None,
                 callback=lambda share: shown.update(task, completed=share),
@@ -275,9 +256,7 @@ def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[An
 
 
 def _assumptions(matrix: Any) -> list[tuple[str, str]]:
-    from structsvm.online import assumption_report
-
-    known = assumption_report(matrix)
+    known = online.assumption_report(matrix)
     facts = [("arms", str(known.n_arms)), ("Condorcet winner", "no" if known.condorcet is None else "yes")]
     if known.smallest_gap is not None:
         facts.append(("its smallest margin", f"{known.smallest_gap:.4g}"))
@@ -298,12 +277,10 @@ def _is_letor(path: Path) -> bool:
     """
     if path.is_dir():
         return True
-    if is_table(path):
+    if paths.is_table(path):
         return path.suffix == ".parquet" or _has_names(path)
     if path.suffix in (".npy", ".npz"):
         return False
-    from structsvm.common.files import read_blocks
-
     for block in read_blocks(path, 1 << 16):
         for line in block.tobytes().split(b"\n"):
             content = line.split(b"#")[0].strip()
@@ -313,8 +290,6 @@ def _is_letor(path: Path) -> bool:
 
 
 def _has_names(path: Path) -> bool:
-    from structsvm.common.files import read_lines
-
     words = next((line.replace("\t", ",").split(",") for _, line in read_lines(path) if line.strip()), [])
     try:
         return not [float(word) for word in words]
@@ -323,11 +298,7 @@ def _has_names(path: Path) -> bool:
 
 
 def _read_matrix(path: Path) -> Any:
-    import numpy as np
-
     if path.suffix in (".npy", ".npz"):
-        from structsvm.common.arrays import Archive, Damaged, read_header
-
         try:
             if path.suffix == ".npz":
                 with Archive(path) as archive:
@@ -344,8 +315,6 @@ def _read_matrix(path: Path) -> Any:
             raise ValueError(
                 f"{path}: expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             ) from None
-    from structsvm.common.files import read_lines, shorten
-
     table = []
     for number, line in read_lines(path):
         cells = line.split("#")[0].replace(",", " ").split()
@@ -372,8 +341,6 @@ def _play(
     settings: dict[str, Any],
     checkpoint: Path | None,
 ) -> dict[str, Simulation]:
-    from structsvm.online.simulation.play import simulate as play
-
     results = {}
     with bar("{task.description}", "{task.percentage:3.0f}%") as shown:
         for label, (name, options) in players.items():
@@ -385,7 +352,9 @@ def _play(
                 shown.update(task, completed=progress.n_done + part)
 
             path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
-            results[label] = play(name, place, options=options, checkpoint=path, callback=tell, **settings)
+            results[label] = online.simulate(
+                name, place, options=options, checkpoint=path, callback=tell, **settings
+            )
             if shown.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
     return results
@@ -394,8 +363,6 @@ def _play(
 def _record(
     world: Path, place: Any, settings: dict[str, Any], results: dict[str, Simulation]
 ) -> dict[str, Any]:
-    import math
-
     from structsvm.online.simulation.page import leaders
 
     record: dict[str, Any] = {"world": str(world), "n_arms": place.n_arms}

@@ -6,32 +6,25 @@ import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+import structsvm
+from structsvm import clicks
 from structsvm.checks import BadInput
-from structsvm.cli.files import (
-    Table,
-    by_name,
-    check_file,
-    check_input,
-    check_model_output,
-    check_outputs,
-    is_table,
-    keep_names,
-    naming,
-    predicted,
-    write_text,
-)
+from structsvm.cli import paths
+from structsvm.cli.files import Table, by_name, keep_names, naming, predicted
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
 from structsvm.cli.terminal import GapProgress, note, stoppable
-from structsvm.common.lazy import labelled, labels
+from structsvm.common.files import read_lines, shorten
+from structsvm.common.lazy import labelled
 
 app = typer.Typer(help="Turn click logs into rankers and judgments.", no_args_is_help=True)
 
@@ -47,45 +40,26 @@ Log = Annotated[
 class Reading(Group):
     """How a log is read."""
 
-    format: Annotated[
-        str, typer.Option("--format", help=f"One of auto, {', '.join(labels('structsvm.clicks'))}.")
-    ] = "auto"
-    first_position: Annotated[
-        int | None, typer.Option(help="First position of the log, 0 or 1; needed if both occur.")
-    ] = None
-    application: Annotated[str | None, typer.Option(help="UBI: read this application only.")] = None
-    session: Annotated[
-        str | None, typer.Option(help="Column of the session in a table.", show_default="no sessions")
-    ] = None
-    query: Annotated[
-        str | None, typer.Option(help="Column of the query in a table.", show_default="query")
-    ] = None
-    document: Annotated[
-        str | None, typer.Option(help="Column of the document in a table.", show_default="document")
-    ] = None
-    position: Annotated[
-        str | None, typer.Option(help="Column of the position in a table.", show_default="position")
-    ] = None
-    clicked: Annotated[
-        str | None, typer.Option(help="Column of the clicks, 0 or 1, in a table.", show_default="clicked")
-    ] = None
+    format: Annotated[str, "One of auto, {logs}."] = "auto"
+    first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
+    application: Annotated[str | None, "UBI: read this application only."] = None
+    session: Annotated[str | None, "Column of the session in a table. [default: no sessions]"] = None
+    query: Annotated[str | None, "Column of the query in a table. [default: query]"] = None
+    document: Annotated[str | None, "Column of the document in a table. [default: document]"] = None
+    position: Annotated[str | None, "Column of the position in a table. [default: position]"] = None
+    clicked: Annotated[str | None, "Column of the clicks, 0 or 1, in a table. [default: clicked]"] = None
 
-    time: Annotated[
-        str | None,
-        typer.Option(help="Column of the time in a table, for --since and --until.", show_default="none"),
-    ] = None
-    since: Annotated[
-        str | None, typer.Option(help="Only rows from this time on: 2026-03-01, or a number.")
-    ] = None
-    until: Annotated[str | None, typer.Option(help="Only rows before this time.")] = None
+    time: Annotated[str | None, "Column of the time in a table, for --since and --until. [default: none]"] = (
+        None
+    )
+    since: Annotated[str | None, "Only rows from this time on: 2026-03-01, or a number."] = None
+    until: Annotated[str | None, "Only rows before this time."] = None
 
     def read(self, log: Path) -> Any:
         """Return the click cells of a log; say which columns were found by usual names."""
-        from structsvm.clicks import read_clicks
-
         options = dataclasses.asdict(self)
         span = options.pop("since"), options.pop("until")
-        cells = read_clicks(log, **options, between=None if span == (None, None) else span)
+        cells = clicks.read_clicks(log, **options, between=None if span == (None, None) else span)
         if cells.guessed:
             found = ", ".join(f"{role} {name!r}" for role, name in cells.guessed.items())
             note(f"columns: {found}; others are named by --query, --document, --position, --clicked")
@@ -97,18 +71,11 @@ class ReadingOfUsers(Reading):
     """How a log is read whose lists depend on users, or were drawn."""
 
     cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the user in a table; a user's lists depend on each other.",
-            show_default="no users",
-        ),
+        str | None, "Column of the user in a table; a user's lists depend on each other. [default: no users]"
     ] = None
     probability: Annotated[
         str | None,
-        typer.Option(
-            help="Column of the probability with which the ranker showed the row's document at its position.",
-            show_default="not logged",
-        ),
+        "Column of the probability with which the ranker put the row's document at its position. [default: not logged]",
     ] = None
 
 
@@ -117,30 +84,23 @@ Candidates = Annotated[
 ]
 Holdout = Annotated[
     float,
-    typer.Option(
-        help="Share of the queries that train leaves out, and that evaluate alone looks at; the same share gives the "
-        "same queries. (By time: --until to train, --since to evaluate.)",
-        show_default="0, all queries for both",
-    ),
+    "Share of the queries that train leaves out, and that evaluate alone looks at; the same share gives the "
+    "same queries. (By time: --until to train, --since to evaluate.) [default: 0, all queries for both]",
 ]
 Theta = Annotated[
     Path | None,
-    typer.Option(
-        help="Propensities, one per line from position 1, as of clicks propensities; default: estimated from the log."
-    ),
+    "Propensities, one per line from position 1, as of clicks propensities; default: estimated from the log.",
 ]
 
 
 def describe(
     log: Log, *, reading: Reading,
-    models: Annotated[bool, typer.Option(help="Also fit click models.")] = True,
+    models: Annotated[bool, "Also fit click models."] = True,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Report the contents of LOG, what was left out, and how well click models predict its clicks."""
-    check_outputs({"--report": report}, [check_file(log)])
+    paths.check_outputs({"--report": report}, [paths.check_file(log)])
     cells = reading.read(log)
-    from structsvm import clicks
-
     qualities = []
     if models and cells.sessions is not None and cells.n_clicks:
         for model in labelled("structsvm.clicks", "abbreviation").values():
@@ -164,25 +124,24 @@ def describe(
 def propensities(
     log: Log, *, reading: Reading,
     last: Annotated[
-        int | None, typer.Option(help="Last position with its own estimate. Later ones are left out, or see --tail.")
+        int | None, "Last position with its own estimate. Later ones are left out, or see --tail."
     ] = None,
-    tail: Annotated[bool, typer.Option("--tail", help="Estimate the positions after --last by a power law.")] = False,
+    tail: Annotated[bool, "Estimate the positions after --last by a power law."] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write: a propensity per line, from position 1.")
     ] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate how often users look at each position of LOG."""
-    check_outputs({"--output": output, "--report": report}, [check_file(log)])
+    paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     cells = reading.read(log)
-    from structsvm import clicks
     from structsvm.clicks.page import errors_of
 
     with _naming_log(log):
         found = clicks.harvest(cells, last=last, tail=tail)
     low, high = found.interval()
     if output is not None:
-        write_text(output, _theta_lines(found))
+        paths.write_text(output, _theta_lines(found))
     _write_page(report, log, cells, propensities=found)
     if as_json:
         _print_json(
@@ -207,9 +166,9 @@ def train(
     log: Log,
     data: Candidates,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
-    C: Annotated[float | None, typer.Option("--C", help="Trade-off; default: by held-out clicks.")] = None,
-    loss: Annotated[str, typer.Option(help="pairs, mean_pairs, dcg or mrr; dcg@10, mrr@10.")] = "pairs",
-    weighting: Annotated[str, typer.Option(help="ips, or policy for the top of several rankers.")] = "ips",
+    C: Annotated[float | None, "Trade-off; default: by held-out clicks."] = None,
+    loss: Annotated[str, "pairs, mean_pairs, dcg or mrr; dcg@10, mrr@10."] = "pairs",
+    weighting: Annotated[str, "ips, or policy for the top of several rankers."] = "ips",
     theta: Theta = None,
     scale: Scale = "none",
     holdout: Holdout = 0.0,
@@ -219,9 +178,8 @@ def train(
     report: Report = None,
 ) -> None:  # fmt: skip
     """Train a ranker on the clicks of LOG and write the model."""
-    check_model_output(output, [check_file(log), check_input(data)])
-    check_outputs({"--report": report}, [log, data])
-    from structsvm import clicks
+    paths.check_model_output(output, [paths.check_file(log), paths.check_input(data)])
+    paths.check_outputs({"--report": report}, [log, data])
     from structsvm.clicks.page import Search
 
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
@@ -267,25 +225,19 @@ def train(
 class Estimate(Group):
     """What is estimated, and how clicks are weighted."""
 
-    k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10
+    k: Annotated[int, "Cut-off of the DCG."] = 10
     theta: Theta = None
     trust: Annotated[
-        Path | None,
-        typer.Option(
-            help="Trust bias, alpha and beta of each position, two numbers per line, in place of --theta."
-        ),
+        Path | None, "Trust bias, alpha and beta of each position, two numbers per line, in place of --theta."
     ] = None
     most_unseen: Annotated[
-        float,
-        typer.Option(help="Largest share of the DCG discounts on documents never shown; more is an error."),
+        float, "Largest share of the DCG discounts on documents never shown; more is an error."
     ] = 0.2
     weighting: Annotated[
-        str | None,
-        typer.Option(help="policy, ips or logged.", show_default="logged with --probability, else policy"),
+        str | None, "policy, ips or logged. [default: logged with --probability, else policy]"
     ] = None
     gaps: Annotated[
-        str,
-        typer.Option(help="What lists have at positions without an impression: empty, or lost impressions."),
+        str, "What lists have at positions without an impression: empty, or lost impressions."
     ] = "empty"
 
     def options(self) -> dict[str, Any]:
@@ -304,7 +256,7 @@ def evaluate(
     *,
     estimate: Estimate,
     baseline: Annotated[
-        Path | None, typer.Option(help="Another new ranker, a model file, that MODEL is compared with.")
+        Path | None, "Another new ranker, a model file, that MODEL is compared with."
     ] = None,
     holdout: Holdout = 0.0,
     reading: ReadingOfUsers,
@@ -313,10 +265,10 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Estimate from LOG, made by other rankers, the utility of the new ranker."""
     files = [model] if baseline is None else [model, baseline]
-    check_outputs({"--report": report}, [check_file(log), *map(check_file, files), check_input(data)])
+    paths.check_outputs(
+        {"--report": report}, [paths.check_file(log), *map(paths.check_file, files), paths.check_input(data)]
+    )
     options = estimate.options()
-    import structsvm
-    from structsvm import clicks
     from structsvm.clicks.holding_out import learned_share
 
     rankers = [structsvm.load(file) for file in files]
@@ -369,13 +321,13 @@ def evaluate(
 def judge(
     log: Log,
     output: Annotated[Path, typer.Option("--output", "-o", help="Qrels, or a table if it ends in .tsv.")],
-    method: Annotated[str, typer.Option(help="coec, ips or sdbn.")] = "coec",
-    levels: Annotated[str | None, typer.Option(help="Values from which grades 1, 2, ... begin: 0.5,1,2")] = None,
+    method: Annotated[str, "coec, ips or sdbn."] = "coec",
+    levels: Annotated[str | None, "Values from which grades 1, 2, ... begin: 0.5,1,2"] = None,
     theta: Theta = None, *, reading: Reading,
     report: Report = None,
 ) -> None:  # fmt: skip
     """Write judgments of the documents of LOG by their clicks."""
-    check_outputs({"--output": output, "--report": report}, [check_file(log)])
+    paths.check_outputs({"--output": output, "--report": report}, [paths.check_file(log)])
     limits = None
     if levels is not None:
         try:
@@ -385,8 +337,6 @@ def judge(
                 f"--levels {levels}: expected numbers with commas between, such as 0.5,1,2"
             ) from None
     cells = reading.read(log)
-    from structsvm import clicks
-
     options: Any = {"method": method}
     given = _theta(theta)
     with _naming_log(log, "clicks propensities --last"):
@@ -423,17 +373,15 @@ def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
     """Return what is left to train on (0) or held out (1); everything without ``--holdout``."""
     if not holdout:
         return cells
-    from structsvm.clicks import divide_by_query
-
     try:
-        return divide_by_query(cells, holdout)[side]
+        return clicks.divide_by_query(cells, holdout)[side]
     except BadInput as error:
         raise ValueError(f"{log}: --holdout {holdout:g}: {error.problem}") from None
 
 
 def _candidates(data: Path, table: Table) -> Any:
     """Read the rows; ids of a table also from columns with a usual name, as in a log."""
-    if is_table(data):
+    if paths.is_table(data):
         from structsvm.clicks.tables import USUAL
         from structsvm.readers.categories import columns_of
 
@@ -494,32 +442,13 @@ def _theta(path: Path | None) -> Any:
     """Return the propensities of a file: one per line, as known, or with covariances as :func:`_theta_lines` writes."""
     if path is None:
         return None
-    import numpy as np
-
-    from structsvm.clicks import Propensities
-    from structsvm.common.files import read_lines, shorten
-
-    values: list[float] = []
-    covariance: list[list[float]] = []
-    for number, line in read_lines(check_file(path)):
-        try:
-            value, *row = map(float, line.split())
-            if (
-                not 0 < value < math.inf
-                or not all(map(math.isfinite, row[:-1]))
-                or any(map(math.isnan, row[-1:]))
-            ):
-                raise ValueError
-        except ValueError:
-            raise ValueError(
-                f"{path}:{number}: expected the propensity of position {number}, a finite number > 0, got "
-                f"{shorten(line.strip())}"
-            ) from None
-        values.append(value)
-        covariance.append(row)
-    if not values:
-        raise ValueError(f"{path}: expected one propensity per line, got an empty file")
-    given = Propensities.given(values)
+    rows = _numbers(
+        path, "the propensity of position {}, a finite number > 0",
+        lambda value, *row: 0 < value < math.inf
+        and all(map(math.isfinite, row[:-1])) and not any(map(math.isnan, row[-1:])),
+    )  # fmt: skip
+    values, covariance = [row[0] for row in rows], [row[1:] for row in rows]
+    given = clicks.Propensities.given(values)
     if not any(covariance):
         return given
     n = len(values)
@@ -541,21 +470,25 @@ def _theta(path: Path | None) -> Any:
 
 def _trust(path: Path) -> Any:
     """Return alpha and beta of a file, a line per position."""
-    from structsvm.common.files import read_lines, shorten
+    pairs = _numbers(path, "alpha and beta of position {}, two numbers", lambda *row: len(row) == 2)
+    return tuple(zip(*pairs, strict=True))
 
-    pairs: list[tuple[float, float]] = []
-    for number, line in read_lines(check_file(path)):
+
+def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list[float]]:
+    """Return the numbers of each line, which are those of a position."""
+    rows: list[list[float]] = []
+    for number, line in read_lines(paths.check_file(path)):
         try:
-            alpha, beta = map(float, line.split())
+            rows.append(list(map(float, line.split())))
+            if not rows[-1] or not valid(*rows[-1]):
+                raise ValueError
         except ValueError:
             raise ValueError(
-                f"{path}:{number}: expected alpha and beta of position {number}, two numbers, got "
-                f"{shorten(line.strip())}"
+                f"{path}:{number}: expected {expected.format(number)}, got {shorten(line.strip())}"
             ) from None
-        pairs.append((alpha, beta))
-    if not pairs:
-        raise ValueError(f"{path}: expected alpha and beta on each line, got an empty file")
-    return tuple(zip(*pairs, strict=True))
+    if not rows:
+        raise ValueError(f"{path}: expected {expected.format(1)}, got an empty file")
+    return rows
 
 
 def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
@@ -580,7 +513,7 @@ def _write_page(path: Path | None, log: Path, cells: Any, **sections: Any) -> No
     if path is not None:
         from structsvm.clicks.page import clicks_page
 
-        write_text(path, clicks_page(log.name, cells, **sections))
+        paths.write_text(path, clicks_page(log.name, cells, **sections))
 
 
 def _print_log(cells: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -11,16 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import (
-    check_input,
-    check_jobs,
-    check_kept,
-    check_model_output,
-    check_outputs,
-    keep_names,
-    split_names,
-    write_text,
-)
+from structsvm.cli import paper, paths
+from structsvm.cli.files import check_jobs, keep_names, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import (
     GRID,
@@ -82,14 +76,14 @@ class Study(Group):
             is_eager=True,  # the list needs no data
         ),
     ] = None
-    C: Annotated[str, typer.Option("--C", help=GRID)] = "1e-3:1e4:15"
-    select: Annotated[str, typer.Option(help="Measure that chooses C on the validation queries.")] = "map"
+    C: Annotated[str, GRID] = "1e-3:1e4:15"
+    select: Annotated[str, "Measure that chooses C on the validation queries."] = "map"
     selection: Selection = "max"
     convention: Convention = "trec"
     relevance: Relevance = 1.0
     scale: Scale = "none"
-    folds: Annotated[int, typer.Option(help="Number of parts that a single file is cut into.")] = 5
-    seed: Annotated[int, typer.Option(help="Seed of the shuffle before the cut, and of random methods.")] = 0
+    folds: Annotated[int, "Number of parts that a single file is cut into."] = 5
+    seed: Annotated[int, "Seed of the shuffle before the cut, and of random methods."] = 0
     tol: Tol = 1e-3
     jobs: Annotated[
         int,
@@ -99,10 +93,7 @@ class Study(Group):
             "Results do not depend on it.",
         ),
     ] = -1
-    work: Annotated[
-        Path | None,
-        typer.Option(help="Folder of finished results, from which a stopped run continues."),
-    ] = None
+    work: Annotated[Path | None, "Folder of finished results, from which a stopped run continues."] = None
 
     @property
     def methods(self) -> list[str]:
@@ -116,10 +107,10 @@ class Study(Group):
 
     def check(self, data: Path) -> None:
         """Check what can be checked before data are read."""
-        check_input(data)
+        paths.check_input(data)
         _ = self.grid
         if self.work is not None:
-            check_kept(self.work)
+            paths.check_kept(self.work)
 
     def measures(self, report: Sequence[str]) -> Any:
         """Return the measures of the study, of which those of ``report`` are for the test queries."""
@@ -169,10 +160,7 @@ def compare(
     data: Source,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Measure on the test queries; repeat for more. Differences are tested in each.",
-            show_default="map, ndcg@10",
-        ),
+        "Measure on the test queries; repeat for more. Differences are tested in each. [default: map, ndcg@10]",
     ] = None,
     baseline: Annotated[
         list[str] | None,
@@ -187,10 +175,10 @@ def compare(
     table: TrainingTable,
     as_json: AsJson = False,
     per_query: PerQuery = False,
-    csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
-    latex: Annotated[Path | None, typer.Option(help="Write means and tests as LaTeX (booktabs).")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write means and tests as Markdown.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
+    csv: Annotated[Path | None, "Write the table as CSV."] = None,
+    latex: Annotated[Path | None, "Write means and tests as LaTeX (booktabs)."] = None,
+    markdown: Annotated[Path | None, "Write means and tests as Markdown."] = None,
+    report: Annotated[Path | None, "Write a page with figures."] = None,
 ) -> None:
     """Compare methods on test queries, with C chosen on validation queries.
 
@@ -199,9 +187,8 @@ def compare(
     Wilcoxon and t tests, and Holm's correction of the former for all of them.
     """
     study.check(data)
-    check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
+    paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
-    from structsvm.cli import paper
     from structsvm.report import measure_name
     from structsvm.studies.folds.page import as_records, page, tests_table
     from structsvm.studies.folds.paired_tests import LEVEL, paired_tests, remarks
@@ -217,7 +204,7 @@ def compare(
             columns, rows, said = paper.means_table(results, paired_tests(results), LEVEL)
             names, tests = tests_table(results)
             tests = [[measure_name(measure), *others] for measure, *others in tests]
-            write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
+            paths.write_text(path, f"{form(columns, rows)}\n{said}\n\n{form(names, tests)}")
     for remark in remarks(results):
         note(f"{remark}; widen --C")
     if as_json:
@@ -225,7 +212,7 @@ def compare(
     else:
         _print_comparison(results, study)
     if report is not None:  # last: the results are out, should the page fail
-        write_text(report, page(results, f"Learning to rank: {data.name}"))
+        paths.write_text(report, page(results, f"Learning to rank: {data.name}"))
 
 
 def _print_comparison(results: Any, study: Study) -> None:
@@ -237,7 +224,7 @@ def _print_comparison(results: Any, study: Study) -> None:
         typer.echo()
         print_table(*tested)
         typer.echo()
-    with_C = any(C is not None for row in results.rows() for C in row.Cs)
+    with_C = any(C is not None for m in results.methods for C in m.Cs)
     typer.echo(
         headline(results) + (f" C was chosen by {study.select} on validation queries." if with_C else "")
     )
@@ -248,8 +235,7 @@ def _print_comparison(results: Any, study: Study) -> None:
 def search(
     data: Source,
     validation: Annotated[
-        Path | None,
-        typer.Option(help="A file to choose on; without it, DATA is cut for cross-validation over queries."),
+        Path | None, "A file to choose on; without it, DATA is cut for cross-validation over queries."
     ] = None,
     monotone: Monotone = None,
     *,
@@ -273,7 +259,7 @@ def search(
         if output is not None and name in _NOT_SAVED:
             raise ValueError(f"--output: expected methods whose model can be saved, got {name}; leave it out")
     if output is not None:
-        check_model_output(output, [data])
+        paths.check_model_output(output, [data])
 
     from structsvm.studies.folds.page import best_in_search
     from structsvm.studies.folds.paired_tests import remarks
@@ -344,11 +330,11 @@ def _print_search(results: Any, best: Any) -> None:
 
 
 def _warn_unconverged(results: Any, tol: float) -> None:
-    for row in results.rows():
-        if row.unconverged:
+    for m in results.methods:
+        if m.unconverged:
             note(
-                f"warning: {row.method}: {row.unconverged} of {len(results.folds)} chosen models did not reach the gap "
-                f"{tol:g} (worst {row.gap:.1e}); raise --tol, shorten --C or scale the features"
+                f"warning: {m.name}: {m.unconverged} of {len(results.folds)} chosen models did not reach the gap "
+                f"{tol:g} (worst {m.gap:.1e}); raise --tol, shorten --C or scale the features"
             )
 
 
@@ -368,9 +354,6 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
 
 
 def _write_csv(path: Path, results: Any) -> None:
-    import csv
-    import io
-
     from structsvm.studies.folds.paired_tests import paired_tests
 
     buffer = io.StringIO(newline="")
@@ -388,13 +371,13 @@ def _write_csv(path: Path, results: Any) -> None:
         for test in paired_tests(results)
         if test.baseline == results.baseline
     }
-    for row in results.rows():
-        Cs = " ".join("" if C is None else repr(C) for C in row.Cs).strip()
-        tests = [found.get((name, row.method)) for name in names]
+    for m in results.methods:
+        Cs = " ".join("" if C is None else repr(C) for C in m.Cs).strip()
+        tests, first = [found.get((name, m.name)) for name in names], results.against_baseline(m)
         writer.writerow(
-            [row.method, *(row.means[name] for name in names), row.difference, row.wins, row.losses, row.ties,
-             row.p_value, Cs, "" if row.gap is None else row.gap, row.unconverged, round(row.seconds, 3),
+            [m.name, *map(m.mean, names), first.mean_difference, first.wins, first.losses, first.ties, first.p_value,
+             Cs, "" if m.gap is None else m.gap, m.unconverged, round(m.seconds, 3),
              *(getattr(test, column, "") for test in tests[1:] for column in tested),
              *(getattr(test, column, "") for test in tests for column in more)]
         )  # fmt: skip
-    write_text(path, buffer.getvalue())
+    paths.write_text(path, buffer.getvalue())

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structsvm import readers
 from structsvm.checks import BadInput, check_choice
-from structsvm.cli.files import (
-    Jobs,
-    Table,
-    check_folder,
-    check_input,
-    is_table,
-    stdin_as_path,
-)
+from structsvm.cli import paths
+from structsvm.cli.files import Jobs, Table
 from structsvm.cli.terminal import bar
 
 if TYPE_CHECKING:
@@ -29,7 +25,7 @@ def convert(
             metavar="SOURCE",
             help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input) or a table with named columns "
             "(a file .csv or .tsv; Parquet files: one, a folder, or a pattern in quotes); with --check a store.",
-            callback=stdin_as_path,
+            callback=paths.stdin_as_path,
         ),
     ],
     store: Annotated[
@@ -41,32 +37,19 @@ def convert(
         ),
     ] = None,
     dtype: Annotated[
-        str | None,
-        typer.Option(
-            help="float64, or float32 for half the size.", show_default="float64, or that of a table"
-        ),
+        str | None, "float64, or float32 for half the size. [default: float64, or that of a table]"
     ] = None,
-    matrix: Annotated[
-        str, typer.Option(help="dense, sparse, or auto: sparse if nine of ten cells are 0.")
-    ] = "auto",
-    n_features: Annotated[
-        int | None, typer.Option(help="Number of features.", show_default="the highest in the file")
-    ] = None,
+    matrix: Annotated[str, "dense, sparse, or auto: sparse if nine of ten cells are 0."] = "auto",
+    n_features: Annotated[int | None, "Number of features. [default: the highest in the file]"] = None,
     percentiles: Annotated[
         bool,
-        typer.Option(
-            "--percentiles",
-            help="Add the percentile of each feature within its query as further features; rows have to fit into "
-            "memory. SOURCE may be a store, too.",
-        ),
+        "Add the percentile of each feature within its query as further features; rows have to fit into "
+        "memory. SOURCE may be a store, too.",
     ] = False,
     *,
     table: Table,
     jobs: Jobs = -1,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Convert nothing: read a whole store and report whether it is sound."),
-    ] = False,
+    check: Annotated[bool, "Convert nothing: read a whole store and report whether it is sound."] = False,
 ) -> None:
     """Convert text or tables to a store, which train, predict and evaluate map from disk instead of parsing it.
 
@@ -87,7 +70,7 @@ def convert(
     if dtype is not None:
         check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("matrix", matrix, kinds)
-    from_table = is_table(check_input(source))
+    from_table = paths.is_table(paths.check_input(source))
     if from_table and (matrix == "sparse" or n_features is not None):
         raise ValueError(f"--matrix, --n-features: expected LETOR text with them, got the table {source}")
     if percentiles:
@@ -98,15 +81,14 @@ def convert(
         return
     columns, fill = table.options(labels=False), table.fill
     if from_table:
-        from structsvm.readers import convert_csv, convert_parquet, open_store
         from structsvm.readers.csv_tables import is_csv
 
-        check_folder(store)
+        paths.check_folder(store)
         if is_csv(source):
-            convert_csv(source, store, dtype=dtype or "float64", fill=fill, **columns)
+            readers.convert_csv(source, store, dtype=dtype or "float64", fill=fill, **columns)
         else:
-            convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
-        _say(store, open_store(store))
+            readers.convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
+        _say(store, readers.open_store(store))
         return
     if "label" in columns and columns["label"] is None:
         del columns["label"]
@@ -114,15 +96,13 @@ def convert(
         raise BadInput(next(iter(columns)), f"expected a table with it, got the text {source}")
     if source.is_dir():
         raise ValueError(f"{source}: expected a text file, got a folder; a store needs no conversion")
-    check_folder(store)
+    paths.check_folder(store)
 
-    from structsvm.readers import convert_letor, open_store
-
-    convert_letor(
+    readers.convert_letor(
         source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs,
         label=None,
     )  # fmt: skip
-    _say(store, open_store(store))
+    _say(store, readers.open_store(store))
 
 
 def _say(store: Path, data: QueryData) -> None:
@@ -134,19 +114,16 @@ def _say(store: Path, data: QueryData) -> None:
 
 def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None, **options: Any) -> None:
     """Write the rows and their percentiles."""
-    import dataclasses
-
     from structsvm.features.scaling import with_percentiles
-    from structsvm.readers import write_store
 
-    check_folder(store)
+    paths.check_folder(store)
     if store.exists() and source.exists() and store.samefile(source):
         raise BadInput("STORE", "expected another folder than SOURCE", value=str(store))
     data = table.read(source, labels=False, **options)
     if dtype is not None:
         data = dataclasses.replace(data, X=data.X.astype(dtype, copy=False))
     data = with_percentiles(data)
-    write_store(data, store)
+    readers.write_store(data, store)
     _say(store, data)
 
 
@@ -155,14 +132,14 @@ def _check(source: Path, store: Path | None) -> None:
         raise ValueError(
             f"{store}: expected one store and nothing to write, as --check is given, got two paths"
         )
-    from structsvm.readers.store import check_store, open_store
+    from structsvm.readers.store import check_store
 
     with bar("reading", data=True) as shown:
         task = shown.add_task("reading", total=None)
         compared = check_store(
             source, callback=lambda n_bytes, n_all: shown.update(task, completed=n_bytes, total=n_all)
         )
-    _say(source, open_store(source))
+    _say(source, readers.open_store(source))
     typer.echo(
         "All arrays are as they were written."
         if compared

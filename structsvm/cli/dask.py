@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from structsvm import readers
 from structsvm.checks import BadInput
 from structsvm.cli.files import Columns, Table
 
@@ -108,13 +109,10 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
 
 def predict_there(client: Any, model: Any, data: Path, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
-    if data.is_dir() and (data / "meta.json").exists():
-        from structsvm.readers import open_store
-
-        if open_store(data).order is not None:
-            raise ValueError(
-                f"{data}: expected a store in the order of its text, got another; predict without --dask"
-            )
+    if data.is_dir() and (data / "meta.json").exists() and readers.open_store(data).order is not None:
+        raise ValueError(
+            f"{data}: expected a store in the order of its text, got another; predict without --dask"
+        )
     with _saying():
         yield from _ranker(client, model).score_files(str(data), **_columns(data, columns))
 

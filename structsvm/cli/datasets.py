@@ -9,13 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from structsvm import datasets
 from structsvm.checks import BadInput
-from structsvm.cli.files import (
-    Table,
-    check_folder,
-    check_input,
-    is_table,
-)
+from structsvm.cli import paths
+from structsvm.cli.files import Table
 from structsvm.cli.options import AsJson
 from structsvm.cli.terminal import note, stoppable
 
@@ -26,9 +23,7 @@ app = typer.Typer(
 
 def list_(as_json: AsJson = False) -> None:
     """List what 'make' can write, with the options and their defaults."""
-    from structsvm.datasets import list_datasets
-
-    sets = list_datasets()
+    sets = datasets.list_datasets()
     if as_json:
         typer.echo(json.dumps([asdict(dataset) for dataset in sets]))
         return
@@ -50,14 +45,12 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Describe PATH: counts, labels and oddities."""
-    from structsvm.datasets import describe
-
     if str(path) in ("-", "/dev/stdin"):
         raise ValueError(f"{path}: expected a file, got the standard input; write it to a file first")
     options: dict[str, Any] = {} if table.fill is None else {"fill": table.fill}
-    if is_table(check_input(path)):
+    if paths.is_table(paths.check_input(path)):
         options |= table.options()
-    found = describe(path, **options)
+    found = datasets.describe(path, **options)
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return
@@ -79,9 +72,7 @@ def make(
     ] = None,
 ) -> None:
     """Write the synthetic data set NAME to PATH; the same options give the same bytes."""
-    from structsvm.datasets import list_datasets, make
-
-    known = {dataset.name: dataset.options for dataset in list_datasets()}
+    known = {dataset.name: dataset.options for dataset in datasets.list_datasets()}
     options: dict[str, Any] = {}
     for pair in option or ():
         key, equals, value = pair.partition("=")
@@ -92,9 +83,9 @@ def make(
             options[key] = json.loads(value)
         except json.JSONDecodeError:
             options[key] = value
-    check_folder(path)
+    paths.check_folder(path)
     try:
-        make(name, path, **options)
+        datasets.make(name, path, **options)
     except BadInput as error:
         raise (error.within("--option") if error.argument in options else error) from None
     typer.echo(f"{path}: written")

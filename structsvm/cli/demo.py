@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Jobs, check_input, check_output
+from structsvm.cli import paths
+from structsvm.cli.files import Jobs
 from structsvm.cli.options import Relevance
+from structsvm.cli.terminal import working
 
 
 def demo(
@@ -23,22 +25,18 @@ def demo(
     jobs: Jobs = -1,
 ) -> None:
     """Learn to rank in a minute, on synthetic data and scikit-learn's digits or on your data; write a page about it."""
-    check_output(output, [check_input(path) for path in data or ()])
+    paths.check_output(output, [paths.check_input(path) for path in data or ()])
 
     from rich.console import Console
     from rich.table import Table
 
     from structsvm.studies import demo as task_room
 
-    console, errors = Console(), Console(stderr=True)
-    with errors.status("reading") as status:
+    with working("reading") as status:
+        options: Any = {"n_jobs": jobs, "callback": lambda name: status.update(f"learning: {name}")}
         task = task_room.digits_task() if data is None else task_room.letor_task(*data, relevance=relevance)
-        first = None
-        if data is None:
-            first = task_room.run(
-                task_room.spam_task(), n_jobs=jobs, callback=lambda name: status.update(f"learning: {name}")
-            )
-        outcome = task_room.run(task, n_jobs=jobs, callback=lambda name: status.update(f"learning: {name}"))
+        first = task_room.run(task_room.spam_task(), **options) if data is None else None
+        outcome = task_room.run(task, **options)
         status.update("writing the page")
         task_room.write_page(outcome, output, first)
     if first is not None:
@@ -52,6 +50,6 @@ def demo(
         for row in rows:
             if any(row[chosen]):
                 table.add_row(row[0], *row[chosen])
-        console.print(table)
+        Console().print(table)
     typer.echo(task_room.headline(outcome))
     typer.echo(f"Report: {output}")

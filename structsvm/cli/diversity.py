@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import (
-    Jobs,
-    check_input,
-    check_model_output,
-    check_outputs,
-    split_names,
-    stdin_as_path,
-    write_lines,
-)
+import structsvm
+from structsvm import estimators, features, readers
+from structsvm.cli import paths
+from structsvm.cli.files import Jobs, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Selection, Tol, parse_grid
 from structsvm.cli.terminal import GapProgress, bar, print_table, stoppable
@@ -39,7 +34,7 @@ Sets = Annotated[
         metavar="DATA",
         help='JSON Lines: {"query", "documents": [{"id", "text", "title", "subtopics", "features"}]}; '
         "- is the standard input.",
-        callback=stdin_as_path,
+        callback=paths.stdin_as_path,
     ),
 ]
 
@@ -59,13 +54,10 @@ class ChoiceOfC(Group):
 
     C: Annotated[
         str,
-        typer.Option(
-            "--C",
-            help="Trade-off; of several, as a,b,c or low:high:number, evenly on a log scale, cross-validation over "
-            "the queries chooses.",
-        ),
+        "Trade-off; of several, as a,b,c or low:high:number, evenly on a log scale, cross-validation over "
+        "the queries chooses.",
     ] = "1"
-    folds: Annotated[int, typer.Option(help="Folds of the choice among several C.")] = 5
+    folds: Annotated[int, "Folds of the choice among several C."] = 5
     selection: Selection = "max"
 
     @property
@@ -77,12 +69,10 @@ class ChoiceOfC(Group):
         """Return the only C, or the one that cross-validation chooses; a bar on the terminal counts folds."""
         if len(self.grid) == 1:
             return self.grid[0]
-        from structsvm.estimators.cross_validation import cross_validate_C
-
         selection: Any = self.selection
         with bar("choosing C", counts=True) as shown:
             task = shown.add_task("choosing C", total=self.folds)
-            held_out = cross_validate_C(
+            held_out = estimators.cross_validate_C(
                 model, found.sets, found.labels, self.grid, folds=self.folds, selection=selection,
                 callback=lambda done, _: shown.update(task, completed=done),
             )  # fmt: skip
@@ -104,15 +94,10 @@ def train(
             help="When a word counts: appears, title, count:3, share:.05, top_tfidf:5, neighbours:.2. Repeat for more.",
         ),
     ] = None,
-    feature: Annotated[
-        list[str] | None, typer.Option(help="Document feature to make: rank, centroid. Repeat for both.")
-    ] = None,
-    loss: Annotated[str, typer.Option(help="weighted, unweighted or alpha_ndcg.")] = "weighted",
-    positive: Annotated[
-        bool,
-        typer.Option("--positive", help="No benefit may be negative, so that greedy choice is near-optimal."),
-    ] = False,
-    prediction: Annotated[str, typer.Option(help="greedy, swap or exact.")] = "greedy",
+    feature: Annotated[list[str] | None, "Document feature to make: rank, centroid. Repeat for both."] = None,
+    loss: Annotated[str, "weighted, unweighted or alpha_ndcg."] = "weighted",
+    positive: Annotated[bool, "No benefit may be negative, so that greedy choice is near-optimal."] = False,
+    prediction: Annotated[str, "greedy, swap or exact."] = "greedy",
     tol: Tol = 1e-3,
     jobs: Jobs = -1,
 ) -> None:
@@ -120,16 +105,13 @@ def train(
 
     Ctrl-C stops after the pass in progress and saves the model so far (exit code 130).
     """
-    check_model_output(output, [check_input(data)])
+    paths.check_model_output(output, [paths.check_input(data)])
     levels = [_level(text) for text in level] if level else None
     _ = choice.grid
 
-    from structsvm.estimators.diversity import SVMDiv
-    from structsvm.readers.candidate_sets import read_candidates
-
-    found = read_candidates(data)
+    found = readers.read_candidates(data)
     options: Any = {"loss": loss, "positive": "benefits" if positive else False, "prediction": prediction}
-    model = SVMDiv(
+    model = structsvm.SVMDiv(
         k=k, levels=levels, document_features=tuple(feature or ()), tol=tol, n_jobs=jobs, **options
     )
     model.C = choice.choose(model, found)
@@ -160,14 +142,13 @@ def apply(
         Path | None,
         typer.Option("--output", "-o", help="JSON Lines to write: the documents chosen, and why."),
     ] = None,
-    run: Annotated[Path | None, typer.Option(help="TREC run to write.")] = None,
+    run: Annotated[Path | None, "TREC run to write."] = None,
     k: Annotated[
         int | None,
         typer.Option("--k", "-k", help="Number of documents to choose; by default as in training."),
     ] = None,
     budget: Annotated[
-        float | None,
-        typer.Option(help="Largest number of words of all chosen documents together, instead of --k."),
+        float | None, "Largest number of words of all chosen documents together, instead of --k."
     ] = None,
     words: Annotated[int, typer.Option(min=0, help="Number of words named per document.")] = 5,
     jobs: Jobs = -1,
@@ -179,14 +160,12 @@ def apply(
     """
     if output is None and run is None:
         raise ValueError("expected --output, --run or both, got neither: there is nothing to write")
-    inputs = [check_input(model), check_input(data)]
-    check_outputs({"--output": output, "--run": run}, inputs)
-
-    from structsvm.readers.candidate_sets import read_candidates
+    inputs = [paths.check_input(model), paths.check_input(data)]
+    paths.check_outputs({"--output": output, "--run": run}, inputs)
 
     chooser = _load(model)
     chooser.n_jobs = jobs
-    found = read_candidates(data)
+    found = readers.read_candidates(data)
     limits: Any = {}
     if budget is not None:
         limits = {"costs": [_lengths(s) for s in found.sets], "budget": budget}
@@ -206,7 +185,7 @@ def apply(
                     line["cost"] = costs[reason.document]
                 entry["chosen"].append(line | {"words": [list(word) for word in reason.words]})
             lines.append(json.dumps(entry, ensure_ascii=False))
-        write_lines(output, lines)
+        paths.write_lines(output, lines)
     typer.echo(f"{sum(map(len, chosen))} documents chosen from {len(chosen)} candidate sets")
 
 
@@ -217,8 +196,7 @@ def compare(
         typer.Option("--model", "-m", help="A model; repeat for more. Its name is the file's."),
     ] = None,
     method: Annotated[
-        list[str] | None,
-        typer.Option(help="{selections}; several with commas or repeated. All but xquad by default."),
+        list[str] | None, "{selections}; several with commas or repeated. All but xquad by default."
     ] = None,
     k: Annotated[
         int | None,
@@ -227,9 +205,7 @@ def compare(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
-    report: Annotated[
-        Path | None, typer.Option(help="HTML page: who covers which subtopic, and why.")
-    ] = None,
+    report: Annotated[Path | None, "HTML page: who covers which subtopic, and why."] = None,
     queries: Annotated[
         int, typer.Option(min=0, help="Number of queries on the page, those on which methods differ most.")
     ] = 12,
@@ -240,21 +216,20 @@ def compare(
     Wins, losses and p (Wilcoxon, two-tailed, over the queries) are of the first model against the others; without
     a model, of the first method.
     """
-    check_input(data)
-    models = {path.stem: _load(check_input(path)) for path in model or ()}
+    paths.check_input(data)
+    models = {path.stem: _load(paths.check_input(path)) for path in model or ()}
     if k is None:
         k = next((one.k for one in models.values()), 5)
     method = list(split_names(method or ()))
     if len(models) < len(model or ()):
         raise ValueError("--model: expected files of different names, got one twice")
 
-    from structsvm.readers.candidate_sets import read_candidates
     from structsvm.studies.diversity import check_names, compare_methods, with_subtopics
     from structsvm.studies.diversity.page import as_records, headline, page, table
 
     check_names(models, method or ())
-    check_outputs({"--report": report}, [data, *(model or ())])
-    read = read_candidates(data)
+    paths.check_outputs({"--report": report}, [data, *(model or ())])
+    read = readers.read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:
         raise ValueError(
@@ -263,7 +238,7 @@ def compare(
     result = compare_methods(found, models, method or None, k, random_state=seed)
     skipped = len(read.sets) - len(found.sets)
     if report is not None:
-        write_lines(report, [page(result, data.name, queries)])
+        paths.write_lines(report, [page(result, data.name, queries)])
     if as_json:
         record = {"queries": len(found.sets), "skipped": skipped, "k": k, "methods": as_records(result)}
         typer.echo(json.dumps(record))
@@ -277,29 +252,24 @@ def compare(
 
 
 def _level(text: str) -> Level:
-    from structsvm.features.word_features import Level
-
     name, colon, value = text.partition(":")
     expected = f"--level {text}: expected appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2"
     if name not in _LEVELS or bool(colon) != (_LEVELS[name] is not None):
         raise ValueError(expected)
     kind = _LEVELS[name]
     if kind is None:
-        return Level(name)  # type: ignore[arg-type]
+        return features.Level(name)  # type: ignore[arg-type]
     try:
         number = kind(value)
     except ValueError:
         raise ValueError(expected) from None
-    level: Level = getattr(Level, name)(number)
+    level: Level = getattr(features.Level, name)(number)
     return level
 
 
 def _load(path: Path) -> SVMDiv:
-    import structsvm
-    from structsvm.estimators.diversity import SVMDiv
-
     model = structsvm.load(path)
-    if not isinstance(model, SVMDiv):
+    if not isinstance(model, structsvm.SVMDiv):
         raise ValueError(
             f"{path}: expected an SVMDiv, got a {type(model).__name__}; train one with: structsvm diversify train"
         )
@@ -312,8 +282,6 @@ def _lengths(candidates: Any) -> list[int]:
 
 
 def _write_run(found: LabelledSets, chosen: list[Int], path: Path) -> None:
-    from structsvm.readers.runs import Run, write_run
-
     topics = [
         "_".join((one.query or "").split()) or str(number) for number, one in enumerate(found.sets, start=1)
     ]
@@ -329,7 +297,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path) -> None:
     ]
     if not rows:
         raise ValueError("--run: expected documents to write, got none: the budget is below every document")
-    write_run(Run.from_arrays(*map(list, zip(*rows, strict=True)), tag="SVMDiv"), path)
+    readers.write_run(readers.Run.from_arrays(*map(list, zip(*rows, strict=True)), tag="SVMDiv"), path)
 
 
 app.command("train")(stoppable(train))

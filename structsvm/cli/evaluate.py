@@ -7,23 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
+import structsvm
+from structsvm import metrics, readers
+from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
-from structsvm.cli.files import (
-    Columns,
-    Data,
-    check_file,
-    check_input,
-    is_table,
-    names_of_runs,
-    read_data,
-    read_scores,
-    stdin_as_path,
-)
+from structsvm.cli.files import Columns, Data, names_of_runs, read_data, read_scores
 from structsvm.cli.options import AsJson, Convention, Relevance
 from structsvm.cli.terminal import note
 from structsvm.common.escaping import printable
+from structsvm.common.files import is_stream, read_lines
 
 
 class _Measured(NamedTuple):
@@ -49,8 +44,8 @@ class _Measured(NamedTuple):
         return out
 
 
-def _from_stdin(paths: list[Path]) -> list[Path]:
-    return list(map(stdin_as_path, paths))
+def _from_stdin(scores: list[Path]) -> list[Path]:
+    return list(map(paths.stdin_as_path, scores))
 
 
 def evaluate(
@@ -67,11 +62,8 @@ def evaluate(
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            help="One of {measures}, k a number, or a name of trec_eval or ir_measures such as ndcg_cut_10 and "
-            "nDCG@10; repeat for more.",
-            show_default="map, ndcg@10",
-        ),
+        "One of {measures}, k a number, or a name of trec_eval or ir_measures such as ndcg_cut_10 and "
+        "nDCG@10; repeat for more. [default: map, ndcg@10]",
     ] = None,
     convention: Convention = "trec",
     relevance: Relevance = 1.0,
@@ -79,19 +71,13 @@ def evaluate(
     columns: Columns,
     common_topics: Annotated[
         bool,
-        typer.Option(
-            "--common-topics",
-            help="With judgments and a run: only topics of both, as trec_eval does without -c. Otherwise judged topics "
-            "that the run lacks count 0.",
-        ),
+        "With judgments and a run: only topics of both, as trec_eval does without -c. Otherwise judged topics "
+        "that the run lacks count 0.",
     ] = False,
     dask: Dask = None,
     groups: Groups = "refuse",
     per_query: Annotated[
-        bool,
-        typer.Option(
-            "--per-query", help="Also print the value of each query; of several files with --json only."
-        ),
+        bool, "Also print the value of each query; of several files with --json only."
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +89,7 @@ def evaluate(
     if len({data, *scores}) < 1 + len(scores):
         raise ValueError("DATA and SCORES: expected different files, got the same twice; name each once")
     for path in scores:
-        check_file(path)
+        paths.check_file(path)
     if len(scores) > 1 and per_query and not as_json:
         raise ValueError("--per-query: expected --json with it for several files of scores")
     names = metric or ["map", "ndcg@10"]
@@ -111,15 +97,13 @@ def evaluate(
     if dask is not None:
         if len(scores) > 1:
             raise ValueError(f"--dask: expected one model, got {len(scores)}; evaluate one after the other")
-        import structsvm
-
         with connecting(dask) as client:
             model = structsvm.load(scores[0])
             results = evaluate_there(client, model, data, columns, groups, names, **rules)
         found = {"model": _Measured(scores[0], None, results)}
     elif groups != "refuse":
         raise ValueError("--groups: expected --dask with it")
-    elif _are_judgments(check_input(data)):
+    elif _are_judgments(paths.check_input(data)):
         found = _of_runs(data, scores, names, complete=not common_topics, **rules)
     elif _looks_like(data, _is_of_run) and any(map(_are_judgments, scores)):
         raise ValueError(f"{data}: expected judgments, got a TREC run; judgments come first, the run second")
@@ -149,11 +133,9 @@ def evaluate(
 
 def _print_means(found: Mapping[str, _Measured]) -> None:
     """Print a line of means per file, with the number of topics where they differ."""
-    from structsvm.metrics import RunTable
-
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
     runs, measures = (tuple(dict.fromkeys(names)) for names in zip(*results, strict=True))
-    lines = repr(RunTable(runs, measures, results)).splitlines()
+    lines = repr(metrics.RunTable(runs, measures, results)).splitlines()
     topics = [frozenset(one.results[0].query_ids.tolist()) for one in found.values()]
     if len(set(topics)) > 1:
         counts = [str(len(each)) for each in topics]
@@ -168,14 +150,11 @@ def _of_runs(
     qrels: Path, files: Sequence[Path], names: list[str], *, complete: bool, **rules: Any
 ) -> dict[str, _Measured]:
     """Return the measures of TREC runs by their names."""
-    from structsvm.metrics import evaluate as measure
-    from structsvm.readers import judge_run, read_qrels, read_run
-
-    judgments, runs = read_qrels(qrels), list(map(read_run, files))
+    judgments, runs = readers.read_qrels(qrels), list(map(readers.read_run, files))
     found = {}
     for name, path, run in zip(names_of_runs(files, [run.tag for run in runs]), files, runs, strict=True):
-        rows = judge_run(run, judgments, complete=complete)
-        results = [measure(each, **rows._asdict(), **rules) for each in names]
+        rows = readers.judge_run(run, judgments, complete=complete)
+        results = [metrics.evaluate(each, **rows._asdict(), **rules) for each in names]
         found[name] = _Measured(path, len(rows.y_true), results)
     return found
 
@@ -184,10 +163,8 @@ def _of_scores(
     data: Path, files: Sequence[Path], columns: Columns, names: list[str], **rules: Any
 ) -> dict[str, _Measured]:
     """Return the measures of files of scores by the paths of these."""
-    from structsvm.metrics import evaluate as measure
-
     # the features are not looked at, so a missing one does no harm
-    options: dict[str, Any] = {"features": ()} if is_table(data) else {}
+    options: dict[str, Any] = {"features": ()} if paths.is_table(data) else {}
     rows = read_data(data, columns, fill=None if data.is_dir() else 0.0, **options)
     found = {}
     for name, path in zip(names_of_runs(files, list(map(str, files))), files, strict=True):
@@ -201,15 +178,15 @@ def _of_scores(
             _check_ids(rows, ids, data, path)
         if rows.order is not None:
             values = values[rows.order]
-        results = [measure(each, rows.y, values, qid=rows.qid, docid=rows.docid, **rules) for each in names]
+        results = [
+            metrics.evaluate(each, rows.y, values, qid=rows.qid, docid=rows.docid, **rules) for each in names
+        ]
         found[name] = _Measured(path, rows.n_rows, results)
     return found
 
 
 def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Path) -> None:
     """Raise where a csv of predict has the query or document of another row."""
-    import numpy as np
-
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
     places = range(rows.n_rows) if rows.order is None else rows.order.tolist()
@@ -233,9 +210,7 @@ def _is_of_run(words: Sequence[str]) -> bool:
 
 def _looks_like(data: Path, matches: Callable[[Sequence[str]], bool]) -> bool:
     """Whether a file begins with such a line; a stream is taken for LETOR text, as it can be read once only."""
-    from structsvm.common.files import is_stream, read_lines
-
-    if data.is_dir() or is_table(data) or is_stream(data):
+    if data.is_dir() or paths.is_table(data) or is_stream(data):
         return False
     for _, line in read_lines(data):
         words = line.split(None, 6)

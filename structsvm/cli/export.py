@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import check_input, check_output, read_names
+import structsvm
+from structsvm.cli import paths
+from structsvm.cli.files import read_names
 from structsvm.cli.filling import kept_medians
 from structsvm.cli.terminal import note
+from structsvm.common.files import replacing
 
 
 def export(
@@ -17,35 +20,28 @@ def export(
         Path,
         typer.Argument(metavar="MODEL", help="A linear or tree model that train or search wrote."),
     ],
-    to: Annotated[str, typer.Option(help="One of {formats}.")],
+    to: Annotated[str, "One of {formats}."],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; standard output without it.")
     ] = None,
     feature_names: Annotated[
-        Path | None,
-        typer.Option(help="A file with the engine's names of the features, one per line, in order."),
+        Path | None, "A file with the engine's names of the features, one per line, in order."
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the model in the engine.", show_default="the name of MODEL"),
-    ] = None,
+    name: Annotated[str | None, "Name of the model in the engine. [default: the name of MODEL]"] = None,
 ) -> None:
     """Write MODEL in the format of a search engine, its scaling included.
 
     Scaling within queries can only be represented in json, and is refused in the other formats.
     """
-    check_input(model)
+    paths.check_input(model)
     if output is not None:
-        check_output(output, [model])
+        paths.check_output(output, [model])
     elif to == "onnx":
         raise ValueError("--output: expected a file for onnx, which is binary; add -o model.onnx")
-    from structsvm.common.files import replacing
-
     names = None
     if feature_names is not None:
         names = read_names(feature_names)
 
-    import structsvm
     from structsvm.export.search_engines import export_model
 
     ranker = structsvm.load(model)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import math
-import os
-import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import typer
 
+import structsvm
+from structsvm import readers
 from structsvm.checks import BadInput
+from structsvm.cli import paths
 from structsvm.cli.groups import Group
+from structsvm.common.files import read_lines, shorten, unpacked
+from structsvm.common.machine import count_threads
 from structsvm.common.names import QID
 
 if TYPE_CHECKING:
@@ -26,11 +31,6 @@ if TYPE_CHECKING:
 
 _LONGEST_NUMBER = 1100
 """Characters of a number: the longest exact decimal of a float64 has 1,077."""
-
-
-def stdin_as_path(path: Path) -> Path:
-    """Return the path of standard input for ``-``, and any other path unchanged."""
-    return Path("/dev/stdin") if str(path) == "-" else path
 
 
 def split_names(texts: Iterable[str]) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ Data = Annotated[
         metavar="DATA",
         help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input), a table with named columns (a "
         "file .csv or .tsv; Parquet files: one, a folder, or a pattern in quotes), or a store.",
-        callback=stdin_as_path,
+        callback=paths.stdin_as_path,
     ),
 ]
 
@@ -53,11 +53,9 @@ Data = Annotated[
 class Columns(Group):
     """What the columns of labels and ids of a table are called."""
 
-    label: Annotated[str, typer.Option("--label", help="Column of the labels in a table.")] = "label"
-    qid: Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")] = QID
-    docid: Annotated[
-        str, typer.Option("--docid", help="Column of the document ids in a table, if there is one.")
-    ] = "docid"
+    label: Annotated[str, "Column of the labels in a table."] = "label"
+    qid: Annotated[str, "Column of the query ids in a table."] = QID
+    docid: Annotated[str, "Column of the document ids in a table, if there is one."] = "docid"
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -77,11 +75,7 @@ class Table(Columns):
 
     features: Annotated[
         list[str] | None,
-        typer.Option(
-            "--features",
-            help="Columns of the features in a table: a,b,c, or repeated.",
-            show_default="all other columns",
-        ),
+        "Columns of the features in a table: a,b,c, or repeated. [default: all other columns]",
     ] = None
     missing: Annotated[
         str | None,
@@ -130,8 +124,6 @@ class Table(Columns):
 
 def check_jobs(jobs: int) -> int:
     """Return the requested number of threads or processes; raise for 0."""
-    from structsvm.common.machine import count_threads
-
     count_threads(jobs)
     return jobs
 
@@ -140,102 +132,6 @@ Jobs = Annotated[
     int,
     typer.Option(callback=check_jobs, help="Threads; -1 is one per processor. Results do not depend on it."),
 ]
-
-
-def check_input(path: Path) -> Path:
-    """Raise if a file does not exist, before minutes of work on another one."""
-    if not path.exists() and not is_table(path):
-        raise ValueError(f"{path}: expected a file to read, got nothing there; check the path")
-    return path
-
-
-def check_file(path: Path) -> Path:
-    """Check like :func:`check_input` an input that cannot be a store."""
-    if check_input(path).is_dir():
-        raise ValueError(f"{path}: expected a file to read, got a folder; add a file name")
-    return path
-
-
-def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
-    """Raise if a result would overwrite an input, a folder or a device, or cannot be written."""
-    if str(path) == "-":
-        raise ValueError(
-            "-: expected the name of a file to write, got the sign for the standard input; name one"
-        )
-    _check_name(path)
-    for source in inputs:
-        if path.exists() and source.exists() and path.samefile(source):
-            raise ValueError(
-                f"{path}: expected another file than the input, got the same; choose another {option}"
-            )
-    if path.is_dir():
-        raise ValueError(f"{path}: expected the name of a file to write, got a folder; add a file name")
-    if path.exists() and not path.is_file():
-        raise ValueError(
-            f"{path}: expected the name of a file to write, got a device or pipe; choose another"
-        )
-    check_folder(path)
-    return path
-
-
-def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
-    """Check like :func:`check_output` for a model, whose suffixes ``save`` would refuse only after the training."""
-    from structsvm.common.files import is_packed
-
-    if is_packed(path):
-        raise ValueError(
-            f"{path}: expected a name that ends in .npz, got {path.suffix!r}; models are compressed already"
-        )
-    return check_output(path, inputs, option=option)
-
-
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
-    """Check the files of several options by :func:`check_output`, None if not given; no two may be the same."""
-    sources, taken = list(inputs), dict[Path, str]()
-    for option, path in outputs.items():
-        if path is None:
-            continue
-        place = check_output(path, sources, option=option).resolve()
-        if place in taken:
-            raise ValueError(
-                f"{taken[place]} and {option}: expected two files, got the same twice; name another"
-            )
-        taken[place] = option
-
-
-def check_kept(path: Path) -> None:
-    """Check a folder for finished runs, which may exist and has to be writable."""
-    _check_name(path)
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"{path}: expected a folder to keep runs in, got a file; choose another name")
-    check_folder(path / "run" if path.exists() else path)
-
-
-def check_folder(path: Path) -> None:
-    """Check that the folder of ``path`` exists, is writable, and takes a name like that of ``path``."""
-    folder = _check_name(path).parent
-    if not folder.is_dir():
-        raise ValueError(f"{path}: expected an existing folder, got none called '{folder}'; create it first")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"{path}: expected a folder to write in, got no permission for '{folder}'")
-
-
-def _check_name(path: Path) -> Path:
-    """Return the file that writing to ``path`` replaces, if its name and that of the unfinished file are possible."""
-    from structsvm.common.files import beside, destination
-
-    if not path.name:  # a folder: said by the callers that do not take one
-        return path
-    try:
-        place = destination(path)
-        destination(beside(place, ".part"))
-    except (NotADirectoryError, PermissionError):  # said of the folder
-        return path
-    except OSError as error:
-        raise ValueError(
-            f"{path}: expected a name that a file can have ({error.strerror}); choose another"
-        ) from error
-    return place
 
 
 def read_data(
@@ -251,10 +147,8 @@ def read_data(
 
     Without ``labels`` there need not be any. With ``fill="keep"`` missing features are NaN.
     """
-    from structsvm.readers import read_queries
-
     named = (columns or Columns()).options(labels=labels)
-    if is_table(check_input(path)):
+    if paths.is_table(paths.check_input(path)):
         options = (
             {} if features is None else {"features": features}
         )  # those of a model, in place of the option's
@@ -262,7 +156,7 @@ def read_data(
         fill = None if (path / "meta.json").exists() else math.nan
     given = {k: v for k, v in {"fill": fill, **options}.items() if v is not None}
     try:
-        return read_queries(path, **(named | given))
+        return readers.read_queries(path, **(named | given))
     except BadInput as error:
         # perhaps the names of columns
         if error.argument == f"{path}:1" and error.problem.startswith("expected '<") and not error.remedy:
@@ -272,17 +166,8 @@ def read_data(
         raise
 
 
-def is_table(path: Path) -> bool:
-    """Whether a path stands for Parquet files or is a CSV file."""
-    from structsvm.readers.parquet_tables import is_table
-
-    return is_table(path)
-
-
 def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryData:
     """Return rows with the features of a model, in its order, where both have names."""
-    import dataclasses
-
     if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
         return rows
     place = {name: j for j, name in enumerate(rows.feature_names)}
@@ -296,9 +181,7 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
 
 def load_ranker(path: Path) -> Any:
     """Read a model that scores rows."""
-    import structsvm
-
-    model = structsvm.load(check_input(path))
+    model = structsvm.load(paths.check_input(path))
     if not (hasattr(model, "rank") and hasattr(model, "predict")):
         raise ValueError(f"{path}: expected a ranker, got a {type(model).__name__}; train one first")
     return model
@@ -314,8 +197,6 @@ def predicted(model: Any, rows: QueryData, path: Path) -> Float:
 
 def keep_names(model: Any, rows: QueryData) -> None:
     """Give a fitted model the names of the features that it was trained on."""
-    import numpy as np
-
     if rows.feature_names is not None:
         model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
 
@@ -337,13 +218,9 @@ _PREDICTED = ("query", "document", "score", "rank")
 
 def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
     """Read one number per line, finite or ``-inf`` ("not retrieved"); or a csv of ``predict``, with its ids."""
-    import numpy as np
-
-    from structsvm.common.files import read_lines, shorten
-
     scores: list[float] = []
     ids: list[tuple[str, str]] | None = None
-    for number, line in read_lines(check_file(path)):
+    for number, line in read_lines(paths.check_file(path)):
         word = line.strip()
         if number == 1 and word == ",".join(_PREDICTED):
             ids = []
@@ -370,8 +247,6 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
 
 def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
     """Return the tag of each run, or the name of its file if runs share a tag."""
-    from structsvm.common.files import unpacked
-
     uses = Counter(tags)
     names = [tag if uses[tag] == 1 else unpacked(path.name) for tag, path in zip(tags, files, strict=True)]
     for name, n in Counter(names).items():
@@ -386,39 +261,4 @@ def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
 
 def read_names(path: Path) -> list[str]:
     """Read names, one per line, without surrounding blanks; blank lines are skipped."""
-    from structsvm.common.files import read_lines
-
-    return [line.strip() for _, line in read_lines(check_file(path)) if line.strip()]
-
-
-_STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-
-
-def is_stdout(path: Path) -> bool:
-    """Whether a path stands for the standard output."""
-    return str(path) in _STDOUT
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write text that appears completely or not at all."""
-    from structsvm.common.files import replacing
-
-    with replacing(path) as file:
-        file.write(text.encode())
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines without their ends, as they come; a file is replaced when all are written.
-
-    The standard output (``-``) is written when all lines are there.
-    """
-    from structsvm.common.files import replacing
-
-    if is_stdout(path):
-        text = "".join(f"{line}\n" for line in lines)
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    with replacing(path) as file:
-        for line in lines:
-            file.write(f"{line}\n".encode())
+    return [line.strip() for _, line in read_lines(paths.check_file(path)) if line.strip()]

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
+import structsvm
+from structsvm import oracles, readers
 from structsvm.checks import BadInput, check_positive
-from structsvm.cli.files import (
-    Jobs,
-    check_input,
-    check_model_output,
-    check_outputs,
-    names_of_runs,
-    write_text,
-)
+from structsvm.cli import paths
+from structsvm.cli.files import Jobs, names_of_runs
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
-from structsvm.cli.terminal import note, print_table
+from structsvm.cli.terminal import note, print_table, working
 
 if TYPE_CHECKING:
     from structsvm.readers.run_features import Candidates
@@ -31,8 +28,8 @@ if TYPE_CHECKING:
 class Learning(Group):
     """What is learned from the judgments, and on which folds."""
 
-    relevance: Annotated[float, typer.Option(help="Grade from which a document is relevant.")] = 1.0
-    loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map"
+    relevance: Annotated[float, "Grade from which a document is relevant."] = 1.0
+    loss: Annotated[str, "One of {losses}; k is any cut-off, as in ndcg@10."] = "map"
     depth: Annotated[
         int,
         typer.Option(
@@ -41,16 +38,14 @@ class Learning(Group):
         ),
     ] = 1000
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5
-    C: Annotated[str | None, typer.Option("--C", help=GRID, show_default="0.1:100:7")] = None
+    C: Annotated[str | None, f"{GRID} [default: 0.1:100:7]"] = None
     selection: Selection = "max"
     seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0
 
     def check(self) -> None:
         """Check what can be checked before the files are read."""
-        from structsvm.oracles import get_oracle
-
         check_positive("relevance", self.relevance)
-        get_oracle(self.loss, relevance=self.relevance)
+        oracles.get_oracle(self.loss, relevance=self.relevance)
         _ = self.grid
 
     @property
@@ -72,7 +67,7 @@ class Learning(Group):
 def fuse(
     runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="TREC runs (plain, gzip, bzip2, xz).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The re-ranked TREC run to write.")],
-    qrels: Annotated[Path | None, typer.Option(help="TREC judgments to learn from.")] = None,
+    qrels: Annotated[Path | None, "TREC judgments to learn from."] = None,
     # takes no value: what follows are arguments, as many as a shell pattern gives
     runs_follow: Annotated[
         bool, typer.Option("--runs", help="May stand before the runs; changes nothing.")
@@ -82,9 +77,9 @@ def fuse(
     ] = None,
     *,
     learning: Learning,
-    tag: Annotated[str, typer.Option(help="Name (tag) of the run written.")] = "structsvm",
-    save: Annotated[Path | None, typer.Option(help="Write the model of all judged topics (.npz).")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
+    tag: Annotated[str, "Name (tag) of the run written."] = "structsvm",
+    save: Annotated[Path | None, "Write the model of all judged topics (.npz)."] = None,
+    report: Annotated[Path | None, "Write a page with figures."] = None,
     as_json: AsJson = False,
     per_query: PerQuery = False,
     jobs: Jobs = -1,
@@ -104,36 +99,32 @@ def fuse(
     if qrels is None:
         raise ValueError("--qrels: expected the judgments to learn from, got none; or give --apply MODEL")
 
-    import numpy as np
-    from rich.console import Console
-
     learning.check()
     depth = learning.depth
 
-    from structsvm.readers.qrels import read_qrels
-    from structsvm.readers.run_features import candidates
-    from structsvm.readers.runs import write_run
     from structsvm.studies.fusion.page import as_record, headline, page, table
 
-    with Console(stderr=True).status("reading") as status:
-        judgments = read_qrels(qrels)
+    with working("reading") as status:
+        judgments = readers.read_qrels(qrels)
         found = _read(runs, None, status)
-        pool = candidates({name: run.top(depth) for name, run in found.items()}, judgments, depth=depth)
+        pool = readers.candidates(
+            {name: run.top(depth) for name, run in found.items()}, judgments, depth=depth
+        )
         longest = max(int(np.diff(run.offsets).max(initial=1)) for run in found.values())
         status.update("learning")
         result = learning.cross_validate(
             pool, judgments, n_jobs=jobs,
             callback=lambda done, total: status.update(f"learning: {done} of {total} paths"),
-            whole=candidates(found, judgments, depth=longest) if longest > depth else None,
+            whole=readers.candidates(found, judgments, depth=longest) if longest > depth else None,
         )  # fmt: skip
         status.update("writing")
         ranked = _held_out_and_new(pool, result, tag).top(depth)
         text = None if report is None else page(result, f"Learned fusion of {len(result.runs)} runs")
-        write_run(ranked, output)
+        readers.write_run(ranked, output)
         if save is not None:
             result.model.save(save)
         if report is not None and text is not None:
-            write_text(report, text)
+            paths.write_text(report, text)
     ignored = judgments.n_topics - result.pool.n_topics
     if ignored:
         note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and left out")
@@ -152,33 +143,28 @@ def fuse(
 def _check_files(
     runs: list[Path], qrels: Path | None, apply: Path | None, output: Path, save: Path | None, report: Path | None
 ) -> None:  # fmt: skip
-    inputs = [check_input(path) for path in (*runs, qrels, apply) if path is not None]
+    inputs = [paths.check_input(path) for path in (*runs, qrels, apply) if path is not None]
     if apply is not None:
         for name, path in (("--qrels", qrels), ("--save", save), ("--report", report)):
             if path is not None:
                 raise BadInput(name, "nothing is learned with --apply", "leave one of the two out")
     if save is not None:
-        check_model_output(save, inputs, option="--save")
-    check_outputs({"--output": output, "--save": save, "--report": report}, inputs)
+        paths.check_model_output(save, inputs, option="--save")
+    paths.check_outputs({"--output": output, "--save": save, "--report": report}, inputs)
 
 
 def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:
-    import structsvm
-    from structsvm.readers.run_features import candidates
-    from structsvm.readers.runs import write_run
     from structsvm.studies.fusion import FusionModel
 
     model = structsvm.load(path)
     if not isinstance(model, FusionModel):
         raise ValueError(f"{path}: expected a model that fuse saved, got a {type(model).__name__}")
     depth = model.depth or 1000
-    from rich.console import Console
-
-    with Console(stderr=True).status("reading") as status:
-        pool = candidates(_read(files, depth, status), depth=depth)
+    with working("reading") as status:
+        pool = readers.candidates(_read(files, depth, status), depth=depth)
         status.update("ranking")
         ranked = model.rank(pool, tag=tag)
-        write_run(ranked, output)
+        readers.write_run(ranked, output)
     if as_json:
         record = {"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": list(model.names)}
         typer.echo(json.dumps(record))
@@ -189,19 +175,15 @@ def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool)
 
 def _read(files: list[Path], depth: int | None, status: Any) -> dict[str, Run]:
     """Return the runs by name: the tag, or the name of the file if runs share a tag."""
-    from structsvm.readers.runs import read_run
-
     found: list[Run] = []
     for i, path in enumerate(files):
         status.update(f"reading: run {i + 1} of {len(files)}")
-        found.append(read_run(path, depth=depth))
+        found.append(readers.read_run(path, depth=depth))
     return dict(zip(names_of_runs(files, [run.tag for run in found]), found, strict=True))
 
 
 def _held_out_and_new(pool: Candidates, result: Any, tag: str) -> Run:
     """Rank judged topics by the held-out scores, others by the final model, in the order of the pool."""
-    import numpy as np
-
     scores = np.empty(pool.n_rows)
     judged = np.repeat(pool.judged, np.diff(pool.offsets))
     scores[judged] = result.scores

@@ -5,16 +5,36 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
 
 
 class Group:
     """Base of dataclasses whose fields are options: a command takes one as a parameter."""
 
 
+_TEXT = re.compile(r"(.*?)(?: \[default: (.*)\])?", re.DOTALL)
+"""The help of an option, and what it says of the default where that is not the value itself."""
+
+
+def _option(name: str, hint: Any, default: Any) -> Any:
+    """Return the annotation of a parameter, with a text in it as the help of the option that has its name."""
+    kind, *metadata = get_args(hint) or (hint,)
+    if not metadata or not isinstance(metadata[0], str):
+        return hint
+    text, shown = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]
+    named = () if default is True else (f"--{name.replace('_', '-')}",)  # for True also --no-name
+    return Annotated[kind, typer.Option(*named, help=text, show_default=shown or True)]
+
+
 def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with one parameter for each field of its parameters that are groups."""
+    """Return a command with one parameter for each field of its parameters that are groups.
+
+    ``Annotated[int, "Number of folds."]`` is an option with this help.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {
         name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, Group)
@@ -22,8 +42,10 @@ def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:
     parameters: list[inspect.Parameter] = []
 
     def add(name: str, default: Any) -> None:
-        kind = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, kind, default=default, annotation=hints[name]))
+        option = _option(name, hints[name], default)
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
+        )
 
     for name, parameter in inspect.signature(command).parameters.items():
         if name not in groups:

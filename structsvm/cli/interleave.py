@@ -10,26 +10,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from structsvm import clicks, readers
 from structsvm.checks import BadInput, check_choice, check_whole
-from structsvm.cli.files import (
-    Table,
-    check_file,
-    check_output,
-    check_outputs,
-    load_ranker,
-    write_text,
-)
+from structsvm.cli import paths
+from structsvm.cli.files import Table, load_ranker
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import bar, note, stoppable
+from structsvm.common.files import compression, is_stream
+from structsvm.common.lazy import labelled
+from structsvm.online import statistics
 
 app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_args_is_help=True)
 
-MissingFeedback = Annotated[
-    str, typer.Option(help="Treatment of lines without clicks: skip, no_click or error.")
-]
-MissingRecord = Annotated[str, typer.Option(help="Treatment of lines without the shown list: error or skip.")]
+MissingFeedback = Annotated[str, "Treatment of lines without clicks: skip, no_click or error."]
+MissingRecord = Annotated[str, "Treatment of lines without the shown list: error or skip."]
 
 
 def analyse(
@@ -41,29 +38,20 @@ def analyse(
             "impression, rank, document, team, clicked, and, if known, user."
         ),
     ],
-    test: Annotated[str, typer.Option(help="The test that decides: t, z, sign or wilcoxon.")] = "t",
-    alpha: Annotated[float, typer.Option(help="Level of the decision.")] = 0.05,
-    power: Annotated[
-        float, typer.Option(help="Probability of a decision for which 'more queries' is computed.")
-    ] = 0.8,
-    correction: Annotated[
-        str, typer.Option(help="Correction for several pairs of rankers: holm, bh or none.")
-    ] = "holm",
+    test: Annotated[str, "The test that decides: t, z, sign or wilcoxon."] = "t",
+    alpha: Annotated[float, "Level of the decision."] = 0.05,
+    power: Annotated[float, "Probability of a decision for which 'more queries' is computed."] = 0.8,
+    correction: Annotated[str, "Correction for several pairs of rankers: holm, bh or none."] = "holm",
     cluster: Annotated[
         str,
-        typer.Option(
-            help="user or session: its queries are dependent, and each cluster counts once. auto: so where users, or "
-            "sessions, come again. none: each query counts."
-        ),
+        "user or session: its queries are dependent, and each cluster counts once. auto: so where users, or "
+        "sessions, come again. none: each query counts.",
     ] = "auto",
-    seed: Annotated[
-        int, typer.Option(help="Seed of the wins and losses drawn from fractional outcomes (not team draft).")
-    ] = 0,
+    seed: Annotated[int, "Seed of the wins and losses drawn from fractional outcomes (not team draft)."] = 0,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",
     statistic: Annotated[
-        Path | None,
-        typer.Option(help="Click weights of 'interleave learn'; without it every click counts one."),
+        Path | None, "Click weights of 'interleave learn'; without it every click counts one."
     ] = None,
     as_json: AsJson = False,
     report: Report = None,
@@ -73,10 +61,9 @@ def analyse(
     The p-value of the test is valid if the size of the log was fixed beforehand; the always-valid p-value however often
     the log is analysed.
     """
-    inputs = [check_file(path) for path in (log, statistic) if path is not None]
-    check_outputs({"--report": report}, inputs)
+    inputs = [paths.check_file(path) for path in (log, statistic) if path is not None]
+    paths.check_outputs({"--report": report}, inputs)
 
-    from structsvm.online import statistics
     from structsvm.online.statistics.page import page, summary
 
     check_choice("cluster", cluster, ("user", "session", "auto", "none"))
@@ -98,7 +85,7 @@ def analyse(
         read, test=test, alpha=alpha, power=power, correction=correction, cluster=by, random_state=seed
     )
     if report is not None:
-        write_text(report, page(log.name, read, answer))
+        paths.write_text(report, page(log.name, read, answer))
     if as_json:
         typer.echo(json.dumps({"log": str(log), **answer.to_dict()}, allow_nan=False))
         return
@@ -111,17 +98,13 @@ def analyse(
 def _team_draft_elsewhere(log: Path) -> Any:
     """Return the click log of a table or a file of UBI events, None for our own format; say what was left out."""
     from structsvm.clicks.reading import is_ubi
-    from structsvm.common.files import is_stream
 
     if is_stream(log):
         return None
-    from structsvm.cli.files import is_table
-    from structsvm.clicks import read_team_draft_table, read_team_draft_ubi
-
-    if is_table(log):
-        drafted, dropped = read_team_draft_table(log)
+    if paths.is_table(log):
+        drafted, dropped = clicks.read_team_draft_table(log)
     elif is_ubi(log):
-        drafted, dropped = read_team_draft_ubi(log)
+        drafted, dropped = clicks.read_team_draft_ubi(log)
     else:
         return None
     for reason, count in sorted(dropped.items(), key=lambda item: -item[1]):
@@ -133,32 +116,25 @@ def learn(
     log: Annotated[
         list[Path], typer.Argument(help="Click logs of team draft, each of rankers whose best is known.")
     ],
-    better: Annotated[
-        list[str], typer.Option(help="The best ranker of the log; once for all logs, or once for each.")
-    ],
+    better: Annotated[list[str], "The best ranker of the log; once for all logs, or once for each."],
     output: Annotated[Path, typer.Option("--output", "-o", help="The weights to write (.json).")],
-    method: Annotated[
-        str, typer.Option(help="inverse_z_test, inverse_rank_test or max_mean_difference.")
-    ] = "inverse_z_test",
+    method: Annotated[str, "inverse_z_test, inverse_rank_test or max_mean_difference."] = "inverse_z_test",
     ridge: Annotated[
         float | None,
-        typer.Option(
-            help="Regularisation that keeps the weights of rare clicks small.",
-            show_default="0; for inverse_rank_test 1",
-        ),
+        "Regularisation that keeps the weights of rare clicks small. [default: 0; for inverse_rank_test 1]",
     ] = None,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",
     as_json: AsJson = False,
 ) -> None:
     """Learn how much each kind of click tells, from logs whose best ranker is known, for 'analyse --statistic'."""
-    check_output(output, [check_file(path) for path in log])
+    paths.check_output(output, [paths.check_file(path) for path in log])
     if len(better) not in (1, len(log)):
         raise ValueError(
             f"--better: expected one name, or one for each of {len(log)} logs in their order, got {len(better)}"
         )
 
-    from structsvm.online import clicklog, statistics
+    from structsvm.online import clicklog
     from structsvm.online.statistics.features import FEATURES
 
     read = []
@@ -190,8 +166,6 @@ def learn(
 @contextlib.contextmanager
 def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal while LOG is read; of compressed text and streams only the lines are known."""
-    from structsvm.common.files import compression, is_stream
-
     size = None if is_stream(log) or compression(log) else log.stat().st_size
     with bar("reading", "{task.fields[lines]:,} lines") as shown:
         task = shown.add_task("reading", total=size, lines=0)
@@ -212,31 +186,22 @@ def simulate(
     output: Annotated[Path, typer.Option("--output", "-o", help="The log to write (.jsonl, .jsonl.gz).")],
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="LETOR text, a table or a store.",
-            show_default="made data: 200 queries, 20 documents, 10 features",
-        ),
+        "LETOR text, a table or a store. [default: made data: 200 queries, 20 documents, 10 features]",
     ] = None,
     ranker: Annotated[
-        list[str] | None,
-        typer.Option(help="A feature number (from 1) or a model file; twice or more.", show_default="1, 2"),
+        list[str] | None, "A feature number (from 1) or a model file; twice or more. [default: 1, 2]"
     ] = None,
-    interleaver: Annotated[
-        str,
-        typer.Option(help="One of {interleavers}."),
-    ] = "team_draft",
-    clicks: Annotated[str, typer.Option(help="The user: {users}.")] = "informational",
-    impressions: Annotated[int, typer.Option(help="Lists to show.")] = 1000,
-    length: Annotated[int, typer.Option(help="Documents on a list.")] = 10,
-    users: Annotated[
-        int | None, typer.Option(help="Number of users, one of whom is logged with each list.")
-    ] = None,
+    interleaver: Annotated[str, "One of {interleavers}."] = "team_draft",
+    clicks: Annotated[str, "The user: {users}."] = "informational",
+    impressions: Annotated[int, "Lists to show."] = 1000,
+    length: Annotated[int, "Documents on a list."] = 10,
+    users: Annotated[int | None, "Number of users, one of whom is logged with each list."] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     *,
     table: Table,
 ) -> None:
     """Write a click log: interleaved lists of rankers, shown to simulated users who know the labels."""
-    check_output(output, [path for path in (data,) if path is not None])
+    paths.check_output(output, [path for path in (data,) if path is not None])
     check_whole("impressions", impressions)
     if users is not None:
         check_whole("users", users)
@@ -246,17 +211,12 @@ def simulate(
     if len({int(name) if name.isdecimal() else name for name in rankers}) != len(rankers):
         raise ValueError(f"--ranker: expected different rankers, got {', '.join(rankers)}")
 
-    import numpy as np
-
-    from structsvm.common.lazy import labelled
     from structsvm.online.clicklog import write_log
-    from structsvm.online.statistics import simulate_log
     from structsvm.online.users import CascadeUser
-    from structsvm.readers import make_ranking
 
     methods = labelled("structsvm.online.interleaving", "name")
     check_choice("interleaver", interleaver, methods)
-    rows = make_ranking(200, 20, 10, random_state=seed) if data is None else table.read(data)
+    rows = readers.make_ranking(200, 20, 10, random_state=seed) if data is None else table.read(data)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
         raise ValueError(
@@ -268,7 +228,7 @@ def simulate(
         raise error.renamed("clicks") from None
     scores = np.column_stack([_scores(name, rows) for name in rankers])
     names = [f"feature {name}" if name.isdecimal() else name for name in rankers]
-    made = simulate_log(
+    made = statistics.simulate_log(
         rows, scores, methods[interleaver](), user, impressions,
         length=length, rankers=names, n_users=users, rng=seed,
     )  # fmt: skip

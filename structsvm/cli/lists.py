@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from structsvm.common.lazy import labelled, labels
@@ -16,8 +17,6 @@ def _of(module: str, name: str) -> list[str]:
 
 def default_bandits() -> str:
     """Return the bandits that have a compiled form and need no horizon, separated by commas."""
-    from inspect import signature
-
     from structsvm.online.bandits.by_name import compiled_names
 
     makers = labelled("structsvm.online.bandits")
@@ -29,6 +28,7 @@ _LISTS: dict[str, Callable[[], Sequence[str]]] = {
     "bandits": lambda: _of("structsvm.online.bandits", "NAMES"),
     "compiled_bandits": lambda: [default_bandits()],
     "interleavers": lambda: list(labels("structsvm.online.interleaving", "name")),
+    "logs": lambda: list(labels("structsvm.clicks")),
     "users": lambda: list(
         dict.fromkeys(key[0] for key in _of("structsvm.online.users.cascade", "CASCADE_TABLES"))
     ),

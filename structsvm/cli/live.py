@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import date, timedelta
@@ -11,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.cli.files import check_file, check_output
+from structsvm.cli import paths
 from structsvm.cli.live_demo import demo
-from structsvm.cli.terminal import note, stoppable
+from structsvm.cli.terminal import note, stoppable, working
+from structsvm.common.files import replacing
 
 if TYPE_CHECKING:
     from structsvm.live.assign import Experiment
@@ -25,8 +28,7 @@ StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
 ]
 SecretFile = Annotated[
-    Path | None,
-    typer.Option(help="File of the secrets that sign tokens, newest first.", show_default="FILE.secret"),
+    Path | None, "File of the secrets that sign tokens, newest first. [default: FILE.secret]"
 ]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the experiment.")]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
@@ -34,39 +36,24 @@ DEFAULT_STORE = "sqlite:///structsvm-live.db"
 
 def serve(
     store: StoreUrl = DEFAULT_STORE,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8808,
-    workers: Annotated[int, typer.Option(help="Number of processes that answer requests.")] = 1,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with the tables engines.NAME and serve.")
-    ] = None,
+    host: Annotated[str, "Address to listen on."] = "127.0.0.1",
+    port: Annotated[int, "Port to listen on."] = 8808,
+    workers: Annotated[int, "Number of processes that answer requests."] = 1,
+    config: Annotated[Path | None, "TOML file with the tables engines.NAME and serve."] = None,
     secret_file: SecretFile = None,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(help="Host name by which the service may be called; repeat for more.")
+        list[str] | None, "Host name by which the service may be called; repeat for more."
     ] = None,
     origin: Annotated[
-        list[str] | None,
-        typer.Option(help="Site whose pages may send clicks (https://...); repeat for more."),
+        list[str] | None, "Site whose pages may send clicks (https://...); repeat for more."
     ] = None,
     backup_folder: Annotated[
-        Path | None, typer.Option(help="Folder for hourly copies of the SQLite store; the last 24 are kept.")
+        Path | None, "Folder for hourly copies of the SQLite store; the last 24 are kept."
     ] = None,
-    no_keys: Annotated[
-        bool,
-        typer.Option(
-            "--no-keys", help="Let every program of this machine call without a key (loopback only)."
-        ),
-    ] = False,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Answer 503 instead of the production list when it cannot be recorded."
-        ),
-    ] = False,
+    no_keys: Annotated[bool, "Let every program of this machine call without a key (loopback only)."] = False,
+    strict: Annotated[bool, "Answer 503 instead of the production list when it cannot be recorded."] = False,
 ) -> None:
     """Run the service until it is interrupted."""
-    import time
-
     from structsvm.live.engine_changes import follow_engines
     from structsvm.live.engines.engine import engines_of
     from structsvm.live.serving import check_address
@@ -142,14 +129,12 @@ def init(
 def create(
     file: Annotated[Path, typer.Argument(help="TOML file with 'key' and the fields of the experiment.")],
     store: StoreUrl = DEFAULT_STORE,
-    start: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
+    start: Annotated[bool, "Start it at once."] = False,
     engines: Annotated[
         Path | None, typer.Option("--config", help="TOML file of 'live serve' that defines the engines.")
     ] = None,
 ) -> None:
     """Create or change the experiment that FILE describes."""
-    import time
-
     from structsvm.live.config import check_config, check_key
 
     read = _read_toml(file)
@@ -174,18 +159,15 @@ def check(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Compute all statistics again from the stored impressions and clicks; exit code 0 if they agree."""
-    from rich.console import Console
-
     from structsvm.live.assign import Experiment
     from structsvm.live.reporting import check_experiment
 
     problems: list[str] = []
     n = 0
-    console = Console(stderr=True)
     with _open(store) as opened:
         problems += opened.integrity()
         rows = opened.experiments(newest=False)
-        with console.status("checking") as status:
+        with working("checking") as status:
             for row in rows:
                 title = f"{row.key} revision {row.revision}"
                 status.update(title)
@@ -205,15 +187,12 @@ def export(
     key: Key,
     output: Annotated[Path, typer.Option("--output", "-o", help="The click log to write (.jsonl).")],
     store: StoreUrl = DEFAULT_STORE,
-    revision: Annotated[
-        int | None, typer.Option(help="Revision of the experiment.", show_default="the newest")
-    ] = None,
+    revision: Annotated[int | None, "Revision of the experiment. [default: the newest]"] = None,
 ) -> None:
     """Write the closed impressions of an experiment as a click log for 'structsvm interleave analyse'."""
-    from structsvm.common.files import replacing
     from structsvm.live.reporting import lines_of
 
-    check_output(output)
+    paths.check_output(output)
     n = 0
     with _open(store) as opened:
         experiment = _experiment(opened, key, revision)
@@ -231,8 +210,6 @@ def backup(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Copy a SQLite store while it is in use (for PostgreSQL use pg_dump). Keep a copy of FILE.secret, too."""
-    from rich.console import Console
-
     from structsvm.live.settings import sqlite_file
     from structsvm.live.store.sqlite import backup as copy
 
@@ -240,8 +217,8 @@ def backup(
     if path is None:
         raise ValueError("--store: expected sqlite:///FILE, got PostgreSQL; use pg_dump")
     _check_there(store)
-    check_output(output, [path])
-    with Console(stderr=True).status("copying") as status:
+    paths.check_output(output, [path])
+    with working("copying") as status:
         copy(path, output, lambda left, pages: status.update(f"{1 - left / max(pages, 1):.0%}"))
     typer.echo(f"{output}: {output.stat().st_size:,} bytes")
 
@@ -269,8 +246,6 @@ def clean(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete the impressions and clicks of experiments that ended long ago; their statistics stay."""
-    import time
-
     with _open(store) as opened:
         n = opened.delete_settled(time.time_ns() // 1_000_000 - days * 86_400_000)
     typer.echo(f"{n:,} impressions deleted")
@@ -293,12 +268,8 @@ key_app = typer.Typer(help="Manage the keys of callers.", no_args_is_help=True)
 app.add_typer(key_app, name="key")
 
 
-def key_add(
-    scope: Annotated[str, typer.Option(help="show, click, read or admin.")], store: StoreUrl = DEFAULT_STORE
-) -> None:
+def key_add(scope: Annotated[str, "show, click, read or admin."], store: StoreUrl = DEFAULT_STORE) -> None:
     """Make a key and show it, once."""
-    import time
-
     from structsvm.live.keys import new_key
 
     text, identity, hashed = new_key(scope)
@@ -360,7 +331,7 @@ def _check_there(url: str) -> None:
             f"{path}: expected a file to read, got nothing there; make it with structsvm live init --store {url}"
         )
     if path is not None:
-        check_file(path)
+        paths.check_file(path)
 
 
 def _experiment(store: Store, key: str, revision: int | None) -> Experiment:
@@ -376,11 +347,9 @@ def _experiment(store: Store, key: str, revision: int | None) -> Experiment:
 
 
 def _read_toml(path: Path | None) -> dict[str, Any]:
-    import tomllib
-
     if path is None:
         return {}
-    check_file(path)
+    paths.check_file(path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -10,18 +10,17 @@ from typing import Annotated
 
 import typer
 
+from structsvm.checks import check_whole
+
 
 def demo(
-    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.")] = 8808,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the noise in the images and of the simulated visitors.")
-    ] = 0,
-    browse: Annotated[bool, typer.Option("--browse", help="Open the page in a browser.")] = False,
+    port: Annotated[int, "Port on this machine; 0 takes a free one."] = 8808,
+    seed: Annotated[int, "Seed of the noise in the images and of the simulated visitors."] = 0,
+    browse: Annotated[bool, "Open the page in a browser."] = False,
 ) -> None:
     """Search for digits in a list drafted from two rankers, and watch the verdict form. Ctrl-C ends it."""
     import uvicorn
 
-    from structsvm.checks import check_whole
     from structsvm.live.demo import create_demo
     from structsvm.live.settings import Settings
     from structsvm.live.store.opening import prepare

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
-Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
-Relevance = Annotated[float, typer.Option(help="Label from which a document is relevant.")]
-Convention = Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")]
+Report = Annotated[Path | None, "Also write an HTML page."]
+Relevance = Annotated[float, "Label from which a document is relevant."]
+Convention = Annotated[str, "trec (trec_eval 9), letor4, letor4_script or burges."]
 PerQuery = Annotated[bool, typer.Option("--per-query", help="With --json: also the value of each query.")]
-Tol = Annotated[float, typer.Option(help="Relative duality gap to reach.")]
+Tol = Annotated[float, "Relative duality gap to reach."]
 
 GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."
 
@@ -73,9 +73,7 @@ Selection = Annotated[
 
 Monotone = Annotated[
     list[str] | None,
-    typer.Option(
-        help="The sign of a weight: +1 or -1 behind the number or name of its feature, as in 3:+1; repeat for more."
-    ),
+    "The sign of a weight: +1 or -1 behind the number or name of its feature, as in 3:+1; repeat for more.",
 ]
 
 

@@ -32,7 +32,7 @@ def means_table(
     measures = results.measures.report
     columns = [Column("method"), *(Column(measure_name(name), numeric=True) for name in measures)]
     rows = []
-    means = {row.method: row.means for row in results.rows()}
+    means = {m.name: {name: m.mean(name) for name in measures} for m in results.methods}
     best = {name: max(own[name] for own in means.values()) for name in measures}
     for method, own in means.items():
         letter = f" ({letters[method]})" if method in letters else ""

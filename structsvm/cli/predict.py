@@ -10,25 +10,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
+from structsvm import readers
 from structsvm.checks import BadInput
+from structsvm.cli import paths
 from structsvm.cli.dask import Dask, connecting, predict_there
-from structsvm.cli.files import (
-    Data,
-    Jobs,
-    Table,
-    by_name,
-    check_file,
-    check_input,
-    check_output,
-    is_stdout,
-    is_table,
-    load_ranker,
-    predicted,
-    read_data,
-    write_lines,
-)
+from structsvm.cli.files import Data, Jobs, Table, by_name, load_ranker, predicted, read_data
 from structsvm.cli.filling import fill_of, kept_medians
 from structsvm.cli.options import known
 from structsvm.cli.tables import read_as_trained
@@ -75,13 +64,12 @@ def predict(
             f"--output {output}: expected the name of a text file, as scores.txt or scores.csv; or state --format"
         )
     form = form or ("csv" if output.suffix == ".csv" else "scores")
-    sources = [check_file(model), check_input(data)]
+    sources = [paths.check_file(model), paths.check_input(data)]
     if is_model(data) and not is_model(model):
         raise ValueError(f"{data}: expected DATA, got a model; MODEL comes first, DATA second")
-    if not is_stdout(output):
-        check_output(output, sources)
+    if not paths.is_stdout(output):
+        paths.check_output(output, sources)
 
-    import numpy as np
     from sklearn.utils import get_tags
 
     ranker = load_ranker(model)
@@ -93,13 +81,13 @@ def predict(
             )
         with connecting(dask) as client:
             parts = predict_there(client, ranker, data, columns)
-            write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
+            paths.write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
         return
     fill = fill_of(ranker, columns)
     known = getattr(ranker, "feature_names_in_", None)
     names = None if known is None else tuple(map(str, known))
-    if data.is_dir() or is_table(data):
-        if is_table(data) and names is not None:
+    if data.is_dir() or paths.is_table(data):
+        if paths.is_table(data) and names is not None:
             if columns.names and set(columns.names) != set(names):
                 note("warning: --features is of no effect, as the model knows the names of its features")
             categories = getattr(ranker, "categories_", {})
@@ -137,13 +125,11 @@ def predict(
         in_data = np.empty(rows.n_rows, dtype=object)
         in_data[rows.order] = list(lines)
         lines = iter(in_data)
-    write_lines(output, lines if form == "scores" else chain(["query,document,score,rank"], lines))
+    paths.write_lines(output, lines if form == "scores" else chain(["query,document,score,rank"], lines))
 
 
 def _csv_lines(rows: QueryData, scores: Float) -> Iterator[str]:
     """Yield query, document, score and rank of each row, in the order of the rows."""
-    import numpy as np
-
     from structsvm.estimators.fitted import ranks
     from structsvm.queries import Grouping
 
@@ -162,21 +148,19 @@ def _csv_lines(rows: QueryData, scores: Float) -> Iterator[str]:
 
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
-    from structsvm.readers.runs import Run, write_run
-
     if rows.docid is None:
         raise ValueError(
             f"{data}: expected the id of each document for a run (#docid = ...; in a table the column of --docid), got "
             "none; take --format csv"
         )
     try:
-        run = Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
-        if not is_stdout(output):
-            write_run(run, output)
+        run = readers.Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
+        if not paths.is_stdout(output):
+            readers.write_run(run, output)
             return
         with tempfile.TemporaryDirectory() as folder:
-            write_run(run, Path(folder, "run"))
-            write_lines(output, Path(folder, "run").read_text(encoding="utf-8").splitlines())
+            readers.write_run(run, Path(folder, "run"))
+            paths.write_lines(output, Path(folder, "run").read_text(encoding="utf-8").splitlines())
     except BadInput as error:
         if error.argument.partition("[")[0] not in ("topic", "docid"):
             raise

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from structsvm.cli.files import Table, read_data, split_names
 from structsvm.cli.terminal import note
 
@@ -26,10 +24,8 @@ class TrainingTable(Table):
 
     categorical: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Columns of words in a table: a,b, or repeated. Each of their values is a feature, called "
-            "column=value; in prediction a value that training did not have is none of them."
-        ),
+        "Columns of words in a table: a,b, or repeated. Each of their values is a feature, called "
+        "column=value; in prediction a value that training did not have is none of them.",
     ] = None
 
     @property

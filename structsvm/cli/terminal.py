@@ -19,6 +19,7 @@ import typer
 import typer.core
 from typer.models import OptionInfo
 
+from structsvm import trainers
 from structsvm.checks import BadInput
 from structsvm.cli.exit_status import CLOSED, INTERRUPTED
 from structsvm.cli.groups import spelled_out
@@ -55,6 +56,13 @@ def bar(*texts: str, counts: bool = False, data: bool = False) -> Any:
     first, *others = map(TextColumn, texts)
     columns = (first, BarColumn(), *figures, *others, TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def working(text: str) -> Any:
+    """Return a line on stderr that says what is being done, on a terminal only."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
@@ -178,11 +186,9 @@ class GapProgress:
         self._task = self._bar.add_task("training", total=1.0, state="first pass")
 
     def __enter__(self) -> GapProgress:
-        from structsvm.trainers.certificate import ConvergenceWarning
-
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore", ConvergenceWarning)  # said by conclude, in our words
+            warnings.simplefilter("ignore", trainers.ConvergenceWarning)  # said by conclude, in our words
             stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, self._stop))
             stack.enter_context(self._bar)
             self._end = stack.pop_all()

@@ -8,17 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+import structsvm
 from structsvm.checks import check_choice
+from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
-from structsvm.cli.files import (
-    Data,
-    Jobs,
-    check_input,
-    check_model_output,
-    is_table,
-    keep_names,
-    naming,
-)
+from structsvm.cli.files import Data, Jobs, keep_names, naming
 from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
@@ -45,19 +39,12 @@ class Trees(Group):
 
     trees: Annotated[
         bool,
-        typer.Option(
-            "--trees",
-            help="Grow boosted trees by LightGBM and weight their leaves, instead of the features. Features may be "
-            "missing.",
-        ),
+        "Grow boosted trees by LightGBM and weight their leaves, instead of the features. Features may be "
+        "missing.",
     ] = False
-    n_trees: Annotated[int | None, typer.Option(help="With --trees: their number.", show_default="300")] = (
-        None
-    )
-    n_leaves: Annotated[
-        int | None, typer.Option(help="With --trees: leaves of each tree.", show_default="15")
-    ] = None
-    seed: Annotated[int, typer.Option(help="With --trees: seed of their growth.")] = 0
+    n_trees: Annotated[int | None, "With --trees: their number. [default: 300]"] = None
+    n_leaves: Annotated[int | None, "With --trees: leaves of each tree. [default: 15]"] = None
+    seed: Annotated[int, "With --trees: seed of their growth."] = 0
 
     def check(self, **refused: bool) -> bool:
         """Return whether trees are asked for; raise for options that do not go together."""
@@ -71,20 +58,19 @@ class Trees(Group):
 
     def ranker(self, loss: str, C: float | None, **options: Any) -> Any:
         """Return the ranker, not fitted."""
-        from structsvm.estimators.tree import TreeRanker
         from structsvm.studies.folds.peers import check_installed
 
         check_installed("lightgbm")
         sizes = {"n_trees": self.n_trees, "n_leaves": self.n_leaves}
         given: Any = {name: value for name, value in sizes.items() if value is not None}
-        return TreeRanker(loss, C, **given, random_state=self.seed, **options)
+        return structsvm.TreeRanker(loss, C, **given, random_state=self.seed, **options)
 
 
 @dataclass(frozen=True)
 class Objective(Group):
     """What is minimised, how, and how far."""
 
-    loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map"
+    loss: Annotated[str, "One of {losses}; k is any cut-off, as in ndcg@10."] = "map"
     C: Annotated[
         float | None,
         typer.Option(
@@ -96,11 +82,11 @@ class Objective(Group):
         ),
     ] = None
     tol: Tol = 1e-3
-    solver: Annotated[
-        str, typer.Option(help="auto, one_slack, n_slack, frank_wolfe, or newton for losses that are smooth.")
-    ] = "auto"
+    solver: Annotated[str, "auto, one_slack, n_slack, frank_wolfe, or newton for losses that are smooth."] = (
+        "auto"
+    )
     relevance: Relevance = 1.0
-    max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000
+    max_passes: Annotated[int, "Largest number of passes over the data."] = 1000
 
     @property
     def options(self) -> dict[str, Any]:
@@ -114,9 +100,7 @@ class Linear(Group):
     """Weights of a linear model: of which features, and of which sign."""
 
     scale: Scale = "none"
-    positive: Annotated[bool, typer.Option("--positive", help="Require all weights to be at least 0.")] = (
-        False
-    )
+    positive: Annotated[bool, "Require all weights to be at least 0."] = False
     monotone: Monotone = None
 
 
@@ -128,10 +112,8 @@ class OnCluster(Group):
     groups: Groups = "refuse"
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            help="With --dask: file that keeps the fit after each pass; if it exists, training continues from it. "
-            "It is removed when the gap is reached."
-        ),
+        "With --dask: file that keeps the fit after each pass; if it exists, training continues from it. "
+        "It is removed when the gap is reached.",
     ] = None
 
 
@@ -152,9 +134,8 @@ def train(
     grow there is no model, and nothing is saved.
     """
     signs, dask, tol = read_signs(linear.monotone), cluster.dask, objective.tol
-    check_model_output(output, [check_input(data)])
+    paths.check_model_output(output, [paths.check_input(data)])
 
-    from structsvm.estimators.structural import StructuralRanker
     from structsvm.estimators.weight_constraints import numbered_signs
 
     C = 1.0 if objective.C is None else objective.C
@@ -164,7 +145,7 @@ def train(
         model = trees.ranker(objective.loss, objective.C, **objective.options, n_jobs=jobs)
     else:
         kind: Any = linear.scale
-        model = StructuralRanker(
+        model = structsvm.StructuralRanker(
             objective.loss, C, **objective.options, n_jobs=jobs, scale=kind, positive=linear.positive,
             monotone_constraints=signs or None,
         )  # fmt: skip
@@ -193,7 +174,7 @@ def train(
         option = "groups" if cluster.checkpoint is None else "checkpoint"
         raise ValueError(f"--{option}: expected --dask with it")
     # scaling moves the zeros of a sparse matrix, and trees take none
-    in_text = not data.is_dir() and not is_table(data)
+    in_text = not data.is_dir() and not paths.is_table(data)
     sparse = False if (scaled or trees.trees) and in_text else None
     keep = trees.trees and table.missing is None
     rows, kept = table.read_to_train(data, keep=keep, sparse=sparse, n_jobs=jobs if in_text else None)

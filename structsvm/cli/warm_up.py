@@ -10,9 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
+import structsvm
+from structsvm import clicks, features, online, oracles, readers, trainers
 from structsvm.checks import BadInput
+from structsvm.cli.terminal import working
 from structsvm.common import compiling
 
 if TYPE_CHECKING:
@@ -27,13 +31,11 @@ def warm_up() -> None:
     Compiled code is kept for the processor of this machine, in the folder of the package or, where that cannot be
     written, in the user's cache; NUMBA_CACHE_DIR names another folder, and NUMBA_CPU_NAME an older processor.
     """
-    from rich.console import Console
-
     from structsvm.common.interpreted import compiling_all
     from structsvm.common.kernel import kept_in
 
     before = compiling.compiled()
-    with Console(stderr=True).status("") as status, warnings.catch_warnings(), compiling_all():
+    with working("") as status, warnings.catch_warnings(), compiling_all():
         warnings.simplefilter("ignore")
         todo, left_out = steps(), []
         for number, (name, step) in enumerate(todo, 1):
@@ -56,13 +58,9 @@ def warm_up() -> None:
 
 def steps() -> list[tuple[str, Callable[[], object]]]:
     """Return what is compiled, as names and functions that have it compiled."""
-    import numpy as np
     from scipy import sparse
 
-    import structsvm
-    from structsvm.readers import make_ranking
-
-    made = make_ranking(
+    made = readers.make_ranking(
         130, 8, 4, grades=3, random_state=0
     )  # so many queries that Newton's method takes part
     y, qid = made.y, made.qid
@@ -106,91 +104,74 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
 
 def _store(made: QueryData) -> None:
     """Train on a store: its arrays are read-only, for which kernels are compiled again."""
-    from structsvm import StructuralRanker
-    from structsvm.readers import open_store, write_store
-
     with tempfile.TemporaryDirectory() as folder:
-        write_store(made, Path(folder, "store"))
-        data = open_store(Path(folder, "store"))
+        readers.write_store(made, Path(folder, "store"))
+        data = readers.open_store(Path(folder, "store"))
         for loss in _LOSSES:
-            StructuralRanker(loss, C=10.0).fit(data.X, data.y, qid=data.qid)
+            structsvm.StructuralRanker(loss, C=10.0).fit(data.X, data.y, qid=data.qid)
         _pairs(data.X, data.y, data.qid)
         _descents(data.X, data.y, data.qid)
 
 
 def _pairs(X: Any, y: Any, qid: Any) -> None:
-    from structsvm import PairwiseSVM
-
     for loss in ("hinge", "squared_hinge"):
-        PairwiseSVM(loss, C=10.0).fit(X, y, qid=qid)
+        structsvm.PairwiseSVM(loss, C=10.0).fit(X, y, qid=qid)
 
 
 def _descents(X: Any, y: Any, qid: Any) -> None:
-    from structsvm import CoRegularizedSGD, LambdaRank, PairwiseSGD
-
-    PairwiseSGD(n_steps=1000, random_state=0).fit(X, y, qid=qid)
+    structsvm.PairwiseSGD(n_steps=1000, random_state=0).fit(X, y, qid=qid)
     views = [[0, 1], [2, 3]]
-    CoRegularizedSGD(views=views, n_steps=1000, random_state=0).fit(X, y, qid=qid, unlabeled=qid > qid.mean())
+    structsvm.CoRegularizedSGD(views=views, n_steps=1000, random_state=0).fit(
+        X, y, qid=qid, unlabeled=qid > qid.mean()
+    )
     for utility in ("ndcg@10", "map", "mrr", "ranknet"):
-        LambdaRank(utility, max_epochs=2, random_state=0).fit(X, y, qid=qid)
+        structsvm.LambdaRank(utility, max_epochs=2, random_state=0).fit(X, y, qid=qid)
 
 
 def _paths(X: Any, y: Any, qid: Any) -> None:
-    from structsvm import StructuralRankerCV
-
     # of two values neither is remarked as an end of the grid
-    StructuralRankerCV("map", Cs=[0.1, 10.0], cv=2).fit(X, y, qid=qid)
+    structsvm.StructuralRankerCV("map", Cs=[0.1, 10.0], cv=2).fit(X, y, qid=qid)
 
 
 def _trees(X: Any, y: Any, qid: Any) -> None:
-    from structsvm import TreeRanker
-
     for rows, n_leaves, solver in (
         (X, 4, "auto"), (X, 80, "auto"), (X.astype("f4"), 4, "frank_wolfe"), (X.astype("f4"), 80, "one_slack"),
     ):  # fmt: skip
         options: Any = {"n_leaves": n_leaves, "min_rows": 2, "solver": solver, "random_state": 0}
-        TreeRanker(n_trees=4, **options).fit(rows, y, qid=qid).predict(rows)
+        structsvm.TreeRanker(n_trees=4, **options).fit(rows, y, qid=qid).predict(rows)
 
 
 def _grades(X: Any, y: Any, qid: Any) -> None:
-    from structsvm import AccuracySVM, OrdinalSVM
-
-    OrdinalSVM().fit(X, y, qid=qid)
-    AccuracySVM().fit(X, y, qid=qid)
+    structsvm.OrdinalSVM().fit(X, y, qid=qid)
+    structsvm.AccuracySVM().fit(X, y, qid=qid)
 
 
 def _binned(X: Any, y: Any, qid: Any) -> None:
-    from structsvm.features import BinnedFeatures
-    from structsvm.oracles import AveragePrecision
     from structsvm.queries import group_queries
-    from structsvm.trainers import train
-    from structsvm.trainers.passes import RankingProblem
 
-    rows = BinnedFeatures(n_bins=4).fit(X).transform_rows(X)
+    rows = features.BinnedFeatures(n_bins=4).fit(X).transform_rows(X)
     offsets = group_queries(qid, len(y)).offsets
-    problem = RankingProblem(rows, offsets, AveragePrecision().bind(y, offsets))
+    problem = trainers.RankingProblem(rows, offsets, oracles.AveragePrecision().bind(y, offsets))
     for solver in ("one_slack", "frank_wolfe"):
-        train(problem, 1.0, solver=solver)
+        trainers.train(problem, 1.0, solver=solver)
     rows.tocsr()
 
 
 def _sets() -> None:
-    from structsvm import CandidateSet, SVMDiv
-
-    sets = [CandidateSet(["apple pie", "apple pie and cake", "sea ship sail"])] * 8
+    sets = [structsvm.CandidateSet(["apple pie", "apple pie and cake", "sea ship sail"])] * 8
     labels = [[[1, 0], [1, 0], [0, 1]]] * 8
     for prediction in ("greedy", "swap", "exact"):
-        SVMDiv(C=10, k=2, prediction=prediction).fit(sets, labels).predict(sets)
+        structsvm.SVMDiv(C=10, k=2, prediction=prediction).fit(sets, labels).predict(sets)
 
 
 def _clicks() -> None:
-    from structsvm import ClickSVM, clicks
-
     cells = clicks.ClickCells.from_arrays(
         [1] * 12, [5] * 6 + [6] * 6, [1, 1, 1, 2, 2, 2] * 2, [1, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0],
         session=[1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6],
     )  # fmt: skip
-    ClickSVM(propensities=clicks.harvest(cells)).fit([[1.0], [0.0]], cells, qid=[1, 1], docid=[5, 6])
+    structsvm.ClickSVM(propensities=clicks.harvest(cells)).fit(
+        [[1.0], [0.0]], cells, qid=[1, 1], docid=[5, 6]
+    )
     clicks.trust_bias(cells)
     for model in (
         clicks.PositionBasedModel, clicks.UserBrowsingModel, clicks.CascadeModel, clicks.ClickChainModel,
@@ -200,22 +181,20 @@ def _clicks() -> None:
 
 
 def _files() -> None:
-    from structsvm.readers import read_letor
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rows.txt")
         path.write_text("2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:1e-3\n1 qid:9 1:1\n")
         for sparse in (False, True):
-            read_letor(path, sparse=sparse)
+            readers.read_letor(path, sparse=sparse)
 
 
 def _online() -> None:
-    from structsvm.online import simulate
     from structsvm.online.bandits.by_name import compiled_names
     from structsvm.online.simulation.gradient_descent import descend, descend_rankings
-    from structsvm.readers import make_ranking
 
     for name in compiled_names():
-        simulate(name, [[0.5, 0.8, 0.7], [0.2, 0.5, 0.6], [0.3, 0.4, 0.5]], horizon=300, n_runs=2, seed=0)
+        online.simulate(
+            name, [[0.5, 0.8, 0.7], [0.2, 0.5, 0.6], [0.3, 0.4, 0.5]], horizon=300, n_runs=2, seed=0
+        )
     descend("P1", horizon=100, seed=0)
-    descend_rankings(make_ranking(10, 5, 3, random_state=0), horizon=100, seed=0)
+    descend_rankings(readers.make_ranking(10, 5, 3, random_state=0), horizon=100, seed=0)

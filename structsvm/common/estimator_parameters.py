@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import wraps
@@ -39,13 +39,14 @@ def parameters(cls: _Class) -> _Class:
     """Make the annotated members of a class the parameters of its ``__init__``, with those of its bases.
 
     A parameter of a base that the class fixes is ``field(default=..., init=False)`` in it. What the docstring does not
-    say of a parameter, or of all attributes, is taken from the bases.
+    say of a parameter or an attribute is taken from the bases.
     """
     described = cls.__doc__ is not None  # not with python -OO
     made: Any = dataclass(eq=False, repr=False)(cls)
     made.__init__ = _hinting(made.__init__)
     if described:
-        made.__doc__ = _completed(made)
+        bases = [base.__doc__ for base in made.__mro__[1:] if base.__doc__]
+        made.__doc__ = completed(made.__doc__, bases, signature(made).parameters)
     return cast(_Class, made)
 
 
@@ -84,35 +85,37 @@ def _hint(name: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; expected one of {listed}"
 
 
-def _completed(cls: type) -> str:
-    sections = _sections(cls)
-    bases = [_sections(base) for base in cls.__mro__[1:] if base.__doc__]
-    known: dict[str, str] = {}
-    for one in (sections, *bases):
-        known = {**_entries(one.get("Parameters", "")), **known}
-    entries = [known[name] for name in signature(cls).parameters if name in known]
-    first = {"": sections.pop(""), "Parameters": "\n".join(entries)}
-    sections.pop("Parameters", None)
-    attributes = [one["Attributes"] for one in (sections, *bases) if "Attributes" in one]
-    if attributes:
-        first["Attributes"] = attributes[0]
+def completed(text: str, others: Iterable[str], names: Iterable[str]) -> str:
+    """Complete what a docstring says of the parameters ``names``, of attributes and of the result by ``others``."""
+    told = [_sections(one) for one in (text, *others)]
+
+    def entries(title: str) -> dict[str, str]:
+        known: dict[str, str] = {}
+        for one in told:
+            known = {**known, **{k: v for k, v in _entries(one.get(title, "")).items() if k not in known}}
+        return known
+
+    known, attributes = entries("Parameters"), entries("Attributes").values()
+    written = {
+        "": told[0][""],
+        "Parameters": "\n".join(dict.fromkeys(known[name] for name in names if name in known)),
+        "Attributes": "\n".join(dict.fromkeys(attributes)),
+        "Returns": next((one["Returns"] for one in told if "Returns" in one), ""),
+    }
     return "\n\n".join(
-        text if not title else f"{title}\n{'-' * len(title)}\n{text}"
-        for title, text in (first | sections).items()
+        said if not title else f"{title}\n{'-' * len(title)}\n{said}"
+        for title, said in (written | told[0] | written).items()
+        if said
     )
 
 
-def _sections(cls: type) -> dict[str, str]:
+def _sections(text: str) -> dict[str, str]:
     """Return the text under each heading of a numpydoc docstring; that before the first is under ``""``."""
-    parts = _HEADING.split(cleandoc(cls.__doc__ or ""))
+    parts = _HEADING.split(cleandoc(text))
     return {title: text.strip("\n") for title, text in zip(["", *parts[1::2]], parts[::2], strict=True)}
 
 
 def _entries(section: str) -> dict[str, str]:
     """Return the entry of each parameter: the line that begins with its name, and the lines indented below."""
     found = filter(None, re.split(r"^(?=\w)", section, flags=re.MULTILINE))
-    return {
-        name: entry.rstrip("\n")
-        for entry in found
-        for name in re.split(r" *[,:] *", entry.split("\n")[0])[:1]
-    }
+    return {name: entry.rstrip("\n") for entry in found for name in re.split(" *:|\n", entry)[0].split(", ")}

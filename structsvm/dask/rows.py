@@ -277,6 +277,17 @@ def scaled(data: QueryData, scaler: QueryScaler | None) -> Any:
     return data.X if scaler is None else scale_rows(scaler, data.X, data.qid)
 
 
+class Facts(NamedTuple):
+    """Sizes of a partition that are reported before training."""
+
+    n_queries: int
+    n_uninformative: int
+    n_bytes: int
+    labels: tuple[float, float]
+    n_plane_bytes: int = 0
+    """Known when the problem is bound."""
+
+
 class Held:
     """A partition on its worker. Its planes are a cache: they are neither sent nor written to disk.
 
@@ -297,11 +308,9 @@ class Held:
         separator = get_oracle(loss, relevance=relevance).bind(np.asarray(data.y), data.offsets)
         weights = rows.query_weights()
         informative = np.asarray(separator.informative) & (weights > 0)
-        self.n_queries, self.n_uninformative = data.n_queries, int((~informative).sum())
-        self.n_rows, self.n_bytes = data.n_rows, 0 if rows.origin else n_bytes(data)
-        if scaler is not None:
-            self.n_bytes += int(data.X.nbytes)
-        self.labels = float(data.y.min()), float(data.y.max())
+        size = (0 if rows.origin else n_bytes(data)) + (0 if scaler is None else int(data.X.nbytes))
+        labels = float(data.y.min()), float(data.y.max())
+        self.facts = Facts(data.n_queries, int((~informative).sum()), size, labels)
         self._weights, self._folds = weights, _folds(data.query_ids, folds)
         self._scaled = scaled(data, scaler)
         self.part = Partition(self._scaled, data.offsets, separator, weights=weights, folds=self._folds)
@@ -364,24 +373,11 @@ def hold(rows: Rows, *problem: Any) -> Held:
         raise error.within(rows.place) from None
 
 
-class Facts(NamedTuple):
-    """Sizes of a partition that are reported before training."""
-
-    n_queries: int
-    n_uninformative: int
-    n_rows: int
-    n_bytes: int
-    n_plane_bytes: int
-    labels: tuple[float, float]
-
-
 def facts(held: Held) -> Facts:
     """Return the sizes of a partition, for which its problem is bound."""
     with held.lock:
         held.part.describe(None)
-        return Facts(
-            held.n_queries, held.n_uninformative, held.n_rows, held.n_bytes, held.part.n_bytes, held.labels
-        )
+        return held.facts._replace(n_plane_bytes=held.part.n_bytes)
 
 
 def call(held: Held, method: str, payload: tuple[Any, ...], parts_per_worker: int) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.names import QID
 from structsvm.dask.rows import Rows, Stamp, check_stamp, load_store, stamp, to_rows
+from structsvm.protocols import Int
 from structsvm.queries import QueryData
 from structsvm.readers import open_store, read_letor
 from structsvm.readers.parquet_tables import (
@@ -259,7 +260,7 @@ def _of_tables(
     return Pieces(parts, size)
 
 
-def _borders(sizes: Sequence[int], n_bytes: int, n_threads: int) -> list[int]:
+def _borders(sizes: Sequence[int] | Int, n_bytes: int, n_threads: int) -> list[int]:
     """Cut a row of units into parts of about equal size, and return where each begins, and the end."""
     n_parts = min(len(sizes), max(n_threads, -(-n_bytes // _PART_BYTES)))
     ends = np.cumsum(sizes)
@@ -304,9 +305,7 @@ def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
     n_all = sum(data.n_rows for data in opened)
     for store, data, noted in zip(stores, opened, stamps, strict=True):
         share = max(1, round(n_threads * data.n_rows / n_all))
-        n_parts = min(data.n_queries, max(share, -(-data.X.data.nbytes // _PART_BYTES)))
-        cuts = np.searchsorted(data.offsets, data.n_rows * np.arange(1, n_parts) / n_parts)
-        borders = [0, *sorted({int(cut) for cut in cuts if 0 < cut < data.n_queries}), data.n_queries]
+        borders = _borders(np.diff(data.offsets), data.X.data.nbytes, share)
         path = str(store.resolve())
         parts += [make(path, a, b, noted) for a, b in pairwise(borders)]
     return Pieces(parts, 0)

@@ -28,10 +28,10 @@ from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.files import beside, destination, permissions
 from structsvm.queries import (
     QueryData,
+    bad_value,
     check_offsets,
     check_sparse,
     first_beyond,
-    not_finite,
     offsets_of,
     refuse_first,
 )
@@ -175,7 +175,7 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
     try:
         check_sparse(data.X)
         if (bad := first_beyond(data.X)) is not None:
-            raise not_finite(data.X, *bad)
+            raise bad_value(data.X, *bad)
         if bool(scipy_sparse.issparse(data.X)):
             _check_ascending(data.X)
         if data.y is not None:
@@ -428,7 +428,7 @@ class StoreWriter:
         if self._n_rows and labelled != ("y" in self._files):
             raise BadInput("y", "expected labels in each piece or in none, got them in some")
         if (bad := first_beyond(X.tocsr() if self.sparse else np.asarray(X))) is not None:
-            raise not_finite(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
+            raise bad_value(X, *bad, at=f"[{self._n_rows + bad[0]}, {bad[1]}]")
         refuse_first("y", y, ~np.isfinite(y), "a finite label", start=self._n_rows)
         with _naming(self.path):
             if self.sparse:

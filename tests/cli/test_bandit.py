@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from structsvm import online
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.online import simulate
 from structsvm.online.bandits import NAMES
@@ -93,12 +94,10 @@ def test_checkpoint_resumes(cli):
 
 
 def test_interrupted_with_a_checkpoint(cli, monkeypatch):
-    from structsvm.online.simulation import play
-
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(play, "simulate", stop)
+    monkeypatch.setattr(online, "simulate", stop)
     for option, said in (("", "nothing was written"), ("--checkpoint runs", "goes on from here")):
         assert cli.code(f"{BANDIT} P.npy --algorithms rucb {QUICK}", option) == 130
         assert said in cli.err
@@ -110,11 +109,9 @@ def test_interrupted_with_a_checkpoint(cli, monkeypatch):
         ("--algorithms rucbb", f"expected one of {', '.join(NAMES)}"),
         ("--algorithms rucb:beta=1", "options among"),
         ("--algorithms rucb:alpha", "name:alpha=0.6"),
-        ("--algorithms rucb:alpha=-1", "alpha=-1: expected a finite number > 0"),
         ("--algorithms rucb,rucb", "each once"),
         ("--algorithms ,", "at least one name"),
         ("--regret sum --algorithms mdb", "compares sets"),
-        ("--regret strong", "--regret strong: expected one of 'average', 'sum', 'weak'"),
         ("--horizon nan", "--horizon nan: expected a whole number"),
         ("--horizon inf", "--horizon inf: expected a whole number"),
         ("--live", "--live: for LETOR data"),

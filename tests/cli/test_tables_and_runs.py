@@ -184,24 +184,6 @@ def test_what_a_spreadsheet_writes_is_read(tmp_path):
     assert data.docid is None
 
 
-@pytest.mark.parametrize(
-    "command", ["train bad.parquet -o m.npz", "convert bad.parquet s.store", "compare bad.parquet"]
-)
-def test_a_damaged_table_is_not_taken_for_text(command, cli, tmp_path):
-    Path("bad.parquet").write_text("1 qid:1 1:2\n")
-    said = cli.refuses(command)
-    assert "bad.parquet: expected a Parquet file, got one that pyarrow cannot read" in said
-    assert "qid:" not in said
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.parquet"]
-
-
-@pytest.mark.parametrize("option", ["--label", "--qid", "--docid", "--features"])
-def test_names_of_columns_need_a_table(option, room, cli, tmp_path):
-    for command in (f"train {room}/rows.txt -o m.npz", f"convert {room}/rows.txt s"):
-        assert f"{option}: expected" in cli.refuses(command, option, "name")
-    assert not list(tmp_path.iterdir())
-
-
 # --- TREC files ---
 
 
@@ -256,12 +238,6 @@ def test_several_runs_stand_in_one_table(trec, cli):
 def test_several_files_of_scores_stand_in_one_table(trec, cli):
     out = cli("evaluate rows.txt good bad --metric map")
     assert out.split() == ["run", "map", "good", "1.0000", "bad", "0.5000"]
-    for arguments, message in (
-        ("good good", "expected different files, got the same twice"),
-        ("good bad --per-query", "--per-query: expected --json with it"),
-        ("good bad --dask local", "--dask: expected one model, got 2"),
-    ):
-        assert message in cli.refuses("evaluate rows.txt", arguments)
 
 
 def test_means_over_different_topics_have_their_number(trec, cli):
@@ -277,8 +253,6 @@ def test_means_over_different_topics_have_their_number(trec, cli):
 
 def test_a_run_that_fits_no_judgments(trec, cli):
     assert "good:1: expected" in cli.refuses("evaluate qrels good")
-    said = cli.refuses("evaluate rows.txt good --common-topics")
-    assert "--common-topics: expected TREC judgments" in said
 
 
 def test_whole_ids_written_as_floats_are_those_of_other_files(cli):
@@ -389,40 +363,6 @@ def test_shell_completion(words, offered):
     found = shell(env={**os.environ, **asked})
     assert found.returncode == 0
     assert offered in found.stdout.decode().split()
-
-
-def test_outputs_are_there_completely_or_not_at_all(room, cli, tmp_path, monkeypatch):
-    """A disk that fills up in the middle of the scores."""
-    cli(f"train {room}/rows.csv -o m.npz")
-    Path("s").write_text("earlier\n")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        cli.refuses(f"predict m.npz {room}/rows.csv -o s")
-    assert Path("s").read_text() == "earlier\n"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.npz", "s"]
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "said"),
-    [
-        ("7,d0,0.126,1\n0,d1,0.3,2\n", "", "write the names of the columns in its first line"),
-        ("0,d0,0,1\n0,d1,0.3,2\n", "", "write the names of the columns in its first line"),
-        ("grade,qid,0,1,2,3\n1,1,2,3,4,5\n", "", "name it by --label"),
-        (
-            "label,qid,a\n1,1,2\n0,1,1\n",
-            "--C .1,1",
-            "structsvm search tries several (see: structsvm train --help)",
-        ),
-    ],
-)
-def test_slips_of_train(content, options, said, cli):
-    """A table without names, or with numbers for names, and several values of C."""
-    Path("rows.csv").write_text(content)
-    assert cli.refuses("train rows.csv -o model.npz", options).endswith(said)
 
 
 def test_files_in_the_wrong_order_or_of_another_kind_are_told(trec, cli):

@@ -148,25 +148,6 @@ def test_methods_of_trees_for_every_loss(products, cli):
     assert "--method tree-nope: loss='nope': expected one of" in said
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--trees --monotone price:-1", "--monotone: expected a linear model, without --trees; the weights of "
-         "leaves are bound to no order along a feature"),
-        ("--trees --positive", "--positive: expected a linear model, without --trees"),
-        ("--trees --scale zscore", "--scale: expected a linear model, without --trees"),
-        ("--n-trees 5", "--n-trees: expected --trees with it"),
-        ("--categorical brnad", "which are 'brand', 'price', 'stock', got 'brnad'; did you mean 'brand'?"),
-        ("--categorical label", "got 'label'"),
-        ("--categorical brand", "expected a finite number, got an empty cell"),
-        ("--fill mean", "--fill mean: expected a finite number, or median in train"),
-    ],
-)  # fmt: skip
-def test_options_that_do_not_go_together(products, cli, options, said):
-    assert said in cli.refuses(f"train {products}/train.csv --qid query -o m.npz", options)
-    assert not Path("m.npz").exists()
-
-
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_compare_and_search_learn_words_and_medians_in_training(products, cli, kind):
     """The same figures as with features made by hand: words and medians of the training part in all parts."""
@@ -259,21 +240,6 @@ def test_a_column_of_ids_among_the_words_is_said(cli):
     assert said in cli.err
     cli("train t.csv -o m.npz --categorical brand --docid product")
     assert cli.err == ""
-
-
-def test_medians_are_for_training(products, cli):
-    source = f"{products}/train.csv --qid query"
-    cli(f"train {source} -o m.npz --features stock")
-    Path("empty.csv").write_text("qid,label,a,b\n1,0,,2\n1,1,,1\n")
-    for command, said in (
-        (
-            f"convert {source} s",
-            "--fill median: expected a number; only train, search and compare learn medians",
-        ),
-        (f"predict m.npz {source} -o s", "expected a model that was trained with it"),
-        ("train empty.csv -o n.npz", "expected values of each feature for its median, got none of 'a'"),
-    ):
-        assert said in cli.refuses(command, "--fill median")
 
 
 LOWEST = float(np.finfo(np.float32).min)

@@ -24,8 +24,12 @@ RANKERS = [
 @pytest.mark.parametrize("cls", RANKERS)
 def test_help_describes_each_parameter(cls):
     names = list(inspect.signature(cls).parameters)
-    assert list(_entries(_sections(cls)["Parameters"])) == names
-    assert "Attributes" in _sections(cls)
+    assert list(_entries(_sections(cls.__doc__)["Parameters"])) == names
+    assert "Attributes" in _sections(cls.__doc__)
+    described = _sections(cls.fit.__doc__)
+    if "Parameters" in described:  # else it says where they are
+        assert list(_entries(described["Parameters"])) == list(inspect.signature(cls.fit).parameters)[1:]
+        assert described["Returns"].startswith(("self", "SVMDiv"))
     assert "As in :class:`SVMMap`" not in cls.__doc__
 
 

@@ -1,0 +1,143 @@
+"""Paths that commands are given: checks before the work starts, and writing completely or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from structsvm.common.files import beside, destination, is_packed, replacing
+
+
+def stdin_as_path(path: Path) -> Path:
+    """Return the path of standard input for ``-``, and any other path unchanged."""
+    return Path("/dev/stdin") if str(path) == "-" else path
+
+
+def is_table(path: Path) -> bool:
+    """Whether a path stands for Parquet files or is a CSV file."""
+    from structsvm.readers.parquet_tables import is_table
+
+    return is_table(path)
+
+
+def check_input(path: Path) -> Path:
+    """Raise if a file does not exist, before minutes of work on another one."""
+    if not path.exists() and not is_table(path):
+        raise ValueError(f"{path}: expected a file to read, got nothing there; check the path")
+    return path
+
+
+def check_file(path: Path) -> Path:
+    """Check like :func:`check_input` an input that cannot be a store."""
+    if check_input(path).is_dir():
+        raise ValueError(f"{path}: expected a file to read, got a folder; add a file name")
+    return path
+
+
+def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
+    """Raise if a result would overwrite an input, a folder or a device, or cannot be written."""
+    if str(path) == "-":
+        raise ValueError(
+            "-: expected the name of a file to write, got the sign for the standard input; name one"
+        )
+    _check_name(path)
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
+            raise ValueError(
+                f"{path}: expected another file than the input, got the same; choose another {option}"
+            )
+    if path.is_dir():
+        raise ValueError(f"{path}: expected the name of a file to write, got a folder; add a file name")
+    if path.exists() and not path.is_file():
+        raise ValueError(
+            f"{path}: expected the name of a file to write, got a device or pipe; choose another"
+        )
+    check_folder(path)
+    return path
+
+
+def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
+    """Check like :func:`check_output` for a model, whose suffixes ``save`` would refuse only after the training."""
+    if is_packed(path):
+        raise ValueError(
+            f"{path}: expected a name that ends in .npz, got {path.suffix!r}; models are compressed already"
+        )
+    return check_output(path, inputs, option=option)
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
+    """Check the files of several options by :func:`check_output`, None if not given; no two may be the same."""
+    sources, taken = list(inputs), dict[Path, str]()
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        place = check_output(path, sources, option=option).resolve()
+        if place in taken:
+            raise ValueError(
+                f"{taken[place]} and {option}: expected two files, got the same twice; name another"
+            )
+        taken[place] = option
+
+
+def check_kept(path: Path) -> None:
+    """Check a folder for finished runs, which may exist and has to be writable."""
+    _check_name(path)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path}: expected a folder to keep runs in, got a file; choose another name")
+    check_folder(path / "run" if path.exists() else path)
+
+
+def check_folder(path: Path) -> None:
+    """Check that the folder of ``path`` exists, is writable, and takes a name like that of ``path``."""
+    folder = _check_name(path).parent
+    if not folder.is_dir():
+        raise ValueError(f"{path}: expected an existing folder, got none called '{folder}'; create it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{path}: expected a folder to write in, got no permission for '{folder}'")
+
+
+def _check_name(path: Path) -> Path:
+    """Return the file that writing to ``path`` replaces, if its name and that of the unfinished file are possible."""
+    if not path.name:  # a folder: said by the callers that do not take one
+        return path
+    try:
+        place = destination(path)
+        destination(beside(place, ".part"))
+    except (NotADirectoryError, PermissionError):  # said of the folder
+        return path
+    except OSError as error:
+        raise ValueError(
+            f"{path}: expected a name that a file can have ({error.strerror}); choose another"
+        ) from error
+    return place
+
+
+_STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
+def is_stdout(path: Path) -> bool:
+    """Whether a path stands for the standard output."""
+    return str(path) in _STDOUT
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text that appears completely or not at all."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines without their ends, as they come; a file is replaced when all are written.
+
+    The standard output (``-``) is written when all lines are there.
+    """
+    if is_stdout(path):
+        text = "".join(f"{line}\n" for line in lines)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    with replacing(path) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())
