@@ -64,10 +64,6 @@ class AccuracySVM(LinearSVM):
         ``b``: a document counts as relevant if :meth:`predict` is above zero.
     n_iter_ : int
         Number of passes LIBLINEAR made.
-    n_queries_ : int
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only when ``X`` has string column names.
 
     Notes
     -----
@@ -110,16 +106,6 @@ class AccuracySVM(LinearSVM):
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
             Dense for "acc3" and "acc4".
-        y : array-like of numbers, shape (n_rows,)
-        qid : array-like of int or str, shape (n_rows,), or int
-            Query of each row, in any order; a single int applies to all rows. None also means one query, with a
-            :class:`~structsvm.SingleQueryWarning`, which affects "acc3" and "acc4".
-        sample_weight : array-like, shape (n_rows,), optional
-            Numbers >= 0; the weight of a query is the mean over its rows.
-
-        Returns
-        -------
-        self
 
         Warns
         -----
@@ -163,20 +149,8 @@ class AccuracySVM(LinearSVM):
         self.n_iter_ = int(machine.n_iter_)
         return self
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Return the output of the classifier: higher is better, above zero means relevant.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            Required by "acc3" and "acc4" if ``fit`` was given it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-        """
-        return super().predict(X, qid=qid) + self.intercept_
+    def _scores(self, X: Any, qid: Any) -> Float:
+        return super()._scores(X, qid) + self.intercept_
 
     def _check_options(self) -> None:
         check_choice("variant", self.variant, _SCALES)

@@ -13,7 +13,7 @@ from structsvm.checks import BadInput, check_number
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.input_rows import naming, validate_rows
-from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
+from structsvm.estimators.pairwise_sgd import PairwiseSGD, TrainingRows
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query
@@ -65,8 +65,6 @@ class CoRegularizedSGD(PairwiseSGD):
     coef_ : ndarray, shape (n_features,)
         The mean of the views as one weight vector.
     eta_0_ : ndarray, shape (n_views,)
-    fit_, history_, n_queries_, n_uninformative_, n_features_in_, feature_names_in_
-        As in :class:`PairwiseSGD`.
 
     Examples
     --------
@@ -116,13 +114,8 @@ class CoRegularizedSGD(PairwiseSGD):
 
         Parameters
         ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
             Graded labels; those of unlabelled rows are ignored and may be NaN.
-        qid : array-like of int or str, shape (n_rows,), or int
-            As in :meth:`StructuralRanker.fit`; without it a :class:`~structsvm.SingleQueryWarning`.
-        sample_weight : array-like, shape (n_rows,), optional
-            The weight of a query is the mean over its rows.
         unlabeled : array-like of bool, shape (n_rows,), optional
             Whether each row of ``X`` is unlabelled. Cross-validation splits it like ``X``.
         X_unlabeled : array-like or CSR matrix, shape (n_unlabeled_rows, n_features), optional
@@ -130,13 +123,6 @@ class CoRegularizedSGD(PairwiseSGD):
             they happen to be as many as the rows of ``X``: use ``unlabeled`` then.
         qid_unlabeled : array-like, shape (n_unlabeled_rows,), optional
             Queries of these rows. None means one query, with a warning if the rows of ``X`` have ids.
-        validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
-            frame with that column.
-
-        Returns
-        -------
-        self
 
         Notes
         -----
@@ -165,12 +151,6 @@ class CoRegularizedSGD(PairwiseSGD):
         ----------
         X, y, qid, sample_weight, unlabeled, X_unlabeled, qid_unlabeled
             As in ``fit``. Rows without a labelled pair change nothing.
-        n_steps : int, optional
-            Steps of this call; ``self.n_steps`` by default.
-
-        Returns
-        -------
-        self
         """
         unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
         return self._learn(X, y, qid, sample_weight, unlabelled, n_steps=self._steps(n_steps))
@@ -223,7 +203,7 @@ class CoRegularizedSGD(PairwiseSGD):
         return out
 
     def _unlabeled_pairs(
-        self, rows: ScaledRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
+        self, rows: TrainingRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
     ) -> tuple[Any, PairIndex | None]:
         """Return the matrix that has the unlabelled rows, and the index of their pairs."""
         if X_unlabeled is None:

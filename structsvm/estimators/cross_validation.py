@@ -187,8 +187,6 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
         Value of the measure for each held-out query and each C; NaN for queries in no test fold.
     Cs_ : ndarray, shape (n_Cs,)
         The grid, ascending.
-    coef_, fit_, n_queries_, n_uninformative_, n_features_in_
-        As in :class:`StructuralRanker`.
 
     Examples
     --------
@@ -214,10 +212,6 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
         X, y, qid, sample_weight
             As in :meth:`StructuralRanker.fit`; ``qid`` is required, with at least two queries, also where a warning
             is all that other rankers give.
-
-        Returns
-        -------
-        self
         """
         Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)

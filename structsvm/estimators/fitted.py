@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -16,9 +17,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from structsvm.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
-from structsvm.common.estimator_parameters import name_here
+from structsvm.common.estimator_parameters import completed, name_here
 from structsvm.common.names import QID
-from structsvm.estimators.input_rows import validate_rows
+from structsvm.estimators.input_rows import check_width, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
@@ -32,6 +33,8 @@ from structsvm.queries import (
     stacklevel_of_user,
 )
 
+_log = logging.getLogger("structsvm")
+
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
@@ -39,7 +42,8 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate ``fit`` so that it leaves the model unchanged if it is refused or interrupted.
 
     ``fit`` also takes ``verbose=True``, which prints the progress that a callback would be told, and says when it
-    compiles. Arguments that other packages have (``group=``, ``eval_set=``) are answered with what stands for them.
+    compiles. Arguments that other packages have (``group=``, ``eval_set=``) are answered with what stands for them. A
+    docstring with a section Parameters is completed by the usual ones.
     """
     known = signature(fit).parameters
     most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values()) - 1
@@ -70,7 +74,36 @@ def all_or_nothing(fit: _Fit) -> _Fit:
             self.callback = before["callback"]
         return done
 
+    if "Parameters\n" in (fit.__doc__ or ""):  # which python -OO leaves out
+        whole.__doc__ = completed(cast(str, fit.__doc__), [_USUAL], known)
     return cast(_Fit, whole)
+
+
+_USUAL = """Train.
+
+Parameters
+----------
+X : array-like or CSR matrix, shape (n_rows, n_features)
+    Float32 and float64 are used as they are, copied at most to bring the rows of a query together. A pandas or polars
+    frame may have a column ``qid``, which is not a feature; the argument goes before it.
+y : array-like of numbers, shape (n_rows,)
+    Graded labels.
+qid : array-like of int or str, shape (n_rows,), or int
+    Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
+    :class:`~structsvm.SingleQueryWarning`.
+sample_weight : array-like, shape (n_rows,), optional
+    Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
+validation : tuple (X, y, qid), optional
+    Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a frame
+    with that column.
+n_steps : int, optional
+    Steps of this call; ``self.n_steps`` by default.
+
+Returns
+-------
+self
+"""
+"""What the docstring of a ``fit`` need not say."""
 
 
 _ELSEWHERE = (
@@ -132,18 +165,6 @@ def _printing(model: Any) -> Callable[[Any], object]:
     return tell
 
 
-class _Predicts(Protocol):
-    relevance: float
-
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better."""
-        ...
-
-    def _measure(self) -> str:
-        """Name of the measure that ``score`` tells."""
-        ...
-
-
 class Saved:
     """Mixin of models that a file can hold."""
 
@@ -161,13 +182,51 @@ class Saved:
 
 
 class FittedRanker(Saved):
-    """Mixin that ranks, measures and saves by what :class:`_Predicts` asks of an estimator; before BaseEstimator."""
+    """Mixin that predicts, ranks, measures and saves by ``_scores`` and ``_measure``; before BaseEstimator.
+
+    Attributes
+    ----------
+    n_queries_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when ``X`` has string column names.
+    """
+
+    relevance: float
 
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__score: ClassVar = {"qid": True}
     __metadata_request__predict: ClassVar = {"qid": True}
 
-    def rank(self: _Predicts, X: Any, qid: Any = None) -> Int:
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Return scores, higher is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+            Used only by scalings within queries, which require it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
+        check_is_fitted(self, ("coef_", "fit_"), all_or_any=any)
+        return self._scores(X, qid)
+
+    def _scores(self, X: Any, qid: Any) -> Float:
+        """Return the scores of rows that were not looked at yet."""
+        raise NotImplementedError
+
+    def _measure(self) -> str:
+        """Return the name of the measure that ``score`` tells."""
+        raise NotImplementedError
+
+    def _check_queries(self, qid: Any) -> None:
+        """Warn that all rows are one query if there are no ids."""
+        one_query(qid, f"{type(self).__name__}.fit")
+
+    def rank(self, X: Any, qid: Any = None) -> Int:
         """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order.
 
         Parameters
@@ -186,7 +245,7 @@ class FittedRanker(Saved):
         scores = self.predict(X, qid=qid)
         return ranks(scores, group_queries(qid, scores.shape[0]))
 
-    def score(self: _Predicts, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean over queries of the measure trained for.
 
         That is ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for "ranknet"), and for an
@@ -291,10 +350,12 @@ def no_constraint(
     )
 
 
-def warn_of_uninformative(model: Any, loss: Any) -> None:
-    """Warn where most of the queries carry no constraint."""
+def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
+    """Log how many queries carry no constraint, if any, and warn where most of them do not."""
     n, of = model.n_uninformative_, model.n_queries_
-    if 2 * n > of:
+    if n:
+        _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
+    if warn and 2 * n > of:
         warnings.warn(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
             "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight",
@@ -313,6 +374,39 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
         return X, qid
     ids = X[QID].to_numpy() if qid is None else qid
     return X[[c for c in columns if c != QID]], ids
+
+
+class TrainingRows(NamedTuple):
+    """What ``fit`` was given, validated: rows in their order, their queries, and one weight per query."""
+
+    X: Any
+    y: Float
+    qid: Any
+    grouping: Grouping
+    weights: Float
+
+
+def read_rows(
+    model: Any,
+    X: Any,
+    y: Any,
+    qid: Any,
+    sample_weight: Any,
+    *,
+    vectors: int = 0,
+    reset: bool = True,
+    **kinds: Any,
+) -> TrainingRows:
+    """Validate what ``fit`` was given; ``vectors`` of one number per feature have to fit in memory."""
+    X, qid = split_qid(X, qid)
+    X, y = validate_rows(model, X, y, qid=qid, order="C", reset=reset, **kinds)
+    check_width(X, qid, vectors=vectors)
+    grouping = group_queries(qid, X.shape[0])
+    weights = query_weights(sample_weight, X, grouping)
+    if reset:
+        model._saw_qid = qid is not None
+    model._check_queries(qid)
+    return TrainingRows(X, y, qid, grouping, weights)
 
 
 def scaled_rows(model: Any, X: Any, qid: Any) -> Any:

@@ -17,16 +17,12 @@ from structsvm.checks import BadInput
 from structsvm.common.machine import memory_bytes
 from structsvm.queries import (
     LARGEST,
+    bad_value,
     check_sparse,
     first_beyond,
-    not_finite,
     refuse_masked,
     stacklevel_of_user,
-    value_at,
 )
-
-_VECTORS = 24
-"""Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""
 
 
 class FeatureScaleWarning(UserWarning):
@@ -129,15 +125,7 @@ def validate_rows(
             raise
     bad = first_beyond(X, LARGEST, missing=missing)
     if bad is not None:
-        cell = _cell(model, *bad, X.shape[0], qid)
-        if not np.isfinite(X[bad]):
-            raise not_finite(X, *bad, at=cell)
-        raise BadInput(
-            "X",
-            f"expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would overflow",
-            "divide the features, or take logarithms",
-            at=cell,
-        )
+        raise bad_value(X, *bad, at=_cell(model, *bad, X.shape[0], qid))
     if reset and labelled:
         _warn_of_label(X, y, getattr(model, "feature_names_in_", None))
     return (X, y) if labelled else X
@@ -164,7 +152,7 @@ _BY_CHANCE = {True: 20, False: 100}
 """Rows from which a column equal to the labels is no accident, where there are more than two labels, and else."""
 
 
-def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
+def check_width(X: Any, qid: Any = None, *, vectors: int) -> None:
     """Raise ValueError for more features than training has memory for."""
     needed = 8.0 * vectors * X.shape[1]
     if needed <= memory_bytes():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import Any, Literal
@@ -10,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
@@ -19,22 +17,19 @@ from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
     no_constraint,
-    query_weights,
+    read_rows,
     scaled_rows,
-    split_qid,
     warn_of_uninformative,
 )
 from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
-from structsvm.estimators.input_rows import check_width, naming, validate_rows
+from structsvm.estimators.input_rows import naming
 from structsvm.estimators.linear import SCALES, Scale
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
-from structsvm.queries import Grouping, check_features, group_queries, one_query
+from structsvm.queries import Grouping, check_features, choose_groups
 from structsvm.trainers.forces import Utility, informative_queries
 from structsvm.trainers.lambdarank import Epoch, LambdaRankFit, Schedule, ascend, network_scores
 from structsvm.trainers.network import column_figures, initial_weights
-
-_log = logging.getLogger("structsvm")
 
 _ENOUGH_QUERIES = 20
 """Fewest queries for which "auto" stops early, as a tenth of fewer is no estimate for the others."""
@@ -98,12 +93,8 @@ class LambdaRank(FittedRanker, BaseEstimator):
         ``weights``, ``W_1, b_1, ..., W_out`` of the net over ``(x - shift) * factor`` (``W_out`` alone for a linear
         scorer); ``raw_weights``, the same net for raw features; ``history``, what ``callback`` was told; and
         ``best_epoch``, the pass whose weights these are.
-    n_queries_ : int
     n_uninformative_ : int
         Number of queries whose utility is the same for all rankings.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only when ``X`` has string column names.
 
     Examples
     --------
@@ -142,38 +133,21 @@ class LambdaRank(FittedRanker, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-            Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
-        y : array-like of numbers, shape (n_rows,)
-            Graded labels.
-        qid : array-like of int or str, shape (n_rows,), or int
-            Query of each row, in any order; a single int applies to all rows. None also means one query, with a
-            :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             The weight of a query is the mean over its rows; only ratios of weights matter.
-        validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
-            frame with that column.
-
-        Returns
-        -------
-        self
         """
         utility, rng = self._check_parameters()
-        X, qid = split_qid(X, qid)
         before: LambdaRankFit | None = getattr(self, "fit_", None) if self.warm_start else None
-        X, y = validate_rows(self, X, y, qid=qid, order="C", reset=before is None)
         # the scaling, and the weights of the first layer with their gradient, moments and best values
-        check_width(X, qid, vectors=8 + 6 * (self.hidden[0] if self.hidden else 1))
-        X = check_features(X)
-        grouping = group_queries(qid, X.shape[0])
-        weights = query_weights(sample_weight, X, grouping)
-        self._saw_qid = qid is not None
-        one_query(qid, f"{type(self).__name__}.fit")
+        vectors = 8 + 6 * (self.hidden[0] if self.hidden else 1)
+        X, y, qid, grouping, weights = read_rows(
+            self, X, y, qid, sample_weight, vectors=vectors, reset=before is None
+        )
+        self._saw_qid, X = qid is not None, check_features(X)
         if before is None:
             self.scaler_ = None
             if self.scale.startswith("query-"):
-                self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)  # type: ignore[arg-type]
+                self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)
         else:
             self._check_layers(before)
         if self.scaler_ is not None:
@@ -206,20 +180,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
             self.coef_ = self.fit_.raw_weights[0]
         return self
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Return scores, higher is better.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            Used only by the ``query-`` scalings, which require it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-        """
-        check_is_fitted(self, "fit_")
+    def _scores(self, X: Any, qid: Any) -> Float:
         return network_scores(self.fit_, scaled_rows(self, X, qid))
 
     def _measure(self) -> str:
@@ -237,13 +198,6 @@ class LambdaRank(FittedRanker, BaseEstimator):
         self.n_uninformative_ = int(self.n_queries_ - informative.sum())
         if not useful.any():
             raise no_constraint(self.utility, (y.min(), y.max()), self.n_queries_, self.relevance, "utility")
-        if self.n_uninformative_:
-            _log.info(
-                "%d of %d queries exert no force for utility=%s",
-                self.n_uninformative_,
-                self.n_queries_,
-                self.utility,
-            )
         warn_of_uninformative(self, self.utility)
         return useful
 
@@ -315,7 +269,5 @@ class LambdaRank(FittedRanker, BaseEstimator):
 
 def _queries(X: Any, y: Float, order: Int | None, offsets: Int, chosen: Any) -> tuple[Any, Float, Int]:
     """Return the rows of the chosen queries, grouped."""
-    lengths = np.diff(offsets)
-    rows = np.flatnonzero(np.repeat(chosen, lengths))
-    chosen_offsets = np.concatenate(([0], np.cumsum(lengths[chosen]))).astype(np.int64)
+    _, chosen_offsets, rows = choose_groups(offsets, chosen)
     return X[rows if order is None else order[rows]], y[rows], chosen_offsets

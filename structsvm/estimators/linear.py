@@ -8,17 +8,20 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import check_choice, check_fraction, check_number
-from structsvm.estimators.fitted import FittedRanker, query_weights, scaled_rows, split_qid
-from structsvm.estimators.input_rows import check_width, validate_rows, warn_of_scale
+from structsvm.estimators.fitted import FittedRanker, read_rows, scaled_rows, split_qid
+from structsvm.estimators.input_rows import warn_of_scale
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float
-from structsvm.queries import QueryData, column_numbers, group_queries, one_query
+from structsvm.queries import QueryData, column_numbers, rows_in_groups
 
 Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
 SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
+
+
+_VECTORS = 24
+"""Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""
 
 
 class LinearRanker(FittedRanker, BaseEstimator):
@@ -27,24 +30,10 @@ class LinearRanker(FittedRanker, BaseEstimator):
     A subclass has a ``fit`` that sets ``scaler_`` and ``coef_``.
     """
 
-    relevance: float
     scale: Scale
     coef_: Float
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Return scores, higher is better.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            Used only by the ``query-`` scalings, which require it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-        """
-        check_is_fitted(self, "coef_")
+    def _scores(self, X: Any, qid: Any) -> Float:
         return linear_scores(scaled_rows(self, X, qid), self.coef_)
 
     def _takes_sparse(self) -> bool:
@@ -72,27 +61,16 @@ class LinearSVM(LinearRanker):
         numbers = column_numbers(X)
         if numbers is not None:
             self._numbers_ = numbers
-        X, y = validate_rows(self, X, y, qid=qid, order="C")
-        check_width(X, qid)
-        grouping = group_queries(qid, X.shape[0])
-        weights = query_weights(sample_weight, X, grouping)
-        self._saw_qid = qid is not None
-        self._check_queries(qid)
-        if grouping.order is not None:
-            X, y = X[grouping.order], y[grouping.order]
-        data = QueryData(X, y, grouping.offsets, grouping.query_ids)
+        rows = read_rows(self, X, y, qid, sample_weight, vectors=_VECTORS)
+        data = rows_in_groups(rows.X, rows.y, rows.grouping)
         self.scaler_ = make_scaler(self.scale)
         if self.scaler_ is not None:
             ids = data.qid if self._saw_qid else None
-            scaled = scale_rows(self.scaler_.fit(X, qid=ids), X, ids)
+            scaled = scale_rows(self.scaler_.fit(data.X, qid=ids), data.X, ids)
             data = dataclasses.replace(data, X=scaled)
         else:
-            warn_of_scale(X, getattr(self, "feature_names_in_", None))
-        return data, weights
-
-    def _check_queries(self, qid: Any) -> None:
-        """Warn that all rows are one query if there are no ids."""
-        one_query(qid, f"{type(self).__name__}.fit")
+            warn_of_scale(data.X, getattr(self, "feature_names_in_", None))
+        return data, rows.weights
 
     def _check_options(self) -> None:
         """Raise ValueError for options that no trainer would notice, or only after reading the data."""

@@ -67,10 +67,6 @@ class OrdinalSVM(LinearSVM):
         Weights for each threshold; rows are equal unless ``decompose``.
     fits_ : list of Fit
         The certificate of each machine: one, or ``T`` with ``decompose``.
-    n_queries_ : int
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only when ``X`` has string column names.
 
     Notes
     -----
@@ -105,18 +101,10 @@ class OrdinalSVM(LinearSVM):
 
         Parameters
         ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
             Grades, of which only the order matters.
-        qid : array-like of int or str, shape (n_rows,), or int
-            Query of each row, in any order; a single int applies to all rows. None also means one query, with a
-            :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; each row of a query has the mean weight of the query.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -146,20 +134,8 @@ class OrdinalSVM(LinearSVM):
         self.machine_coef_ = np.broadcast_to(weights_found, (self.thresholds_.size, data.n_features)).copy()
         return self
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Return scores, higher is better: ``w.x``, or with ``decompose`` the summed outputs ``w_j.x - b_j``.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            Used only by the ``query-`` scalings, which require it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-        """
-        scores = super().predict(X, qid=qid)
+    def _scores(self, X: Any, qid: Any) -> Float:
+        scores = super()._scores(X, qid)
         return scores - self.thresholds_.sum() if self.decompose else scores
 
     def predict_grade(self, X: Any, *, qid: Any = None) -> Float:

@@ -54,8 +54,6 @@ class PairwiseSVM(StructuralRanker):
     fit_ : Fit
         ``primal``, ``dual``, ``gap``, ``n_passes`` and more: the certificate. With the squared hinge ``gradient_norm``
         too, and ``dual`` is ``primal - 1/2 ||gradient||^2``, which bounds a 1-strongly convex function from below.
-    n_queries_, n_uninformative_, n_features_in_, feature_names_in_
-        As in :class:`~structsvm.estimators.structural.StructuralRanker`.
 
     See Also
     --------

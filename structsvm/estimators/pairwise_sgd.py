@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import (
-    all_or_nothing,
-    query_weights,
-    split_qid,
-    warn_of_uninformative,
-)
+from structsvm.estimators.fitted import TrainingRows, all_or_nothing, read_rows, warn_of_uninformative
 from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
-from structsvm.estimators.input_rows import check_width, validate_rows
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
-from structsvm.queries import Grouping, check_features, group_queries, one_query
+from structsvm.queries import check_features
 from structsvm.trainers.pair_index import PairIndex, index_pairs
 from structsvm.trainers.pairwise_descent import (
     Descent,
@@ -37,8 +30,6 @@ from structsvm.trainers.pairwise_descent import (
     view_weights,
 )
 
-_log = logging.getLogger("structsvm")
-
 _PIECE = 500_000
 """Steps per compiled call, as Ctrl-C is handled only between calls."""
 
@@ -48,15 +39,6 @@ _VECTORS = 12
 _STEEPEST = 1e12
 """Largest ``eta_0 lam``. Steps are ``1 / (lam t)`` to twelve digits there; beyond 1e16 the first step would multiply
 the weights by 1 - 1 = 0, and later ones divide by that."""
-
-
-class ScaledRows(NamedTuple):
-    """Validated and scaled rows in the order given, without a copy to group them."""
-
-    X: Any
-    y: Float
-    grouping: Grouping
-    weights: Float
 
 
 @parameters
@@ -114,12 +96,8 @@ class PairwiseSGD(LinearRanker):
         State of the descent: ``t`` steps are done, and the last weights are ``scale[0] * direction``.
     history_ : list of (int, float)
         With early stopping: steps done and the measure.
-    n_queries_ : int
     n_uninformative_ : int
         Number of queries without two documents of different labels.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only when ``X`` has string column names.
 
     See Also
     --------
@@ -161,22 +139,8 @@ class PairwiseSGD(LinearRanker):
 
         Parameters
         ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-            Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
-        y : array-like of numbers, shape (n_rows,)
-            Graded labels.
-        qid : array-like of int or str, shape (n_rows,), or int
-            Query of each row, in any order; a single int applies to all rows. None also means one query, with a
-            :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             The weight of a query is the mean over its rows; its pairs are drawn in proportion.
-        validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
-            frame with that column.
-
-        Returns
-        -------
-        self
         """
         return self._learn(X, y, qid, sample_weight, validation=validation)
 
@@ -193,12 +157,6 @@ class PairwiseSGD(LinearRanker):
         ----------
         X, y, qid, sample_weight
             As in ``fit``. A batch whose queries have no two documents of different labels changes nothing.
-        n_steps : int, optional
-            Steps of this call; ``self.n_steps`` by default.
-
-        Returns
-        -------
-        self
         """
         return self._learn(X, y, qid, sample_weight, n_steps=self._steps(n_steps))
 
@@ -230,7 +188,7 @@ class PairwiseSGD(LinearRanker):
         return self
 
     def _unlabeled_pairs(
-        self, rows: ScaledRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
+        self, rows: TrainingRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
     ) -> tuple[Any, PairIndex | None]:
         """Return the matrix that has the unlabelled rows, and the index of their pairs: SPD has none."""
         return None, None
@@ -266,21 +224,16 @@ class PairwiseSGD(LinearRanker):
 
     def _rows(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, *, first: bool, unlabeled: Any = None
-    ) -> ScaledRows:
-        X, qid = split_qid(X, qid)
+    ) -> TrainingRows:
+        """Return validated and scaled rows in the order given, without a copy to group them."""
         if unlabeled is not None:  # labels of these rows are meaningless and may be missing
             given = np.asarray(y)
             y = given.astype(np.float64 if given.dtype.kind in "biuf" else object)
             if y.shape == unlabeled.shape:  # any other shape is refused below
                 y[unlabeled] = 0.0
-        X, y = validate_rows(self, X, y, qid=qid, order="C", reset=first)
-        check_width(X, qid, vectors=_VECTORS)
-        X = check_features(X)
-        grouping = group_queries(qid, X.shape[0])
-        weights = query_weights(sample_weight, X, grouping)
-        one_query(qid, f"{type(self).__name__}.fit")
+        rows = read_rows(self, X, y, qid, sample_weight, vectors=_VECTORS, reset=first)
+        X, qid, grouping = check_features(rows.X), rows.qid, rows.grouping
         if first:
-            self._saw_qid = qid is not None
             self.scaler_ = make_scaler(self.scale)
             if self.scaler_ is not None:
                 # in grouped order, as the last digits of a mean depend on the order of the rows
@@ -289,9 +242,9 @@ class PairwiseSGD(LinearRanker):
                 self.scaler_.fit(X if order is None else X[order], qid=ids)
         if self.scaler_ is not None:
             X = scale_rows(self.scaler_, X, qid)
-        return ScaledRows(X, y, grouping, weights)
+        return rows._replace(X=X)
 
-    def _begin(self, rng: np.random.RandomState, rows: ScaledRows) -> None:
+    def _begin(self, rng: np.random.RandomState, rows: TrainingRows) -> None:
         """Set seed, views and zero weights; the seed is drawn first, so that it does not depend on the views."""
         seed = int(rng.randint(0, 2**31 - 1))
         self.views_ = self._choose_views(rng, rows.X.shape[1])
@@ -302,7 +255,7 @@ class PairwiseSGD(LinearRanker):
     def _layout(self) -> Views:
         return Views.of(self.views_)
 
-    def _index(self, rows: ScaledRows, labeled: Any, weights: Float, *, required: bool = True) -> PairIndex:
+    def _index(self, rows: TrainingRows, labeled: Any, weights: Float, *, required: bool = True) -> PairIndex:
         index = index_pairs(rows.y, rows.grouping, rows=labeled, weights=weights, normalize=self.normalize)
         self.n_queries_ = int(weights.shape[0])
         self.n_uninformative_ = int((weights > 0).sum()) - index.n_queries
@@ -315,14 +268,8 @@ class PairwiseSGD(LinearRanker):
                 f"{self.n_queries_} queries, {labels}",
                 "check the labels and qid",
             )
-        if self.n_uninformative_:
-            _log.info(
-                "%d of %d queries have no documents of different labels",
-                self.n_uninformative_,
-                self.n_queries_,
-            )
-        if required and labeled is None:  # unlabelled rows are meant to have no constraint
-            warn_of_uninformative(self, "pairs")
+        # unlabelled rows are meant to have no constraint
+        warn_of_uninformative(self, "pairs", warn=required and labeled is None)
         return index
 
     def _set_step_sizes(self, X: Any, index: PairIndex) -> None:
@@ -343,7 +290,7 @@ class PairwiseSGD(LinearRanker):
             raise BadInput("views_", f"expected columns from 0 to {n_features - 1}, and weights for each")
 
     def _stepper(
-        self, rows: ScaledRows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
+        self, rows: TrainingRows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
     ) -> Callable[[Descent, int], Descent]:
         layout, lam = self._layout, float(self.lam)
         self._check_arrays(rows.X.shape[1])
@@ -360,7 +307,7 @@ class PairwiseSGD(LinearRanker):
         return advance
 
     def _hold_out(
-        self, rng: np.random.RandomState, rows: ScaledRows, labeled: Any, validation: Any
+        self, rng: np.random.RandomState, rows: TrainingRows, labeled: Any, validation: Any
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
         """Return the rows to watch, already scaled, and the weights of the queries left to train on."""
         if validation is not None:

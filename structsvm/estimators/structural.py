@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, Literal, Self, TypeVar
@@ -30,8 +29,6 @@ from structsvm.trainers.certificate import Fit
 from structsvm.trainers.choosing_solver import Solver, check_options
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
-
-_log = logging.getLogger("structsvm")
 
 Ranker = TypeVar("Ranker", bound="StructuralRanker")
 _Model = TypeVar("_Model", bound=BaseEstimator)
@@ -94,15 +91,11 @@ class StructuralRanker(LinearSVM):
         Weights, of the scaled features.
     fit_ : Fit
         ``primal``, ``dual``, ``gap``, ``n_passes``, ``history`` and more: the certificate.
-    n_queries_ : int
     n_uninformative_ : int
         Queries without a constraint: labels that cannot be ranked wrongly (for MAP: no relevant or no non-relevant
         document), or weight zero.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only when ``X`` has string column names.
     constraints_, penalty_ : tuple of str, str
-        What ``constraints`` and ``penalty`` said; only where one of them was given.
+        What the parameters ``constraints`` and ``penalty`` said, of a class that has them; only where one was given.
 
     See Also
     --------
@@ -149,20 +142,8 @@ class StructuralRanker(LinearSVM):
 
         Parameters
         ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-            Float32 and float64 are used as they are; copied only to bring the rows of a query together. A pandas
-            or polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
-        qid : array-like of int or str, shape (n_rows,), or int
-            Query of each row, in any order; a single int is that of all rows. None means one query, too, after a
-            :class:`~structsvm.SingleQueryWarning`.
-        sample_weight : array-like, shape (n_rows,), optional
-            Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
-
-        Returns
-        -------
-        self
         """
         C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -193,22 +174,13 @@ class StructuralRanker(LinearSVM):
             return "map"
         return name
 
-    def _training_options(self, n_features: int) -> dict[str, Any]:
-        signs, region = compile_weights(self, n_features)
-        return {
-            "solver": self.solver,
-            "tol": float(self.tol),
-            "max_passes": self.max_passes,
-            "cone": signs,
-            "region": region,
-            "stabilise": self.stabilise,
-            "qp": self.qp,
-            "callback": self.callback,
-        }
-
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
-        return fit_path(problem, Cs, **self._training_options(problem.n_features))
+        cone, region = compile_weights(self, problem.n_features)
+        return fit_path(
+            problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, cone=cone, region=region,
+            stabilise=self.stabilise, qp=self.qp, callback=self.callback,
+        )  # fmt: skip
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -230,11 +202,6 @@ class StructuralRanker(LinearSVM):
         self.n_uninformative_ = int(data.n_queries - informative.sum())
         if self.n_uninformative_ == data.n_queries:
             raise no_constraint(self._loss, (data.y.min(), data.y.max()), data.n_queries, self.relevance)
-        if self.n_uninformative_:
-            _log.info(
-                "%d of %d queries carry no constraint for loss=%s (no documents of different labels)",
-                self.n_uninformative_, data.n_queries, self._loss,
-            )  # fmt: skip
         factors = separator.query_weights
         return RankingProblem(
             data.X,

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_fraction, check_number, check_whole
 from structsvm.common.estimator_parameters import parameters
@@ -19,7 +18,7 @@ from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
-    query_weights,
+    read_rows,
     split_qid,
     warn_of_uninformative,
 )
@@ -31,7 +30,7 @@ from structsvm.features.leaves import LeafFeatures
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
-from structsvm.queries import Grouping, QueryData, group_queries, one_query
+from structsvm.queries import Grouping, QueryData
 from structsvm.trainers.certificate import Fit, judge
 from structsvm.trainers.choosing_solver import Solver, check_options
 from structsvm.trainers.frank_wolfe import frank_wolfe
@@ -139,12 +138,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         The categories of each column of a frame that has them by its dtype.
     missing_features_ : ndarray of int64
         Columns with a missing value in training, from 0.
-    n_queries_ : int
     n_uninformative_ : int
         Queries without a constraint.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only when ``X`` has string column names.
 
     See Also
     --------
@@ -208,17 +203,10 @@ class TreeRanker(FittedRanker, BaseEstimator):
             NaN where a value is missing. A pandas or polars frame may have a column ``qid``, which is not a feature.
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant.
-        qid : array-like of int or str, shape (n_rows,), or int
-            Query of each row, in any order. None means one query, too, after a
-            :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; a query weighs the mean over its rows. Trees are grown without the queries of weight 0.
         validation : tuple (X, y, qid), optional
             With ``batch``: queries by which the growth ends.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -240,20 +228,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
         self._keep(features, data)
         return self
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Return scores, higher is better.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-        qid : ignored
-            For a uniform interface.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-        """
-        check_is_fitted(self, "coef_")
+    def _scores(self, X: Any, qid: Any) -> Float:
         X, qid = split_qid(X, qid)
         X = encode(X, getattr(self, "categories_", {}))
         X = validate_rows(self, X, qid=qid, order="C", reset=False, sparse=False, missing=True)
@@ -334,21 +309,14 @@ class TreeRanker(FittedRanker, BaseEstimator):
                 "pass the numbers of the categories that the trees were grown on",
             )  # fmt: skip
         X = encode(X, self.categories_)
-        X, y = validate_rows(self, X, y, qid=qid, order="C", sparse=False, missing=True)
+        X, y, _, grouping, weights = read_rows(self, X, y, qid, sample_weight, sparse=False, missing=True)
         self.missing_features_ = np.flatnonzero(np.isnan(X.min(axis=0)))  # min keeps NaN
-        grouping = group_queries(qid, X.shape[0])
-        weights = query_weights(sample_weight, X, grouping)
-        self._saw_qid = qid is not None
-        self._check_queries(qid)
         forest = None if self.leaves is None else self.leaves.forest
         if forest is not None:
             forest.check_columns(X.shape[1], getattr(self, "feature_names_in_", None))
         if grouping.order is not None:
             X, y = X[grouping.order], y[grouping.order]
         return _Grouped(X, y, grouping, weights)
-
-    def _check_queries(self, qid: Any) -> None:
-        one_query(qid, f"{type(self).__name__}.fit")
 
     def _validation(self, validation: Any) -> tuple[NDArray[Any], Float, Any]:
         if self.batch is None:
@@ -390,18 +358,12 @@ class TreeRanker(FittedRanker, BaseEstimator):
     def _grow(self, features: LeafFeatures, data: _Grouped, **options: Any) -> Forest:
         if features.forest is not None:
             return features.forest
-        X, y, offsets, weights = data.X, data.y, data.grouping.offsets, data.row_weights
-        if weights is not None and (weights == 0).any():
-            counted = weights > 0
-            kept = data.weights > 0
-            lengths = np.diff(offsets)[kept]
-            X, y, weights = X[counted], y[counted], weights[counted]
-            offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        used = data.weights > 0
+        if not used.all():
             if options.get("scores") is not None:
-                options["scores"] = options["scores"][counted]
-            if (weights == weights[0]).all():
-                weights = None
-        return features.grow(X, y, offsets, weights, **options)
+                options["scores"] = options["scores"][np.repeat(used, np.diff(data.grouping.offsets))]
+            data = _some(data, used)
+        return features.grow(data.X, data.y, data.grouping.offsets, data.row_weights, **options)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
@@ -529,8 +491,6 @@ class TreeRankerCV(TreeRanker, CrossValidated):
     Cs_ : ndarray, shape (n_Cs,)
     numbers_of_trees_ : ndarray of int64
         What was tried, ascending.
-    leaves_, coef_, fit_, n_queries_, n_uninformative_, n_features_in_
-        As in :class:`TreeRanker`.
 
     Examples
     --------
@@ -560,10 +520,6 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         ----------
         X, y, qid, sample_weight
             As in :meth:`TreeRanker.fit`; ``qid`` is required, with at least two queries.
-
-        Returns
-        -------
-        self
 
         Raises
         ------

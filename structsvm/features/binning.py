@@ -7,6 +7,7 @@ thresholds that its score exceeds.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -17,6 +18,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.features.within import minmax_within
@@ -47,6 +49,7 @@ class StepFunction(NamedTuple):
         return x, np.repeat(self.values[1:], 2).tolist()
 
 
+@parameters
 class BinnedFeatures(TransformerMixin, BaseEstimator):
     """Indicator features ``1[f > k]`` for thresholds ``k`` of each base function ``f``, learned in ``fit``.
 
@@ -94,16 +97,10 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__transform: ClassVar = {"qid": True}
 
-    def __init__(
-        self,
-        n_bins: int = 50,
-        *,
-        spacing: Literal["even", "quantile"] = "even",
-        within: Literal["data", "query"] = "data",
-    ) -> None:
-        self.n_bins = n_bins
-        self.spacing = spacing
-        self.within = within
+    n_bins: int = 50
+    _: KW_ONLY
+    spacing: Literal["even", "quantile"] = "even"
+    within: Literal["data", "query"] = "data"
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> BinnedFeatures:
         """Choose the thresholds.

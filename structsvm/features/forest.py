@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from structsvm.checks import BadInput
 from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
+from structsvm.queries import offsets_of, rows_from
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class Forest:
     def of(cls, trees: Sequence[Tree], n_features: int, feature_names: Sequence[str] | None = None) -> Forest:
         """Return the forest of some trees."""
         sizes, counts = [len(tree.feature) for tree in trees], [tree.n_leaves for tree in trees]
-        first = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        first = offsets_of(sizes)
         sets = np.full(int(first[-1]), -1, dtype=np.int64)
         values: list[Int] = []
         for tree, start in zip(trees, first, strict=False):
@@ -83,14 +84,14 @@ class Forest:
         forest = cls(
             n_features,
             first,
-            np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            offsets_of(counts),
             _joined([tree.feature for tree in trees], np.int64),
             _joined([tree.threshold for tree in trees], np.float64),
             _joined([tree.nan_left for tree in trees], np.int64),
             _joined([tree.left for tree in trees], np.int64),
             _joined([tree.right for tree in trees], np.int64),
             sets,
-            np.concatenate(([0], np.cumsum([len(v) for v in values]))).astype(np.int64),
+            offsets_of([len(v) for v in values]),
             _joined(values, np.int64),
             feature_names,
         )
@@ -172,13 +173,7 @@ class Forest:
 
     def first(self, n_trees: int) -> Forest:
         """Return the forest of the first trees only."""
-        n = int(self.nodes[n_trees])
-        return replace(
-            self,
-            nodes=self.nodes[: n_trees + 1],
-            leaves=self.leaves[: n_trees + 1],
-            **{name: getattr(self, name)[:n] for name in _PER_NODE},
-        )
+        return self._chosen(np.arange(n_trees))
 
     def joined(self, other: Forest) -> Forest:
         """Return the trees of this forest and then those of another over the same features."""
@@ -208,13 +203,11 @@ class Forest:
     def _chosen(self, trees: Int) -> Forest:
         """Return some trees, by number, in the order given."""
         sizes, counts = np.diff(self.nodes)[trees], np.diff(self.leaves)[trees]
-        nodes = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        of_tree = np.repeat(np.arange(trees.shape[0]), sizes)
-        place = np.arange(nodes[-1]) - nodes[of_tree] + self.nodes[trees][of_tree]
+        place = rows_from(self.nodes[trees], sizes)
         return replace(
             self,
-            nodes=nodes,
-            leaves=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            nodes=offsets_of(sizes),
+            leaves=offsets_of(counts),
             **{name: getattr(self, name)[place] for name in _PER_NODE},
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,12 +13,14 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice
+from structsvm.common.estimator_parameters import parameters
 from structsvm.protocols import Float
-from structsvm.queries import LARGEST, QueryData, first_beyond, group_queries, one_query, value_at
+from structsvm.queries import LARGEST, QueryData, bad_value, first_beyond, group_queries, one_query
 
 SCALINGS = ("minmax", "zscore", "percentile")
 
 
+@parameters
 class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scaling of features to comparable ranges, within each query or by statistics of the training data.
 
@@ -62,14 +64,9 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__transform: ClassVar = {"qid": True}
 
-    def __init__(
-        self,
-        method: Literal["minmax", "zscore", "percentile"] = "minmax",
-        *,
-        within: Literal["query", "data"] = "query",
-    ) -> None:
-        self.method = method
-        self.within = within
+    method: Literal["minmax", "zscore", "percentile"] = "minmax"
+    _: KW_ONLY
+    within: Literal["query", "data"] = "query"
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> QueryScaler:
         """Learn the statistics (``within="data"``), or just the number of features.
@@ -133,10 +130,7 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
         bad = None if self.method == "percentile" else first_beyond(X, LARGEST, missing=True)
         if bad is not None:
-            raise BadInput(
-                "X", f"expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would "
-                "overflow", "divide the column", at=f"[{bad[0]}, {bad[1]}]",
-            )  # fmt: skip
+            raise bad_value(X, *bad)
         return X
 
     def __sklearn_tags__(self) -> Any:

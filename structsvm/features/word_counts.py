@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.candidates import CandidateSet
-from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log
 from structsvm.protocols import Float
 
@@ -116,17 +115,13 @@ def tfidf(counts: Any) -> Any:
 
 def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
     """Drop the columns without entries, as a set has a few thousand words of a vocabulary of any size."""
-    parts = [counts] if titles is None else [counts, titles]
-    used, index = _renumber(np.concatenate([p.indices for p in parts]).astype(np.int64), counts.shape[1])
-    first = sparse.csr_matrix(
-        (counts.data, index[: counts.nnz], counts.indptr), shape=(counts.shape[0], used.shape[0])
-    )
-    second = None
-    if titles is not None:
-        second = sparse.csr_matrix(
-            (titles.data, index[counts.nnz :], titles.indptr), shape=(titles.shape[0], used.shape[0])
-        )
-    return Words(first, second, used if names is None else names[used])
+    n, both = counts.shape[0], counts if titles is None else sparse.vstack([counts, titles], format="csr")
+    used = np.flatnonzero(np.bincount(both.indices, minlength=both.shape[1]))
+    number = np.zeros(both.shape[1], dtype=np.int32)
+    number[used] = np.arange(used.shape[0])
+    local = (both.data, number[both.indices], both.indptr)
+    both = sparse.csr_matrix(local, shape=(both.shape[0], used.shape[0]))
+    return Words(both[:n], None if titles is None else both[n:], used if names is None else names[used])
 
 
 def _identity(tokens: Any) -> Any:
@@ -138,25 +133,3 @@ def _has_words(vectorizer: Any, documents: list[Any]) -> bool:
     make = getattr(vectorizer, "build_analyzer", None)
     split = str.split if make is None else make()
     return any(len(split(document)) > 0 for document in documents)
-
-
-@kernel
-def _renumber(columns, n_columns):
-    number = np.zeros(n_columns, dtype=np.int32)
-    for j in columns:
-        number[j] = 1
-    n = 0
-    for j in range(n_columns):
-        if number[j] > 0:
-            number[j] = n
-            n += 1
-        else:
-            number[j] = -1
-    used = np.empty(n, dtype=np.int64)
-    for j in range(n_columns):
-        if number[j] >= 0:
-            used[number[j]] = j
-    index = np.empty(columns.shape[0], dtype=np.int32)
-    for i in range(columns.shape[0]):
-        index[i] = number[columns[i]]
-    return used, index

@@ -90,16 +90,7 @@ def test_weight_two_is_the_query_twice():
     assert weighted.coef_ == pytest.approx(repeated.coef_, abs=1e-3)
 
 
-@pytest.mark.parametrize("variant", ["acc3", "acc4"])
-def test_scaling_within_queries_needs_their_ids(variant):
-    model = AccuracySVM(variant).fit(DATA.X, DATA.y, qid=DATA.qid)
-    with pytest.raises(ValueError, match="qid"):
-        model.predict(DATA.X)
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="variant='acc5'"):
-        AccuracySVM("acc5").fit(DATA.X, DATA.y, qid=0)
+def test_labels_of_one_class_are_refused():
     with pytest.raises(ValueError, match="labels of relevant"):
         AccuracySVM(relevance=9).fit(DATA.X, DATA.y, qid=0)
 

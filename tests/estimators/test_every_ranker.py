@@ -68,6 +68,7 @@ RANKERS = [
     (OrdinalSVM(), POINTWISE),
     (OrdinalSVM(decompose=True), POINTWISE),
     (PairwiseSGD(random_state=0), SAMPLED),
+    (PairwiseSGD(lam=1e-2, average=False, random_state=0), SAMPLED),
     (PairwiseSGD("squared", normalize="query", scale="query-minmax", random_state=0), SAMPLED),
     (CoRegularizedSGD(random_state=0), SAMPLED),
     (CoRegularizedSGD([[0, 1], [2], [1, 3]], k=2, l=1, mu=0.01, loss="squared", random_state=0), SAMPLED),
@@ -76,11 +77,82 @@ RANKERS = [
     (TreeRankerCV(Cs=[1e-3, 10], n_trees=[2, 5], cv=3, random_state=0), GROWN),
     (LambdaRank(scale="none", random_state=0), {}),
     (LambdaRank(random_state=0), POINTWISE),
+    (LambdaRank("mrr", learning_rate=0.02, max_epochs=30, random_state=0), POINTWISE),
+    (LambdaRank("ranknet", hidden=(8, 4), learning_rate=0.02, max_epochs=30, random_state=0), POINTWISE),
     (LambdaRank("map", hidden=(8,), max_epochs=20, random_state=0), POINTWISE),
 ]
 
 
 WITHOUT_LABELS = [*(estimator for estimator, _ in RANKERS), ClickSVMCV(Cs=[1.0]), LeafFeatures()]
+
+
+class Nonsense:
+    """A value that no parameter takes."""
+
+    def __repr__(self):
+        return "nonsense"
+
+
+# called with what is found, passed on to NumPy, or read only where there are trees or a log of clicks
+UNCHECKED = {
+    "callback", "growth_callback", "random_state", "scoring", "categorical_features", "leaves", "clip", "propensities",
+    "weighting",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("estimator", {type(one): one for one, _ in RANKERS}.values(), ids=repr)
+def test_every_parameter_refuses_nonsense_by_name(estimator):
+    data = make_ranking(8, 5, 3, random_state=0)
+    for name in estimator.get_params().keys() - UNCHECKED:
+        model = sklearn.base.clone(estimator).set_params(**{name: Nonsense()})
+        with pytest.raises((ValueError, TypeError), match=rf"\b{name}\b"):
+            model.fit(data.X, data.y, qid=data.qid)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        *((StructuralRanker(C=C), "C=.*: expected a finite number > 0") for C in (np.inf, "1", None, True)),
+        (StructuralRanker(tol=1), r"tol=1: expected a number in \(0, 1\)"),
+        (StructuralRanker(relevance=0), "relevance=0: expected a finite number > 0"),
+        (StructuralRanker(max_passes=0), "max_passes=0: expected a whole number >= 1"),
+        (StructuralRanker(n_jobs=0), "n_jobs=0: expected a number of threads"),
+        (StructuralRanker(positive=1), "positive=1: expected True or False"),
+        (PairwiseSVM(solver="newton"), "solver='newton'.*'hinge'"),
+        (PairwiseSVM("squared_hinge", solver="one_slack"), "solver='one_slack'.*'newton'"),
+        (OrdinalSVM(solver="newton"), "solver='newton'"),
+        (PairwiseSGD(eta_0=0.0), "eta_0=0.0: expected a finite number > 0"),
+        (PairwiseSGD(n_steps=0), "n_steps=0: expected a whole number >= 1"),
+        (PairwiseSGD(n_steps=1.5), "n_steps=1.5"),
+        (PairwiseSGD(validation_fraction=1.0), "validation_fraction=1.0"),
+        (PairwiseSGD(n_iter_no_change=0), "n_iter_no_change=0"),
+        (PairwiseSGD(measure="mpa"), "measure='mpa': expected one of map,"),
+        (PairwiseSGD(relevance=0), "relevance=0: expected a finite number > 0"),
+        (PairwiseSGD(early_stopping="auto"), "early_stopping='auto': expected True or False"),
+        (LambdaRank("roc"), "utility='roc'"),
+        (LambdaRank("ndcg@1２"), "utility='ndcg@1２': expected"),
+        (LambdaRank("map", relevance=9), "y: no query carries a constraint for utility='map'"),
+        *((LambdaRank(hidden=widths), "hidden=") for widths in ((4, 4, 4), 4, (0,), (True,))),
+        (LambdaRank(learning_rate=0), "learning_rate=0: expected a finite number > 0"),
+        (LambdaRank(batch_size=0), "batch_size=0"),
+        (LambdaRank(max_epochs=0), "max_epochs=0"),
+        (LambdaRank(validation_fraction=0), "validation_fraction=0"),
+        (LambdaRank(relevance=np.nan), "relevance=nan: expected a finite number > 0"),
+        (TreeRanker(C=0), "C=0"),
+        (TreeRanker(tol=2), "tol=2"),
+        (TreeRanker(n_trees=0), "n_trees=0"),
+        (TreeRanker(n_bins=300), "n_bins=300"),
+        (TreeRanker(solver="newton"), "solver='newton'"),
+        (TreeRanker(batch=0), "batch=0"),
+        (TreeRanker(leaves="booster"), "leaves=.*from_model"),
+        (TreeRanker(categorical_features=["f"]), "categorical_features: .*got 'f'"),
+    ],
+    ids=lambda v: repr(v) if hasattr(v, "fit") else "",
+)
+def test_bad_options_are_named(estimator, message):
+    data = make_ranking(8, 5, 3, random_state=0)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        estimator.fit(data.X, data.y, qid=data.qid)
 
 
 @pytest.mark.parametrize("estimator", WITHOUT_LABELS, ids=repr)

@@ -1,15 +1,20 @@
 """Bad rows are refused with their place, before anything is allocated or trained."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from structsvm import (
+    AccuracySVM,
     CoRegularizedSGD,
     LambdaRank,
     OrdinalSVM,
     PairwiseSGD,
+    PairwiseSVM,
     StructuralRanker,
     StructuralRankerCV,
     SVMMap,
@@ -23,7 +28,101 @@ def rows(n=30, m=4):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, m))
     X[rng.random(X.shape) < 0.3] = 0
-    return X, (X[:, 0] > 0).astype(int), [f"q{i % 3}" for i in range(n)]
+    return X, (X[:, 0] > 0).astype(int), np.array([f"q{i % 3}" for i in range(n)])
+
+
+RANKERS = [
+    StructuralRanker(), StructuralRankerCV(Cs=[1.0], cv=2), AccuracySVM(), OrdinalSVM(), PairwiseSVM(),
+    PairwiseSGD(n_steps=10), CoRegularizedSGD(n_steps=10), LambdaRank(max_epochs=1),
+    TreeRanker(n_trees=2, n_leaves=3, min_rows=1),
+]  # fmt: skip
+
+
+def put(array, place, value):
+    copy = np.array(array, dtype=object if isinstance(value, str) else None)
+    copy[place] = value
+    return copy
+
+
+def masked(array, place):
+    mask = np.zeros(array.shape, dtype=bool)
+    mask[place] = True
+    return np.ma.masked_array(array, mask)
+
+
+def damaged(X, kind, layout):
+    """Sparse rows whose indices lead out of the matrix."""
+    X = getattr(sparse, f"{layout}_matrix")(X)
+    if kind == "column":
+        X.indices[5] = 10**7
+    else:
+        X.indptr[2] = X.indptr[-1] + 10**6
+    return X
+
+
+def bad_features(X, missing):
+    """Rows that no ranker takes, with what is said of them; ``missing`` where NaN is no value."""
+    frame = pd.DataFrame(X, columns=["bm25", "pagerank", "length", "age"])
+    when = pd.date_range("2020-01-01", periods=len(X))
+    if missing:
+        said = r"X\[17, 1\] \(feature 'pagerank'\), query q2: expected a finite number, got NaN; fill missing"
+        yield said, frame.assign(pagerank=put(X[:, 1], 17, np.nan))
+        for layout, kind in product(("csr", "csc"), ("column", "pointer")):
+            yield r"X\.ind(ices|ptr)\[-?\d+\]: expected .*; the data are damaged", damaged(X, kind, layout)
+    yield "X: expected each column once, got 'a' twice", frame.set_axis(["a", "a", "b", "c"], axis=1)
+    for kind, column in (
+        ("datetime64", when), ("timedelta64", when - when[0]), ("period", when.to_period("M"))
+    ):  # fmt: skip
+        yield f"X: .*got {kind}.* in the column 'age'", frame.assign(age=column)
+    for size in (1e101, 1e200, 1e300):
+        yield r"X\[0, 0\], query q0: expected a number up to 1e\+100 in magnitude, got ", np.abs(X + 1) * size
+    yield r"X\[17, 1\]: expected values that are there, got 1 masked ones", masked(X, (17, 1))
+    yield "Expected 2D array", X[:, 0]
+    yield "Found array with 0 feature", X[:, :0]
+
+
+def bad_arguments(X, y, qid):
+    """Arguments of ``fit`` that no ranker takes, with what is said of them."""
+    ones, number = np.ones(len(y)), np.arange(len(y)) % 3
+    for value, said in ((np.nan, "NaN"), (np.inf, "infinity")):
+        yield rf"y\[4\], query q1: expected a finite label, got {said}; grade", {"y": put(y * 1.0, 4, value)}
+    yield r"y\[4\], query q1: expected a number for a label, got 'good'", {"y": put(y, 4, "good")}
+    yield r"y\[0\], query q0: expected a number", {"y": np.where(y > 0, "good", "bad")}
+    yield "Found input variables with inconsistent numbers of samples", {"y": y[:-1]}
+    yield "y should be a 1d array", {"y": np.column_stack([y, y])}
+    for n in (0, 1):
+        yield "Found array with .* minimum of 2 is required", {"X": X[:n], "y": y[:n], "qid": qid[:n]}
+    yield "qid: expected 30 ids, one for each row of X, got 29", {"qid": qid[:-1]}
+    yield r"qid: expected one id per row .* got shape \(30, 1\)", {"qid": qid[:, None]}
+    for value in (np.nan, np.inf):
+        yield rf"qid\[7\]: expected an int or a string, got {value}", {"qid": put(number * 1.0, 7, value)}
+    yield r"qid\[0\]: expected an int or a string, got 0.5", {"qid": number + 0.5}
+    for name, values in {"y": y, "qid": number, "sample_weight": ones}.items():
+        yield rf"{name}\[17\]: expected values that are there, got 1 masked ones", {name: masked(values, 17)}
+    for said, weights in (
+        (r"\[0\]: expected a number >= 0, got -1", -ones),
+        (r"\[7\]: expected a number up to 1e\+100, got 1e\+308", put(ones, 7, 1e308)),
+        (": expected at least one positive weight, got zeros only", 0 * ones),
+        (": expected one weight per row, 30, got one per query, 3", ones[:3]),
+        (".shape == .*, expected", ones[:4]),
+        (" contains NaN", put(ones, 3, np.nan)),
+    ):
+        yield f"(Input )?sample_weight{said}", {"sample_weight": weights}
+
+
+@pytest.mark.parametrize("model", RANKERS, ids=lambda m: type(m).__name__)
+def test_bad_rows_are_refused_by_place(model):
+    X, y, qid = rows()
+    sound = {"X": X, "y": y, "qid": qid, "sample_weight": None}
+    cases = [(said, {"X": bad}) for said, bad in bad_features(X, not isinstance(model, TreeRanker))]
+    for said, changes in [*cases, *bad_arguments(X, y, qid)]:
+        with pytest.raises(ValueError, match=f"^{said}"):
+            clone(model).fit(**sound | changes)
+    fitted = clone(model).fit(**sound | {"X": np.ma.masked_array(X, np.zeros(X.shape, dtype=bool))})
+    for said, changes in cases:
+        if not hasattr(changes["X"], "columns"):  # which names would be compared with those of fit
+            with pytest.raises(ValueError, match=f"^{said}"):
+                fitted.predict(changes["X"], qid=qid)
 
 
 @pytest.mark.parametrize(("value", "shown"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "-infinity")])
@@ -46,37 +145,6 @@ def test_a_value_that_is_missing_is_named_by_row_column_and_query(value, shown, 
             call()
     with pytest.raises(ValueError, match=r"^X\[17, 2\]: expected a finite number"):
         model.predict(bad)
-
-
-def test_a_missing_value_of_a_frame_is_named_by_its_column():
-    X, y, qid = rows()
-    frame = pd.DataFrame(X, columns=["bm25", "pagerank", "length", "age"])
-    frame.loc[5, "pagerank"] = None
-    message = r"^X\[5, 1\] \(feature 'pagerank'\), query q2: expected a finite number, got NaN"
-    with pytest.raises(ValueError, match=message):
-        StructuralRanker().fit(frame, y, qid=qid)
-    with pytest.raises(ValueError, match=message):
-        StructuralRanker().fit(frame.assign(qid=qid), y)
-    with pytest.raises(ValueError, match=message):
-        OrdinalSVM().fit(frame, y, qid=qid)
-
-
-@pytest.mark.parametrize(("value", "shown"), [(np.nan, "NaN"), (np.inf, "infinity")])
-def test_a_label_that_is_missing_is_named(value, shown):
-    X, y, qid = rows()
-    labels = y.astype(float)
-    labels[4] = value
-    with pytest.raises(ValueError, match=rf"^y\[4\], query q1: expected a finite label, got {shown}; grade"):
-        StructuralRanker().fit(X, labels, qid=qid)
-
-
-@pytest.mark.parametrize("size", [1e101, 1e200, 1e300])
-def test_features_whose_squares_overflow_are_one_clear_error(size):
-    X, y, qid = rows()
-    with pytest.raises(
-        ValueError, match=r"^X\[0, 0\], query q0: expected a number up to 1e\+100 in magnitude, got "
-    ):
-        StructuralRanker().fit(np.abs(X + 1) * size, y, qid=qid)
 
 
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.certificate.ConvergenceWarning")
@@ -153,73 +221,6 @@ def test_a_refused_fit_leaves_the_model_as_it_was():
             model.fit(np.hstack([X, X]), 0 * y, qid=qid)
         assert (model.predict(frame) == scores).all()
         assert set(vars(model)) == before
-
-
-def test_weights_whose_sum_overflows():
-    X, y, qid = rows()
-    weights = np.ones(len(y))
-    weights[7] = 1e308
-    for model in (StructuralRanker(), PairwiseSGD(n_steps=10), LambdaRank(max_epochs=1), OrdinalSVM()):
-        with pytest.raises(
-            ValueError, match=r"^sample_weight\[7\]: expected a number up to 1e\+100, got 1e\+308"
-        ):
-            model.fit(X, y, qid=qid, sample_weight=weights)
-
-
-RANKERS = [
-    StructuralRanker(),
-    TreeRanker(n_trees=2, n_leaves=3, min_rows=1),
-    PairwiseSGD(n_steps=10),
-    LambdaRank(max_epochs=1),
-    OrdinalSVM(),
-]
-
-
-@pytest.mark.parametrize("model", RANKERS, ids=lambda m: type(m).__name__)
-def test_masked_values_are_refused(model):
-    X, y, _ = rows()
-    whole = np.ma.masked_array(X, np.zeros(X.shape, dtype=bool))
-    ids = np.repeat(np.arange(3), 10)
-    mask = np.zeros(X.shape, dtype=bool)
-    mask[17, 1] = True
-    cells, column = np.ma.masked_array(X, mask), mask[:, 1]
-    model.fit(whole, y, qid=ids)
-    cases = {
-        r"X\[17, 1\]": (cells, y, ids, None),
-        r"y\[17\]": (X, np.ma.masked_array(y, column), ids, None),
-        r"qid\[17\]": (X, y, np.ma.masked_array(ids, column), None),
-        r"sample_weight\[17\]": (X, y, ids, np.ma.masked_array(np.ones(len(y)), column)),
-    }
-    for place, (a, b, c, d) in cases.items():
-        with pytest.raises(ValueError, match=f"^{place}: expected values that are there, got 1 masked ones"):
-            model.fit(a, b, qid=c, sample_weight=d)
-    with pytest.raises(ValueError, match=r"^X\[17, 1\]: expected values that are there"):
-        model.predict(cells)
-
-
-@pytest.mark.parametrize("model", RANKERS, ids=lambda m: type(m).__name__)
-def test_weights_of_zeros_are_refused_by_name(model):
-    X, y, qid = rows()
-    with pytest.raises(
-        ValueError, match=r"^sample_weight: expected at least one positive weight, got zeros only"
-    ):
-        model.fit(X, y, qid=qid, sample_weight=np.zeros(len(y)))
-
-
-@pytest.mark.parametrize("model", RANKERS, ids=lambda m: type(m).__name__)
-def test_frames_that_are_no_table_of_numbers_are_refused_by_column(model):
-    X, y, qid = rows()
-    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
-    when = pd.date_range("2020-01-01", periods=len(y))
-    cases = {
-        "expected each column once, got 'a' twice": frame.set_axis(["a", "a", "c"], axis=1),
-        "got datetime64.* in the column 'when'": frame.assign(when=when),
-        "got timedelta64.* in the column 'age'": frame.assign(age=when - when[0]),
-        "got period.* in the column 'month'": frame.assign(month=when.to_period("M")),
-    }
-    for message, bad in cases.items():
-        with pytest.raises(ValueError, match=f"^X: .*{message}"):
-            model.fit(bad, y, qid=qid)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

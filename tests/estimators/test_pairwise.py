@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
@@ -138,29 +137,6 @@ def test_repeating_the_queries_changes_nothing(loss):
         np.vstack([data.X, data.X]), np.tile(data.y, 2), qid=np.concatenate([data.qid, data.qid + 100])
     )
     assert twice.fit_.primal == pytest.approx(once.fit_.primal, rel=2e-7)
-
-
-def test_sparse_rows_and_float32_are_taken_as_they_are():
-    data = make_ranking(12, 10, 5, random_state=2, dtype=np.float32)
-    X = np.where(np.abs(data.X) < 0.7, np.float32(0), data.X)
-    dense = PairwiseSVM("squared_hinge", tol=1e-8).fit(X, data.y, qid=data.qid)
-    rows = PairwiseSVM("squared_hinge", tol=1e-8).fit(sparse.csr_array(X), data.y, qid=data.qid)
-    assert rows.coef_ == pytest.approx(dense.coef_, abs=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"loss": "squared"}, "loss='squared'"),
-        ({"normalize": "rows"}, "normalize='rows'"),
-        ({"solver": "newton"}, "solver='newton'.*'hinge'"),
-        ({"loss": "squared_hinge", "solver": "one_slack"}, "solver='one_slack'.*'newton'"),
-        ({"tol": 0.0}, "tol"),
-    ],
-)
-def test_refuses_options_that_do_not_go_together(options, match):
-    with pytest.raises(ValueError, match=match):
-        PairwiseSVM(**options).fit([[0.0], [1.0]], [0, 1], qid=0)
 
 
 @pytest.mark.parametrize(("loss", "C"), [("hinge", 100.0), ("squared_hinge", 10.0)])

@@ -17,19 +17,6 @@ def data():
     return make_ranking(40, 15, 4, noise=0.3, random_state=0)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"loss": "squared"}, {"average": False}, {"normalize": "query"}, {"lam": 1e-2}]
-)
-def test_learns(data, options):
-    model = PairwiseSGD(random_state=0, **options).fit(data.X, data.y, qid=data.qid)
-    noise = np.random.default_rng(0).normal(size=(20, data.n_rows))
-    from structsvm.metrics import evaluate
-
-    chance = np.mean([evaluate("map", data.y, s, qid=data.qid).mean for s in noise])
-    assert model.score(data.X, data.y, qid=data.qid) > chance + 0.1
-    assert model.fit_.t == 200_000
-
-
 def test_fit_then_partial_fit_is_one_long_fit(data):
     long = PairwiseSGD(n_steps=3000, random_state=1).fit(data.X, data.y, qid=data.qid)
     short = PairwiseSGD(n_steps=1000, random_state=1).fit(data.X, data.y, qid=data.qid)
@@ -167,28 +154,6 @@ def test_saves_and_goes_on(data, tmp_path):
     for copy in copies:
         copy.partial_fit(data.X, data.y, qid=data.qid)
         assert (copy.coef_ == model.coef_).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"loss": "log"}, "loss='log': expected 'hinge' or 'squared'"),
-        ({"eta_0": 0.0}, "eta_0=0.0: expected a finite number > 0"),
-        ({"eta_0": "fast"}, "eta_0='fast'"),
-        ({"n_steps": 0}, "n_steps=0: expected a whole number >= 1"),
-        ({"n_steps": 1.5}, "n_steps=1.5"),
-        ({"normalize": "document"}, "normalize='document'"),
-        ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
-        ({"n_iter_no_change": 0}, "n_iter_no_change=0"),
-        ({"measure": "mpa"}, "measure='mpa': expected one of map,"),
-        ({"relevance": 0}, "relevance=0: expected a finite number > 0"),
-        ({"early_stopping": "auto"}, "early_stopping='auto': expected True or False"),
-        ({"average": None}, "average=None: expected True or False"),
-    ],
-)
-def test_bad_parameters(data, options, message):
-    with pytest.raises(ValueError, match=message):
-        PairwiseSGD(**options).fit(data.X, data.y, qid=data.qid)
 
 
 def test_labels_without_a_pair(data):

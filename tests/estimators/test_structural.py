@@ -93,16 +93,6 @@ def test_the_data_are_not_copied(monkeypatch):
         assert np.shares_memory(seen[-1], own)
 
 
-def test_mixed_rows_equal_grouped_rows():
-    place = np.arange(len(Y)) - DATA.offsets[QID]
-    mixed = np.argsort(place, kind="stable")
-    grouped = SVMMap(C=10).fit(X, Y, qid=QID)
-    other = SVMMap(C=10).fit(X[mixed], Y[mixed], qid=QID[mixed])
-    np.testing.assert_array_equal(other.coef_, grouped.coef_)
-    np.testing.assert_array_equal(other.rank(X[mixed], QID[mixed]), grouped.rank(X, QID)[mixed])
-    assert other.score(X[mixed], Y[mixed], qid=QID[mixed]) == grouped.score(X, Y, qid=QID)
-
-
 @pytest.mark.parametrize("loss", ["map", "ndcg@5", "roc"])
 def test_the_order_of_documents_does_not_matter(loss):
     tied = np.round(X)  # documents of equal features, equal scores
@@ -251,31 +241,20 @@ def test_cross_validation_that_drops_qid_fails_loudly():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("loss", "message"),
     [
-        *(
-            ({"C": C}, r"^C=.*: expected a finite number > 0")
-            for C in (0, -1, np.nan, np.inf, "1", None, True)
-        ),
-        *(({"tol": tol}, r"^tol=.*: expected a number in \(0, 1\)") for tol in (0, -1, 1, np.nan, "x", None)),
-        *(({"relevance": r}, r"^relevance=.*: expected a finite number > 0") for r in (0, -1, np.nan, "x")),
-        *(({"max_passes": n}, "^max_passes=.*: expected a whole number >= 1") for n in (0, -1, 1.5, None)),
-        *(({"n_jobs": n}, "^n_jobs=.*: expected a number of threads") for n in (0, 1.5, "all")),
-        ({"loss": "mapp"}, "loss='mapp': expected one of map, .*roc"),
-        ({"loss": "map@3"}, "takes no cut-off"),
-        ({"loss": "precision"}, "expected a cut-off"),
-        ({"loss": "ndcg@0"}, "at least 1"),
-        *(({"loss": f"precision@{k}"}, "expected one of map, .*roc") for k in ("２", "", "-1", "1.5", " 2")),
-        ({"loss": "@"}, "expected one of map, .*roc"),
-        ({"scale": "max"}, "scale='max': expected one of 'none'"),
-        ({"positive": "no"}, "positive='no': expected True or False"),
-        ({"positive": 1}, "positive=1: expected True or False"),
+        ("mapp", "loss='mapp': expected one of map, .*roc"),
+        ("map@3", "takes no cut-off"),
+        ("precision", "expected a cut-off"),
+        ("ndcg@0", "at least 1"),
+        *((f"precision@{k}", "expected one of map, .*roc") for k in ("２", "", "-1", "1.5", " 2")),
+        ("@", "expected one of map, .*roc"),
     ],
     ids=repr,
 )
-def test_bad_options_are_named(options, message):
+def test_bad_losses_are_named(loss, message):
     with pytest.raises(ValueError, match=message):
-        StructuralRanker(**options).fit(X, Y, qid=QID)
+        StructuralRanker(loss).fit(X, Y, qid=QID)
 
 
 def test_a_bad_cutoff_or_loss_object_is_named():
@@ -286,61 +265,18 @@ def test_a_bad_cutoff_or_loss_object_is_named():
         StructuralRanker(loss=3).fit(X, Y, qid=QID)
 
 
-def put(array, place, value):
-    copy = np.array(array, dtype=object if isinstance(value, str) else None)
-    copy[place] = value
-    return copy
-
-
 @pytest.mark.parametrize(
-    ("X", "y", "options", "message"),
+    ("y", "options", "message"),
     [
-        (X, put(Y, 3, "good"), {}, r"y\[3\], query .*: expected a number for a label, got 'good'"),
-        (X, np.where(Y > 1, "good", "bad"), {}, r"y\[0\], query .*: expected a number"),
-        (X, Y[:-1], {}, "inconsistent numbers of samples"),
-        (X, np.column_stack([Y, Y]), {}, "y should be a 1d array"),
-        (X[:, 0], Y, {}, "Expected 2D array"),
-        (X[:, :0], Y, {}, "0 feature"),
-        (X[:0], Y[:0], {"qid": []}, "minimum of 2 is required"),
-        (X[:1], Y[:1], {"qid": [0]}, "minimum of 2 is required"),
-        (X, Y, {"qid": QID[:-1]}, "qid: expected 360 ids, one for each row of X, got 359"),
-        (X, Y, {"qid": QID[:, None]}, r"qid: expected one id per row .* got shape \(360, 1\)"),
-        (X, Y, {"qid": put(QID.astype(float), 7, np.nan)}, r"qid\[7\]: expected an int or a string, got nan"),
-        (X, Y, {"qid": QID + 0.5}, r"qid\[0\]: expected an int or a string, got 0.5"),
-        (X, Y * 0, {}, "y: no query carries a constraint for loss='map'.*30 queries, labels 0 to 0"),
-        (X, Y * 0 + 2, {}, "y: no query carries a constraint"),
-        (
-            X,
-            Y,
-            {"qid": np.arange(len(Y))},
-            "no query carries a constraint.*360 queries.*check the labels.*qid",
-        ),
-        (X, Y, {"sample_weight": -np.ones(len(Y))}, r"sample_weight\[0\]: expected a number >= 0, got -1"),
-        (X, Y, {"sample_weight": np.ones(3)}, "sample_weight"),
-        (X, Y, {"sample_weight": put(np.ones(len(Y)), 3, np.nan)}, "sample_weight contains NaN"),
+        (Y * 0, {}, " for loss='map'.*30 queries, labels 0 to 0"),
+        (Y * 0 + 2, {}, ""),
+        (Y, {"qid": np.arange(len(Y))}, ".*360 queries.*check the labels.*qid"),
+        (np.where(QID == 0, Y, 0), {"sample_weight": (QID > 0).astype(float)}, ""),
     ],
 )
-def test_bad_data_are_named(X, y, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_labels_without_a_constraint(y, options, message):
+    with pytest.raises(ValueError, match=f"y: no query carries a constraint{message}"):
         SVMMap().fit(X, y, **({"qid": QID} | options))
-
-
-def test_no_constraint_left_by_the_weights():
-    y = np.where(QID == 0, Y, 0)
-    with pytest.raises(ValueError, match="no query carries a constraint"):
-        SVMMap().fit(X, y, qid=QID, sample_weight=(QID > 0).astype(float))
-
-
-def test_predict_refuses_what_fit_did_not_see():
-    model = SVMMap().fit(X, Y, qid=QID)
-    with pytest.raises(ValueError, match="X has 3 features, but SVMMap is expecting 4 features"):
-        model.predict(X[:, :3])
-    with pytest.raises(ValueError, match="NaN"):
-        model.predict(put(X, (0, 0), np.nan))
-    with pytest.raises(ValueError, match="qid: expected 360 ids"):
-        model.rank(X, QID[:-1])
-    with pytest.raises(ValueError, match="sample_weight"):
-        model.score(X, Y, qid=QID, sample_weight=[1.0])
 
 
 def test_ranks_number_the_documents_of_a_query_from_the_best():

@@ -377,26 +377,6 @@ def test_categories_that_cannot_be_kept(branded):
     assert other.categories_ == {}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"C": 0}, "C=0"),
-        ({"tol": 2}, "tol=2"),
-        ({"n_trees": 0}, "n_trees=0"),
-        ({"n_bins": 300}, "n_bins=300"),
-        ({"loss": "mapp"}, "mapp"),
-        ({"solver": "newton"}, "solver='newton'"),
-        ({"batch": 0}, "batch=0"),
-        ({"leaves": "booster"}, "from_model"),
-        ({"categorical_features": ["f"]}, "got 'f'"),
-    ],
-)
-def test_bad_parameters(data, options, message):
-    X, y, qid = data
-    with pytest.raises(ValueError, match=message):
-        TreeRanker(**SMALL | options).fit(X, y, qid=qid)
-
-
 def test_bad_input(data):
     X, y, qid = data
     with pytest.raises(ValueError, match="no query carries a constraint"):

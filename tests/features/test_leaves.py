@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -75,81 +76,102 @@ def test_lightgbm_estimator_beyond_its_early_stop():
     assert forest_of(model).n_trees == 8
 
 
-@pytest.mark.parametrize("zeros", [True, False])
-def test_lightgbm_without_missing_values_in_training_takes_them_for_zero(zeros):
-    X, y, _ = make_data(missing=0)
-    data = lightgbm.Dataset(X, label=y, group=[LENGTH] * N_QUERIES, params=QUIET | {"zero_as_missing": zeros})
-    booster = lightgbm.train({"objective": "lambdarank", "zero_as_missing": zeros, **QUIET}, data, 5)
-    if zeros:
-        with pytest.raises(ValueError, match="train with zero_as_missing=False"):
-            forest_of(booster)
-        return
-    X[::3, :] = np.nan
-    assert (forest_of(booster).codes(X) == booster.predict(X, pred_leaf=True)).all()
-
-
-def test_xgboost():
+def test_a_linear_booster_is_refused():
     xgboost = pytest.importorskip("xgboost")
-    X, y, qid = make_data()
-    booster = xgboost.train(
-        {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}, xgboost.DMatrix(X, label=y, qid=qid), 10
-    )
-    forest = forest_of(booster)
-    for rows in (X, near(X)):
-        same_partition(forest.codes(rows), booster.predict(xgboost.DMatrix(rows), pred_leaf=True))
+    X, y, _ = make_data()
     with pytest.raises(ValueError, match="linear booster"):
         forest_of(xgboost.train({"booster": "gblinear", "nthread": 1}, xgboost.DMatrix(X, label=y), 2))
 
 
-@pytest.mark.parametrize("missing", [-999.0, 0.0])
-def test_xgboost_with_another_missing_value_than_nan_is_refused(missing):
-    xgboost = pytest.importorskip("xgboost")
-    X, y, qid = make_data()
-    X = np.nan_to_num(X, nan=missing)
-    model = xgboost.XGBRanker(n_estimators=2, max_depth=3, missing=missing, n_jobs=1).fit(X, y, qid=qid)
-    with pytest.raises(ValueError, match=f"model: expected NaN for missing values, got {missing:g}; replace"):
-        LeafFeatures.from_model(model)
+def grown_elsewhere(library, rng, X, y):
+    """A small model of another library, what is said where it is refused, and its own leaves of rows."""
+    from sklearn import ensemble, tree
+
+    seed = int(rng.integers(1000))
+    if library.startswith("lightgbm"):
+        zero, use = (bool(v) for v in rng.random(2) < 0.3)
+        refused = "train with zero_as_missing=False" if zero else None
+        model = lightgbm.LGBMRegressor(
+            n_estimators=3, num_leaves=int(rng.integers(2, 9)), min_child_samples=2, zero_as_missing=zero,
+            use_missing=not use, verbosity=-1, n_jobs=1, random_state=seed,
+        )  # fmt: skip
+        if library == "lightgbm":
+            model.fit(X, y, categorical_feature=[3] if rng.random() < 0.5 else "auto")
+            return model, refused, lambda rows: model.predict(rows, pred_leaf=True)
+        names = ([0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [30, 10, 20, 40, 50], list("eabdc"))[seed % 4]
+
+        def frame(rows):
+            codes = np.where(np.isfinite(rows[:, 3]), rows[:, 3], -1).astype(int).clip(-1, 4)
+            columns = dict(zip("abc", rows.T[:3], strict=True))
+            return pd.DataFrame(columns).assign(d=pd.Categorical.from_codes(codes, categories=names))
+
+        if names != list(range(5)):
+            refused = r"pandas column of the categories .*cat\.codes|train with zero"
+        return model.fit(frame(X), y), refused, lambda rows: model.predict(frame(rows), pred_leaf=True)
+    if library == "xgboost":
+        xgboost = pytest.importorskip("xgboost")
+        missing = float(rng.choice([np.nan, np.nan, 0.0, -999.0]))
+        model = xgboost.XGBRegressor(
+            n_estimators=3, max_depth=3, missing=missing, n_jobs=1, random_state=seed
+        )
+        refused = None if np.isnan(missing) else f"expected NaN for missing values, got {missing:g}; replace"
+        return model.fit(X, y), refused, model.apply
+    if library == "HistGradientBoostingRegressor":
+        categorical = [3] if rng.random() < 0.3 else None
+        model = ensemble.HistGradientBoostingRegressor(
+            max_iter=2, max_leaf_nodes=4, min_samples_leaf=2, categorical_features=categorical
+        )
+        return model.fit(X, y), categorical and "expected numerical features, got categories", None
+    model = (getattr(ensemble, library, None) or getattr(tree, library))(random_state=seed)
+    if "n_estimators" in model.get_params():
+        model.set_params(n_estimators=4)
+    if library not in ("BaggingRegressor", "IsolationForest"):
+        model.fit(X, y > 1)
+        return model, None, lambda rows: model.apply(rows).reshape(len(rows), -1)
+    model.set_params(max_features=float(rng.choice([0.3, 0.5, 1.0]))).fit(X, y)
+    return model, None, lambda rows: np.column_stack([
+        one.tree_.apply(rows[:, own].astype(np.float32))
+        for one, own in zip(model.estimators_, model.estimators_features_, strict=True)
+    ])  # fmt: skip
 
 
-@pytest.mark.parametrize("categories", [[30, 10, 20, 40], ["a", "b", "c", "d"], [1, 0, 2, 3]])
-def test_lightgbm_of_pandas_categories_that_are_no_positions_is_refused(categories):
-    model, _ = of_categories(categories)
-    with pytest.raises(ValueError, match=r"pandas column of the categories .*cat\.codes"):
-        LeafFeatures.from_model(model)
+WITHOUT_MISSING = "GradientBoostingRegressor", "BaggingRegressor", "IsolationForest"
 
 
-def test_lightgbm_of_pandas_categories_that_are_positions():
-    model, frame = of_categories([0, 1, 2, 3])
-    taken = LeafFeatures.from_model(model)
-    assert (taken.forest.sets >= 0).any()
-    for rows in (frame, frame.astype({"c": int})):
-        assert (taken.transform_rows(rows).codes == model.predict(frame, pred_leaf=True)).all()
-
-
-def of_categories(categories):
-    """A model of a frame with a column of these categories, and the frame."""
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 4, 500)
-    column = pd.Categorical.from_codes(codes, categories=categories)
-    frame = pd.DataFrame({"a": rng.normal(size=500), "c": column})
-    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1)
-    return model.fit(frame, np.isin(codes, [0, 3])), frame
-
-
-@pytest.mark.parametrize("name", ["BaggingRegressor", "IsolationForest"])
-def test_sklearn_trees_of_some_features_each(name):
-    from sklearn import ensemble
-
-    X, y, _ = make_data(missing=0)
-    model = getattr(ensemble, name)(n_estimators=6, max_features=0.5, random_state=0).fit(X, y)
-    columns = model.estimators_features_
-    assert any(list(own) != list(range(len(own))) for own in columns)
-    leaves = [
-        one.tree_.apply(near(X)[:, own].astype(np.float32))
-        for one, own in zip(model.estimators_, columns, strict=True)
-    ]
-    same_partition(forest_of(model).codes(near(X)), np.column_stack(leaves))
+@pytest.mark.parametrize(
+    "library",
+    [
+        "lightgbm", "lightgbm of pandas", "xgboost", "HistGradientBoostingRegressor", "RandomForestRegressor",
+        "ExtraTreesClassifier", "DecisionTreeRegressor", *WITHOUT_MISSING,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("seed", range(10))
+def test_trees_of_other_libraries(library, seed):
+    """The same leaves of the rows, near them, with missing values and with new categories, or a refusal."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(60, 4)) * 3, 1)
+    X[:, 3] = rng.integers(0, 5, 60)
+    y = X[:, 0] + np.isin(X[:, 3], [0, 3]) + rng.normal(size=60)
+    if library not in WITHOUT_MISSING:
+        X[rng.random(X.shape) < rng.choice([0.0, 0.1])] = np.nan
+    X[rng.random(X.shape) < 0.1] = 0
+    model, refused, leaves = grown_elsewhere(library, rng, X, y)
+    if refused:
+        with pytest.raises(ValueError, match=f"^model: .*({refused})"):
+            LeafFeatures.from_model(model)
+        return
+    forest, rows = forest_of(model), X.copy()
+    rows[:30, :3] += rng.normal(size=(30, 3)) * rng.choice([1e-7, 1.0])
+    rows[:5, 3] = rng.choice([4, 5, 7, 0])
+    if library.startswith(("light", "xg", "Hist")):
+        rows[rng.random(rows.shape) < 0.1] = np.nan
+    if leaves is not None:
+        same_partition(forest.codes(rows), leaves(rows))
+        return
+    nodes = [one.nodes for row in model._predictors for one in row]
+    scores = np.full(rows.shape[0], model._baseline_prediction.item())
+    forest.add_scores(rows, np.concatenate([n["value"][n["is_leaf"].astype(bool)] for n in nodes]), scores)
+    np.testing.assert_allclose(scores, model.predict(rows), rtol=0, atol=1e-9)
 
 
 def test_histogram_boosting_with_categories_that_no_tree_uses_is_refused():
@@ -182,7 +204,6 @@ def named_models(frame, y, qid):
 
 
 def test_names_of_the_model_are_those_of_the_rows():
-    pd = pytest.importorskip("pandas")
     X, y, qid = make_data(missing=0)
     names = ["body length", *"bcdefgh"]  # LightGBM writes body_length
     frame = pd.DataFrame(X, columns=names)
@@ -214,35 +235,6 @@ def test_catboost():
     other = catboost.CatBoostRegressor(depth=3, grow_policy="Lossguide", **options).fit(X, y)
     with pytest.raises(ValueError, match="expected symmetric trees"):
         forest_of(other)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["RandomForestRegressor", "ExtraTreesClassifier", "GradientBoostingRegressor", "DecisionTreeRegressor"],
-)
-def test_sklearn_trees(name):
-    from sklearn import ensemble, tree
-
-    missing = 0.05 if name != "GradientBoostingRegressor" else 0
-    X, y, _ = make_data(missing=missing)
-    model = getattr(ensemble, name, None) or getattr(tree, name)
-    options = {} if name == "DecisionTreeRegressor" else {"n_estimators": 4}
-    model = model(random_state=0, **options).fit(X, y)
-    for rows in (X, near(X)):
-        same_partition(forest_of(model).codes(rows), model.apply(rows).reshape(rows.shape[0], -1))
-
-
-def test_sklearn_histogram_boosting():
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    X, y, _ = make_data()
-    model = HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=8).fit(X, y)
-    forest = forest_of(model)
-    nodes = [one.nodes for row in model._predictors for one in row]
-    values = np.concatenate([n["value"][n["is_leaf"].astype(bool)] for n in nodes])
-    scores = np.full(X.shape[0], model._baseline_prediction.item())
-    forest.add_scores(near(X), values, scores)
-    np.testing.assert_allclose(scores, model.predict(near(X)), rtol=0, atol=1e-12)
 
 
 def test_masks_and_walks_find_the_same_leaves(monkeypatch):
