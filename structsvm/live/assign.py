@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from structsvm.live.bodies import Assign, Show
 from structsvm.live.draw import bucket, keyed
 from structsvm.live.store.queries import ExperimentRow
 from structsvm.protocols import Bandit
@@ -72,23 +73,20 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
     )
 
 
-def assign(
-    experiment: Experiment, request_id: str, unit: str | None, context: Mapping[str, Any] | None
-) -> Assigned:
+def assign(experiment: Experiment, call: Assign | Show) -> Assigned:
     """Return what a request gets; the same for the same request and state on every worker."""
-    config, row = experiment.config, experiment.row
+    config, row, unit, context = experiment.config, experiment.row, call.unit, call.context or {}
     production = (config["rankers"].index(config["production"]),)
     if row.state != "running" or row.unit_key is None:
         if row.state == "stopped" and experiment.winner is not None:
             return Assigned("winner", row.state, (config["rankers"].index(experiment.winner),))
         return Assigned("production", row.state, production)
-    if context:
-        if context.get("sort") is not None:
-            return Assigned("production", "sort", production)
-        if context.get("bot"):
-            return Assigned("production", "bot", production)
+    if context.get("sort") is not None:
+        return Assigned("production", "sort", production)
+    if context.get("bot"):
+        return Assigned("production", "bot", production)
     share = config["share"]
-    place = bucket(row.unit_key, request_id if unit is None or config["unit"] == "request" else unit)
+    place = bucket(row.unit_key, call.request_id if unit is None or config["unit"] == "request" else unit)
     beside = min(share, 1 - share) if config["guardrails"]["control"] else 0.0
     if place >= share + beside:
         return Assigned("production", "share", production)
@@ -97,6 +95,6 @@ def assign(
         return Assigned("production", "control", production, None, chance)
     if experiment.bandit is None:
         return Assigned("interleaved", None, tuple(range(len(config["rankers"]))), None, chance)
-    seed = keyed(row.salt, b"duel|" + request_id.encode(), 8)
+    seed = keyed(row.salt, b"duel|" + call.request_id.encode(), 8)
     duel = experiment.bandit.select(np.random.default_rng(int.from_bytes(seed)))
     return Assigned("interleaved", None, tuple(int(arm) for arm in duel.arms), duel.note, chance)

@@ -227,6 +227,11 @@ class Show(_Strict):
     elapsed_ms: Annotated[Elapsed | None, said("How long the rankings took, for the guardrail.")] = None
     context: _Context = None
 
+    @property
+    def last(self) -> int:
+        """Documents up to the end of this page."""
+        return self.offset + (self.length or 0)
+
 
 class Shown(_Strict, kw_only=True):
     """The list to show."""

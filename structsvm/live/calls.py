@@ -1,60 +1,60 @@
-"""The checks of what callers send: ids, rankings and pages."""
+"""The checks of what callers send: the types of the API, and what no type says."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from structsvm.checks import BadInput
+import msgspec
+
 from structsvm.live.assign import Experiment
-from structsvm.live.bodies import MAX_ID, MAX_IDS
-from structsvm.live.config import check_id, is_text
+from structsvm.live.config import is_name, is_text, problem_of
 from structsvm.live.refused import Refused
 
+T = TypeVar("T", bound=msgspec.Struct)
 
-def check_call(request_id: Any, unit: Any, context: Any) -> None:
-    """Raise Refused unless the ids and the context of a call are usable."""
+
+def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
+    """Return a call as its type; raise Refused unless each field is usable."""
     try:
-        check_id("request_id", request_id)
-        if unit is not None:
-            check_id("unit", unit)
-    except BadInput as error:
-        raise Refused(422, f"bad_{error.argument}", str(error)) from None
-    if context is not None and not isinstance(context, Mapping):
-        raise Refused(422, "bad_context", f"context: expected an object, got {context!r:.80}")
+        call = msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise wrong_type(error) from None
+    for name, is_usable in (("request_id", is_name), ("unit", is_name), ("query", is_text)):
+        text = getattr(call, name, None)
+        if text is not None and not is_usable(text):
+            problem = f"{name}: expected text that can be written as UTF-8, got {text!r:.80}"
+            raise Refused(422, f"bad_{name}", problem)
+    return call
 
 
-def check_rankings(rankings: Any, known: Sequence[str]) -> dict[str, list[str]]:
-    """Return the rankings of a call; raise Refused unless each is a list of different ids of a known ranker."""
-    if not isinstance(rankings, Mapping) or not rankings:
+def wrong_type(error: msgspec.ValidationError) -> Refused:
+    """Return the refusal of a call, with the field that is wrong."""
+    place, said = problem_of(error)
+    first = re.split(r"[.\[]", place)[0] or "json"
+    code = "unknown_field" if "unknown field" in said else f"bad_{first}"
+    return Refused(422, code, f"{place or 'body'}: {said}")
+
+
+def check_rankings(rankings: Mapping[str, Sequence[str]], known: Sequence[str]) -> None:
+    """Raise Refused unless there are rankings, each of different ids, and of a known ranker."""
+    if not rankings:
         raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
     for name, ranking in rankings.items():
         if name not in known:
             raise Refused(
                 422, "unknown_ranker", f"rankings: expected names of {', '.join(known)}, got {name!r:.80}"
             )
-        if not isinstance(ranking, list) or len(ranking) > MAX_IDS:
-            raise Refused(422, "bad_ranking", f"rankings.{name}: expected a list of at most {MAX_IDS:,} ids")
-        if not ranking:
-            continue
-        ids = set(map(type, ranking)) == {str}
-        if not ids or not 0 < min(map(len, ranking)) <= max(map(len, ranking)) <= MAX_ID:
-            raise Refused(422, "bad_document", f"rankings.{name}: expected ids of 1 to {MAX_ID} characters")
         if len(set(ranking)) < len(ranking):
             raise Refused(422, "duplicate_document", f"rankings.{name}: expected different ids")
-        whole = "".join(ranking)
-        if "\0" in whole or not is_text(whole):
+        if not is_name("".join(ranking)):
             raise Refused(422, "bad_document", f"rankings.{name}: expected ids that can be written as UTF-8")
-    return dict(rankings)
 
 
-def check_page(experiment: Experiment, length: Any, offset: Any) -> int:
-    """Return the number of documents to show; raise Refused unless both numbers are usable."""
-    most = experiment.config["length"]
-    if length is None:
-        length = most
-    if type(length) is not int or not 1 <= length <= most:
-        raise Refused(422, "bad_length", f"length: expected a number from 1 to {most}, got {length!r:.80}")
-    if type(offset) is not int or not 0 <= offset <= MAX_IDS:
-        raise Refused(422, "bad_offset", f"offset: expected a number from 0 to {MAX_IDS}, got {offset!r:.80}")
-    return int(length)
+def page_length(experiment: Experiment, length: int | None) -> int:
+    """Return the number of documents to show; raise Refused for more than the experiment's lists have."""
+    most: int = experiment.config["length"]
+    if length is not None and length > most:
+        raise Refused(422, "bad_length", f"length: expected a number from 1 to {most}, got {length}")
+    return length or most

@@ -39,7 +39,7 @@ def check_id(name: str, value: Any) -> str:
     """Return an id: text of 1 to 256 characters without halves of surrogate pairs or NUL."""
     if type(value) is not str or not 0 < len(value) <= MAX_ID:
         raise BadInput(name, f"expected text of 1 to {MAX_ID} characters, got {value!r:.80}")
-    if "\0" in value or not is_text(value):
+    if not is_name(value):
         raise BadInput(name, f"expected text that can be written as UTF-8, got {value!r:.80}")
     return value
 
@@ -161,3 +161,8 @@ def is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_name(value: str) -> bool:
+    """Return whether databases can store a string as an id: no NUL either."""
+    return "\0" not in value and is_text(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -12,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from structsvm.live.config import problem_of
+from structsvm.live.calls import wrong_type
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 
@@ -140,10 +139,7 @@ async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(await request.body())
     except msgspec.ValidationError as error:
-        place, said = problem_of(error)
-        first = re.split(r"[.\[]", place)[0] or "json"
-        code = "unknown_field" if "unknown field" in said else f"bad_{first}"
-        raise Refused(422, code, f"{place or 'body'}: {said}") from None
+        raise wrong_type(error) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise Refused(422, "bad_json", "expected a body of JSON") from None
 

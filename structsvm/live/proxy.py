@@ -15,7 +15,7 @@ import time
 import uuid
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +28,7 @@ from starlette.routing import Route
 from structsvm.checks import BadInput
 from structsvm.live.bodies import MAX_ID
 from structsvm.live.breaker import Breaker
-from structsvm.live.config import is_text
+from structsvm.live.config import is_name, is_text
 from structsvm.live.endpoints import endpoint
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
@@ -59,9 +59,13 @@ _TOLD_S = 60.0
 _log = logging.getLogger("structsvm.live")
 
 
+_UNREADABLE = Query(0, 0, None, "body")
+"""Stands for a request that only the engine may understand."""
+
+
 @dataclass(frozen=True)
 class Asked:
-    """A search as the client sent it: ``body`` is None where it cannot be read; ``ids`` are unit, search and text."""
+    """A search as the client sent it: ``body`` is None where it cannot be read, ``query`` what is asked for."""
 
     raw: bytes
     body: Mapping[str, Any] | None
@@ -72,6 +76,8 @@ class Asked:
     unit: str | None = None
     search: str | None = None
     text: str | None = None
+    query: Query = _UNREADABLE
+    arrived: float = field(default_factory=time.perf_counter)
 
     @classmethod
     async def of(cls, request: Request, search_header: str = "x-structsvm-search") -> Asked:
@@ -96,6 +102,23 @@ class Asked:
             one(search_header, "ext.ubi.query_id"),
             None if text is None else unquote(text),
         )
+
+    def of_engine(self, engine: Engine) -> Asked:
+        """Return it as an engine understands it; the obstacle of the query says why only production may answer."""
+        if self.body is None:
+            return self
+        try:
+            parameters = dict(parse_qsl(self.parameters, keep_blank_values=True))
+            query = engine.dialect.read(self.body, parameters)
+        except (BadInput, ValueError):
+            return self
+        beyond = query.last > DEEPEST or (query.first and self.search is None)
+        obstacle = query.obstacle or ("page" if beyond else None)
+        return replace(self, query=replace(query, text=self.text or query.text, obstacle=obstacle))
+
+    def sent_to(self, engine: Engine, first: int, size: int, *, lean: bool = False) -> dict[str, Any]:
+        """Return the body that asks an engine for some documents."""
+        return engine.request(self.body or {}, self.query, first, size, lean=lean)
 
     def without(self, names: Sequence[str]) -> str:
         """Return the parameters of the address without those of some names."""
@@ -135,26 +158,12 @@ class _Draft(NamedTuple):
             return drafted
         first = set(drafted)
         every = [*drafted, *(name for name in production if name not in first)]
-        return every[query.first : query.first + query.size]
+        return every[query.first : query.last]
 
 
-def _query_of(engine: Engine, asked: Asked) -> tuple[Query | None, str | None]:
-    """Return what is asked for, None if it cannot be read, and why only production may answer."""
-    try:
-        parameters = dict(parse_qsl(asked.parameters, keep_blank_values=True))
-        query = None if asked.body is None else engine.dialect.read(asked.body, parameters)
-    except (BadInput, ValueError):
-        query = None
-    if query is None:
-        return None, "body"
-    query = replace(query, text=asked.text or query.text)
-    beyond = query.first + query.size > DEEPEST or (query.first and asked.search is None)
-    return query, query.obstacle or ("page" if beyond else None)
-
-
-def _lost_page(engine: Engine, asked: Asked, query: Query, main: _Answer) -> str | None:
+def _lost_page(engine: Engine, asked: Asked, main: _Answer) -> str | None:
     """Return ``"search_id"`` where the next page would not go on from this one."""
-    total, last = engine.dialect.total(main.parsed), query.first + query.size
+    total, last = engine.dialect.total(main.parsed), asked.query.last
     more = len(main.ranking) >= last if total is None else total > last
     return "search_id" if asked.search is None and more else None
 
@@ -172,50 +181,50 @@ class Proxy:
 
     async def search(self, key: str, asked: Asked) -> Response:
         """Answer a search; raise Refused if the experiment is unknown, or production's engine unknown or gone."""
-        start = time.perf_counter()
         experiment = await self.service.experiment(key)
         engines = self._engines_of(key, experiment)
         production = experiment["production"]
         engine = engines[production]
-        query, why = _query_of(engine, asked)
-        if query is None or why is not None:
-            return await self._page(engine, asked, query, why or "body")
+        asked = asked.of_engine(engine)
+        query = asked.query
+        if query.obstacle is not None:
+            return await self._page(engine, asked, query.obstacle)
         context = {"page": 1 + query.first // max(query.size, 1), "sort": None}
         request_id = uuid.uuid4().hex if asked.search is None else asked.search
         assigned = await self.service.assign(key, request_id, unit=asked.unit, context=context)
         control = assigned.get("why") == "control"
         if assigned["serve"] == "production" and not control:
-            return await self._page(engine, asked, query, assigned["why"])
+            return await self._page(engine, asked, assigned["why"])
         if len(engines) < len(experiment["rankers"]):  # not the control either, which nothing would be beside
-            return await self._page(engine, asked, query, "engines")
+            return await self._page(engine, asked, "engines")
 
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
-        main, others, why = await self._ask_all(key, engines, production, wanted, asked, query, start)
+        main, others, why = await self._ask_all(key, engines, production, wanted, asked)
         if main.why == "production_junk" or (main.why is None and why is not None):
             self.service.not_compared(key, main.why or why or "")
         # production's own error, or a list of nothing, is the answer
-        why = main.why or why or _lost_page(engine, asked, query, main)
+        why = main.why or why or _lost_page(engine, asked, main)
         draft = _Draft.of(experiment, query, len(main.ranking))
         if why is not None or draft.length <= 0:
-            return await self._page(engine, asked, query, why or "page", main)
+            return await self._page(engine, asked, why or "page", main)
         rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}
         shown = await self._show(
             key, request_id, rankings, length=draft.length, offset=draft.offset, unit=asked.unit,
             query=_kept(query.text), assignment=assigned.get("assignment"),
-            elapsed_ms=1000 * (time.perf_counter() - start), context=context,
+            elapsed_ms=1000 * (time.perf_counter() - asked.arrived), context=context,
         )  # fmt: skip
         why = shown.get("why", "")
         if shown["serve"] == "production" and shown["token"] is None:
-            return await self._page(engine, asked, query, why, main, counted=why != "refused")
+            return await self._page(engine, asked, why, main, counted=why != "refused")
         ids = draft.page(shown["documents"], main.ranking, query)
         found: dict[str, Mapping[str, Any]] = {}
         for answer in (*(others[ranker] for ranker in wanted), main):  # production's own where both have one
             found.update(answer.ranking)
         of_another = shown.get("replayed", False) and len(shown["documents"]) != draft.length
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
-            return await self._page(engine, asked, query, "replayed", main)
+            return await self._page(engine, asked, "replayed", main)
         if control or why == "control":  # also of a search whose list was stored for another unit
-            return await self._control(engine, asked, main, query, ids, shown["token"])
+            return await self._control(engine, asked, main, ids, shown["token"])
         parsed = [other.parsed for other in others.values()]
         merged = engine.dialect.merge(main.parsed, parsed, [found[name] for name in ids], ids)
         if shown["token"] is not None:  # a winner's has none
@@ -236,12 +245,12 @@ class Proxy:
             return {"serve": "production", "why": "store", "token": None}
 
     async def _control(
-        self, engine: Engine, asked: Asked, main: _Answer, query: Query, ids: Sequence[str], token: str
+        self, engine: Engine, asked: Asked, main: _Answer, ids: Sequence[str], token: str
     ) -> Response:
         """Return production's own page, with the token of its list."""
-        if query.first:  # engines may say other things of a later page, such as the largest score
-            main = self._read(engine, await self._production(engine, asked, query))
-        if list(main.ranking)[: query.size] != list(ids):  # an id that was used for another search
+        if asked.query.first:  # engines may say other things of a later page, such as the largest score
+            main = self._read(engine, await self._production(engine, asked))
+        if list(main.ranking)[: asked.query.size] != list(ids):  # an id that was used for another search
             why = main.why or "replayed"
             self.service.metrics.count_shown("production", why)
             return _as_it_came(main.raw, why)
@@ -267,9 +276,8 @@ class Proxy:
         return {name: one for name, one in known.items() if one.dialect.label == main.dialect.label}
 
     async def _ask_all(
-        self, key: str, engines: Mapping[str, Engine], production: str, wanted: Sequence[str], asked: Asked,
-        query: Query, start: float,
-    ) -> tuple[_Answer, dict[str, _Answer], str | None]:  # fmt: skip
+        self, key: str, engines: Mapping[str, Engine], production: str, wanted: Sequence[str], asked: Asked
+    ) -> tuple[_Answer, dict[str, _Answer], str | None]:
         """Return production's answer, those of the challengers, and why they cannot be compared."""
         tasks: dict[str, asyncio.Task[_Answer]] = {}
         # every one is asked, as that begins its try after a rest
@@ -277,12 +285,12 @@ class Proxy:
         why = None if all(allowed) else "breaker"
         if why is None:
             for ranker in wanted:
-                tasks[ranker] = asyncio.create_task(self._challenger(engines[ranker], asked, query))
+                tasks[ranker] = asyncio.create_task(self._challenger(engines[ranker], asked))
         try:
-            main = await self._main(engines[production], asked, query)
+            main = await self._main(engines[production], asked)
             others: dict[str, _Answer] = {}
             if tasks:
-                left = max(start + self.budget_s - time.perf_counter(), 0.0)
+                left = max(asked.arrived + self.budget_s - time.perf_counter(), 0.0)
                 await asyncio.wait(tasks.values(), timeout=left)
             for ranker, task in tasks.items():
                 reason = None
@@ -307,10 +315,9 @@ class Proxy:
             for task in tasks.values():
                 task.cancel()
 
-    async def _challenger(self, engine: Engine, asked: Asked, query: Query) -> _Answer:
-        last = query.first + query.size
-        assert asked.body is not None
-        sent = engine.request(asked.body, query, 0, last, lean=True)
+    async def _challenger(self, engine: Engine, asked: Asked) -> _Answer:
+        last = asked.query.last
+        sent = asked.sent_to(engine, 0, last, lean=True)
         headers = {**asked.headers, "accept-encoding": "identity"}
         if "json" not in headers.get("content-type", ""):
             headers["content-type"] = "application/json"
@@ -323,15 +330,12 @@ class Proxy:
             ranking = dict(list(ranking.items())[:last])
         return _Answer(raw, parsed, ranking)
 
-    async def _main(self, engine: Engine, asked: Asked, query: Query) -> _Answer:
+    async def _main(self, engine: Engine, asked: Asked) -> _Answer:
         """Return production's answer from the first document on; without a ranking where it cannot be read."""
-        if query.first == 0:
-            raw = await self._production(engine, asked, query)
-        else:
-            assert asked.body is not None
-            sent = engine.request(asked.body, query, 0, query.first + query.size, lean=False)
-            raw = await self._guarded(engine, self._send(engine, asked, sent, asked.headers))
-        return self._read(engine, raw)
+        if asked.query.first == 0:
+            return self._read(engine, await self._production(engine, asked))
+        sent = asked.sent_to(engine, 0, asked.query.last)
+        return self._read(engine, await self._guarded(engine, self._send(engine, asked, sent, asked.headers)))
 
     def _read(self, engine: Engine, raw: Raw) -> _Answer:
         """Return production's answer as it is understood."""
@@ -346,22 +350,18 @@ class Proxy:
             return _Answer(raw, why="production_junk")
         return _Answer(raw, parsed, ranking, None if ranking else "none")
 
-    async def _production(self, engine: Engine, asked: Asked, query: Query | None) -> Raw:
+    async def _production(self, engine: Engine, asked: Asked) -> Raw:
         """Return production's answer to the request: as it came, unless the configuration adds to it."""
-        plain = (
-            asked.body is None or query is None or (not engine.body and engine.dialect.is_plain(asked.body))
-        )
-        if plain:
+        query = asked.query
+        if query is _UNREADABLE or (not engine.body and engine.dialect.is_plain(asked.body or {})):
             headers = {**asked.headers, **asked.encoding}
             parameters = asked.without(tuple(engine.params))
             call = self.caller.send(
                 engine, asked.raw, method=asked.method, headers=headers, parameters=parameters
             )
         else:
-            assert query is not None
-            assert asked.body is not None
             try:
-                sent = engine.request(asked.body, query, query.first, query.size, lean=False)
+                sent = asked.sent_to(engine, query.first, query.size)
             except UnusableAnswer as error:
                 raise Refused(422, "bad_body", str(error)) from None
             call = self._send(engine, asked, sent, asked.headers)
@@ -376,15 +376,14 @@ class Proxy:
             engine, json.dumps(sent).encode(), headers=headers, parameters=parameters, most=most
         )
 
-    async def _guarded(self, engine: Engine, call: Any) -> Raw:
+    async def _guarded(self, engine: Engine, call: Awaitable[Raw]) -> Raw:
         try:
-            answer: Raw = await call
+            return await call
         except UnusableAnswer as error:
             self._tell(engine, f"production_{error.reason}", str(error))
             if error.reason == "timeout":
                 raise Refused(504, "engine_timeout", "the production engine did not answer in time") from None
             raise Refused(502, "engine_unreachable", "the production engine cannot be reached") from None
-        return answer
 
     @property
     def caller(self) -> Caller:
@@ -404,12 +403,10 @@ class Proxy:
             _log.warning("structsvm live: engine %s: %s: %s", engine.name, reason, said[:500])
 
     async def _page(
-        self, engine: Engine, asked: Asked, query: Query | None, why: str, main: _Answer | None = None, *,
-        counted: bool = False,
-    ) -> Response:  # fmt: skip
+        self, engine: Engine, asked: Asked, why: str, main: _Answer | None = None, *, counted: bool = False
+    ) -> Response:
         """Return production's own answer: ``main``, unless nobody was asked yet, or for a later page."""
-        known = main is not None and query is not None and not query.first
-        raw = main.raw if main is not None and known else await self._production(engine, asked, query)
+        raw = await self._production(engine, asked) if main is None or asked.query.first else main.raw
         if not counted:
             self.service.metrics.count_shown("production", why)
         return _as_it_came(raw, why)
@@ -498,7 +495,7 @@ def _name(value: Any) -> str | None:
         value = str(value)
     if not isinstance(value, str) or not value:
         return None
-    if len(value) > MAX_ID or "\0" in value or not is_text(value):
+    if len(value) > MAX_ID or not is_name(value):
         return blake2b(value.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     return value
 

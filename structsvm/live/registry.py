@@ -8,7 +8,6 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from structsvm.checks import BadInput
-from structsvm.common.escaping import printable
 from structsvm.live.assign import Experiment
 from structsvm.live.clock import Clock
 from structsvm.live.closing import winner_of
@@ -42,7 +41,7 @@ class Registry:
             checked = check_config(config, self._engines)
             check_key(key)
         except BadInput as error:
-            raise Refused(422, "bad_experiment", " ".join(printable(str(error)).split())[:500]) from None
+            raise Refused(422, "bad_experiment", str(error)) from None
         await self.refresh()
         found = self.by_key.get(key)
         if if_match is not None and (0 if found is None else found.row.revision) != if_match:

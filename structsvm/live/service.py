@@ -20,11 +20,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live import reporting
 from structsvm.live.assign import Assigned, Experiment, assign
-from structsvm.live.bodies import MAX_ID, State
-from structsvm.live.calls import check_call, check_page, check_rankings
+from structsvm.live.bodies import MAX_ID, Assign, Show, State
+from structsvm.live.calls import check_rankings, checked, page_length
 from structsvm.live.clock import Clock
 from structsvm.live.closing import Closer
-from structsvm.live.config import is_text
 from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
 from structsvm.live.guardrails import SHARES, Watches
 from structsvm.live.keys import Keys
@@ -192,8 +191,8 @@ class Service:
             ranking all the same, as guardrails compare with it.
         """
         experiment = await self.registry.found(key)
-        check_call(request_id, unit, context)
-        found = assign(experiment, request_id, unit, context)
+        call = checked(Assign, {"request_id": request_id, "unit": unit, "context": context})
+        found = assign(experiment, call)
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
         answer: dict[str, Any] = {"serve": found.serve, "rankers": names}
         if found.serve == "interleaved":
@@ -226,16 +225,10 @@ class Service:
             The same request id is the same impression: the stored list is returned again.
         rankings : mapping of str to sequence of str
             Document ids by ranker, best first; production's must be there.
-        length : int, optional
-            Documents to show; the experiment's by default.
-        offset : int, default=0
-            Documents on earlier pages.
+        length, offset, query, assignment
+            As of :meth:`structsvm.live.Client.show`; ``length`` is the experiment's by default.
         unit, context
             As of :meth:`assign`.
-        query : str, optional
-            Kept only with ``log_query``.
-        assignment : str, optional
-            What :meth:`assign` returned; bandits need it.
         elapsed_ms : float, optional
             How long the engines took, for the guardrail.
 
@@ -249,20 +242,21 @@ class Service:
             on from the page before). ``documents`` is None where production's ranking was not given: show that.
         """
         experiment = await self.registry.found(key)
-        check_call(request_id, unit, context)
-        checked = check_rankings(rankings, experiment.config["rankers"])
-        if query is not None and (type(query) is not str or len(query) > 2000 or not is_text(query)):
-            raise Refused(422, "bad_query", "query: expected up to 2,000 characters of text")
-        if elapsed_ms is not None and (type(elapsed_ms) not in (int, float) or not 0 <= elapsed_ms <= 1e8):
-            raise Refused(422, "bad_elapsed", f"elapsed_ms: expected milliseconds, got {elapsed_ms!r:.80}")
-        length = check_page(experiment, length, offset)
-        found = self._assigned(experiment, request_id, unit, context, assignment)
-        page = slice(offset, offset + length)
+        call = checked(
+            Show,
+            {
+                "request_id": request_id, "rankings": rankings, "length": length, "offset": offset, "unit": unit,
+                "query": query, "assignment": assignment, "elapsed_ms": elapsed_ms, "context": context,
+            },
+        )  # fmt: skip
+        check_rankings(call.rankings, experiment.config["rankers"])
+        call.length = page_length(experiment, call.length)
+        found = self._assigned(experiment, call)
         if found.serve != "interleaved" and found.why != "control":
-            return self._unrecorded(experiment, checked, found, page)
-        record, serve, why = await self._drawn(experiment, checked, found, request_id, offset, length)
+            return self._unrecorded(experiment, call, found)
+        record, serve, why = await self._drawn(experiment, call, found)
         if record is None:
-            return self._unrecorded(experiment, checked, found._replace(serve="production", why=why), page)
+            return self._unrecorded(experiment, call, found._replace(serve="production", why=why))
         row = ShownRow(
             impression_id(experiment.row.salt, request_id, offset),
             experiment.row.id,
@@ -271,7 +265,7 @@ class Service:
             else hashed_unit(experiment.row.unit_key, unit),
             serve,
             _ENCODE(record),
-            json.dumps(checked, ensure_ascii=False) if experiment.config["log_rankings"] else None,
+            json.dumps(call.rankings, ensure_ascii=False) if experiment.config["log_rankings"] else None,
             query if experiment.config["log_query"] else None,
             None if elapsed_ms is None else round(elapsed_ms),
             found.chance,
@@ -282,9 +276,7 @@ class Service:
         except StoreDown as error:
             if self.settings.strict:
                 raise Refused(503, "store", "the list cannot be recorded now", 1) from error
-            return self._unrecorded(
-                experiment, checked, found._replace(serve="production", why="store"), page
-            )
+            return self._unrecorded(experiment, call, found._replace(serve="production", why="store"))
         documents, shown_at = record["documents"], row.shown_at
         if earlier is not None:
             documents, shown_at = json.loads(earlier.record)["documents"], earlier.shown_at
@@ -458,15 +450,12 @@ class Service:
         }
         return any(not name or name in going for name in self.closer.failing)
 
-    def _assigned(
-        self, experiment: Experiment, request_id: str, unit: str | None, context: Mapping[str, Any] | None,
-        assignment: str | None,
-    ) -> Assigned:  # fmt: skip
+    def _assigned(self, experiment: Experiment, call: Show) -> Assigned:
         """Return what the request gets: the duel of its assignment, where it has one."""
-        found = assign(experiment, request_id, unit, context)
-        if assignment is not None:
-            sealed = self.secrets.unseal(assignment)
-            if sealed is None or sealed["e"] != experiment.row.id or sealed["r"] != request_id:
+        found = assign(experiment, call)
+        if call.assignment is not None:
+            sealed = self.secrets.unseal(call.assignment)
+            if sealed is None or sealed["e"] != experiment.row.id or sealed["r"] != call.request_id:
                 raise Refused(403, "bad_assignment", "the assignment is not of this request and experiment")
             if found.serve == "interleaved":
                 found = found._replace(arms=tuple(sealed["a"]), note=sealed["n"])
@@ -475,11 +464,10 @@ class Service:
         return found
 
     async def _drawn(
-        self, experiment: Experiment, rankings: Mapping[str, list[str]], found: Assigned, request_id: str,
-        offset: int, length: int,
-    ) -> tuple[dict[str, Any] | None, str, str]:  # fmt: skip
+        self, experiment: Experiment, call: Show, found: Assigned
+    ) -> tuple[dict[str, Any] | None, str, str]:
         """Return the record of a list and how it is served; or None, and why it cannot be drawn."""
-        config = experiment.config
+        config, rankings, offset, last = experiment.config, call.rankings, call.offset, call.last
         names = [config["rankers"][arm] for arm in found.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]
         if missing:
@@ -488,7 +476,7 @@ class Service:
             return None, "production", "empty"
         record: dict[str, Any] = {}
         if found.why == "control":
-            record["documents"] = rankings[names[0]][offset : offset + length]
+            record["documents"] = rankings[names[0]][offset:last]
             return (record, "control", "") if record["documents"] else (None, "production", "page")
         if experiment.bandit is not None:
             record |= {"arms": list(found.arms), "note": found.note}
@@ -498,13 +486,13 @@ class Service:
             return None, "production", "empty"
         if offset and config["method"] != "team_draft":
             return None, "production", "page"
-        top = [ranking[: offset + length] for ranking in chosen]
+        top = [ranking[:last] for ranking in chosen]
         if all(ranking == top[0] for ranking in top):
             record["documents"] = top[0][offset:]
             return (record, "same", "") if record["documents"] else (None, "production", "page")
-        call = (config["method"], chosen, offset + length, experiment.row.salt, request_id)
+        told = (config["method"], chosen, last, experiment.row.salt, call.request_id)
         # the linear programme of the optimised method takes milliseconds
-        shown = draw(*call) if config["method"] == "team_draft" else await asyncio.to_thread(draw, *call)
+        shown = draw(*told) if config["method"] == "team_draft" else await asyncio.to_thread(draw, *told)
         shown = page_of(shown, offset)
         if not shown.documents:
             return None, "production", "page"
@@ -516,16 +504,15 @@ class Service:
             record |= {"bound": shown.bound, "slack": shown.slack}
         return record, "interleaved", ""
 
-    def _unrecorded(
-        self, experiment: Experiment, rankings: Mapping[str, list[str]], found: Assigned, page: slice
-    ) -> dict[str, Any]:
+    def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:
         """Return one ranker's list, of which nothing is stored."""
         name = experiment.config["production"]
         if found.serve == "winner":
             name = experiment.config["rankers"][found.arms[0]]
-            if name not in rankings:
+            if name not in call.rankings:
                 name, found = experiment.config["production"], found._replace(serve="production")
-        documents = rankings[name][page] if name in rankings else None
+        ranking = call.rankings.get(name)
+        documents = None if ranking is None else ranking[call.offset : call.last]
         self.metrics.count_shown(found.serve, found.why or "")
         return {
             "token": None, "query_id": None, "serve": found.serve, "why": found.why, "documents": documents,

@@ -22,7 +22,6 @@ pytest.importorskip("sqlalchemy", reason="needs the extra 'live'")
 
 from structsvm.live.app import create_app
 from structsvm.live.config import check_config
-from structsvm.live.service import Service
 from structsvm.live.settings import Settings
 from structsvm.live.store import sqlite
 from structsvm.live.store.opening import connector, open_database, prepare
@@ -120,6 +119,11 @@ class Client:
     def export(self, key="e", form="structsvm"):
         return self.request("GET", f"/v1/experiments/{key}/export?format={form}").content
 
+    def log(self, path, key="e", form="structsvm"):
+        """The export as a file."""
+        path.write_bytes(self.export(key, form))
+        return path
+
     def row(self, key="e"):
         return self.service.registry.known(key).row
 
@@ -154,19 +158,19 @@ def store_url(tmp_path):
 
 
 @contextlib.contextmanager
-def running_client(settings):
+def running_client(settings, make):
     """A client of a started service; the closer runs when the test says so, or every ``close_every_s``."""
     prepare(settings.store)
     loop = asyncio.new_event_loop()
-    service = Service(settings)
-    app = create_app(settings, service)
-    loop.run_until_complete(service.start())
+    app = make(settings)
+    lifespan = app.router.lifespan_context(app)
+    loop.run_until_complete(lifespan.__aenter__())
     client = Client(app, loop)
     try:
         yield client
     finally:
         loop.run_until_complete(client.http.aclose())
-        loop.run_until_complete(service.stop())
+        loop.run_until_complete(lifespan.__aexit__(None, None, None))
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
@@ -176,7 +180,11 @@ def open_client(store_url):
     """The function that opens a client, of this store with settings of one's own besides."""
     # patient: the machine that tests may be busy
     usual = {"keyless": True, "grace_s": 0.0, "close_every_s": 3600, "behind_s": 10.0}
-    return lambda store=store_url, **settings: running_client(Settings(store, **(usual | settings)))
+
+    def opened(store=store_url, make=create_app, **settings):
+        return running_client(Settings(store, **(usual | settings)), make)
+
+    return opened
 
 
 @pytest.fixture

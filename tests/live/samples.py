@@ -5,12 +5,25 @@ from __future__ import annotations
 import json
 import math
 
+import pytest
+
 from structsvm.live.store.queries import StoredImpression
 from structsvm.live.store.rows import ClickRow, ShownRow
+from structsvm.online.statistics import analyse, read_credits
 
 RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
 RECORD = {"documents": ["a", "b", "c", "d"], "evidence": [[0, 1, 1, 0]]}
 NOW = 1767225600000
+
+
+def assert_same_pairs(report, log):
+    """The figures of a report are those of the exported log, whose analysis is returned."""
+    answer = analyse(read_credits(log)).to_dict()
+    for ours, theirs in zip(report["pairs"], answer["pairs"], strict=True):
+        for name, value in theirs.items():
+            plain = isinstance(value, (str, type(None)))
+            assert ours[name] == (value if plain else pytest.approx(value, rel=1e-12, abs=1e-12)), name
+    return answer
 
 
 def shown_row(row, k, at=1000, *, record=RECORD, unit=None):

@@ -6,18 +6,15 @@ import asyncio
 import re
 import subprocess
 import urllib.request
-from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 
-import httpx
 import numpy as np
 import pytest
 
 from structsvm.live.demo import create_demo, pages
 from structsvm.live.demo.session import Session
 from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
-from structsvm.live.settings import Settings
-from structsvm.live.store.opening import prepare
 from structsvm.online.clicklog import Click, Impression
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics.credit_formulas import CreditRow
@@ -103,123 +100,89 @@ def test_clicks_alone_teach_what_is_noise():
     assert (few.estimated, set(few.looks)) == (False, {1.0})
 
 
-@asynccontextmanager
-async def running(folder, **options):
-    """The demo on a store of its own, and a client of it."""
-    settings = Settings(f"sqlite:///{folder / 'demo.db'}", keyless=True, grace_s=0.05, close_every_s=0.05)
-    prepare(settings.store)
-    app = create_demo(settings, **options)
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            yield app.state.demo, client
-
-
-async def until(condition):
-    async with asyncio.timeout(300):
-        while not await condition():
-            await asyncio.sleep(0.05)
-
-
-def test_the_whole_story(tmp_path):
+def test_the_whole_story(open_client):
     """Wait, search and click as a person, let visitors decide, train from their clicks, and let the bandit choose."""
+    demo = partial(create_demo, window_s=1, visits_per_s=1e6)
+    with open_client(make=demo, grace_s=0.05, close_every_s=0.05) as client:
+        session, rng = client.app.state.demo, np.random.default_rng(0)
+        visitors = lambda n, *stage: client.run(visits(session, n, rng, *stage))  # noqa: E731
 
-    async def story():
-        async with running(tmp_path, window_s=1, visits_per_s=1e6) as (session, client):
-            first = await client.get("/demo")
-            assert first.status_code == 200
-            assert "Reading images" in first.text
-            assert (await client.post("/demo/train")).status_code == 200
+        def post(path, **form):
+            answer = client.run(client.http.post(path, data=form))
+            return answer.status_code, answer.headers.get("location"), answer.text
 
-            async def ready():
-                return session.ready
+        first = client.request("GET", "/demo")
+        assert first.status_code == 200
+        assert "Reading images" in first.text
+        assert post("/demo/train")[0] == 200
+        client.wait_until(lambda: session.ready)
 
-            await until(ready)
-            token = None
-            while token is None:  # none where the list was not on disk in time, on a busy machine
-                page = (await client.get("/demo")).text
-                token = re.search(r'name="token" value="([^"]+)"', page)
-            token = token[1]
-            answer = await client.post("/demo/clicks", data={"token": token, "place": ["1", "3", "77", "x"]})
-            assert (answer.status_code, answer.headers["location"]) == (303, "/demo")
-            refused = (await client.post("/demo/train")).text
-            assert "no clicks are closed yet" in refused
+        def token():  # none where the list was not on disk in time, on a busy machine
+            return re.search(r'name="token" value="([^"]+)"', client.request("GET", "/demo").text)
 
-            rng = np.random.default_rng(0)
-            asked = 0
+        clicked = {"token": client.wait_until(token)[1], "place": ["1", "3", "77", "x"]}
+        assert post("/demo/clicks", **clicked)[:2] == (303, "/demo")
+        assert "no clicks are closed yet" in post("/demo/train")[2]
 
-            async def enough():  # lists that are not on disk in time, on a busy machine, are not counted
-                nonlocal asked
-                asked += 20
-                await asyncio.gather(*(session.visit(rng) for _ in range(20)))
-                return (await session.service.report("digits"))["n_impressions"] > 200
+        asked = 0
 
-            await until(enough)
-            await asyncio.gather(*(session.visit(rng, "twins") for _ in range(20)))
+        def enough():  # lists that are not on disk in time, on a busy machine, are not counted
+            nonlocal asked
+            asked += 20
+            visitors(20)
+            return client.report("digits")["n_impressions"] > 200
 
-            async def counted():
-                return (await session.service.report("digits"))["pending"] == 0
+        client.wait_until(enough)
+        visitors(20, "twins")
+        client.wait_until(lambda: client.report("digits")["pending"] == 0)
+        found = client.report("digits")
+        assert found["verdict"]["winner"] == LEARNED
+        assert 200 < found["n_impressions"] <= asked + 1
+        assert client.report("twins")["verdict"]["winner"] is None
+        for path, framed in (("/demo", "none"), ("/demo/verdict", "self")):
+            panel = client.request("GET", path)
+            assert f"frame-ancestors '{framed}'" in panel.headers["content-security-policy"]
+        assert "decided: learned" in panel.text
 
-            await until(counted)
-            found = await session.service.report("digits")
-            assert found["verdict"]["winner"] == LEARNED
-            assert 200 < found["n_impressions"] <= asked + 1
-            assert (await session.service.report("twins"))["verdict"]["winner"] is None
-            panel = await client.get("/demo/verdict")
-            assert "decided: learned" in panel.text
-            assert "frame-ancestors 'self'" in panel.headers["content-security-policy"]
-            assert "frame-ancestors 'none'" in (await client.get("/demo")).headers["content-security-policy"]
+        assert (post("/demo/train")[0], session.stage) == (303, "contenders")
+        (training,) = session.trainings
+        assert training.n_impressions == found["n_impressions"]
+        assert "clicks-1" in client.request("GET", "/demo/train").text
 
-            answer = await client.post("/demo/train")
-            assert (answer.status_code, session.stage) == (303, "contenders")
-            (training,) = session.trainings
-            assert training.n_impressions == found["n_impressions"]
-            assert "clicks-1" in (await client.get("/demo/train")).text
+        def dueled():  # lists that are not on disk in time, on a busy machine, are no duels
+            visitors(10)
+            return client.report("contenders")["bandit"]["n_duels"] > 20
 
-            async def dueled():  # lists that are not on disk in time, on a busy machine, are no duels
-                await asyncio.gather(*(session.visit(rng) for _ in range(10)))
-                return (await session.service.report("contenders"))["bandit"]["n_duels"] > 20
+        client.wait_until(dueled)
+        assert client.report("contenders")["experiment"]["rankers"] == [EUCLIDEAN, LEARNED, "clicks-1"]
+        assert "Still in play" in client.request("GET", "/demo/verdict").text
+        post("/demo/train")
+        assert client.report("contenders")["experiment"]["revision"] == 2
 
-            await until(dueled)
-            contenders = await session.service.report("contenders")
-            assert contenders["experiment"]["rankers"] == [EUCLIDEAN, LEARNED, "clicks-1"]
-            assert "Still in play" in (await client.get("/demo/verdict")).text
-            await client.post("/demo/train")
-            assert (await session.service.report("contenders"))["experiment"]["revision"] == 2
-
-            for name, value in [("visitors", "on"), ("stage", "twins"), ("stage", "nonsense")]:
-                assert (await client.post("/demo/switch", data={name: value})).status_code == 303
-            assert (session.visitors, session.stage) == (True, "twins")
-            visits = session.visits
-
-            async def came():
-                return session.visits > visits + 5
-
-            await until(came)
-            foreign = {"Origin": "http://elsewhere.example"}
-            answer = await client.post("/demo/switch", data={"visitors": "off"}, headers=foreign)
-            assert answer.status_code == 403
-            assert session.visitors
-
-    asyncio.run(story())
+        for name, value in [("visitors", "on"), ("stage", "twins"), ("stage", "nonsense")]:
+            assert post("/demo/switch", **{name: value})[0] == 303
+        assert (session.visitors, session.stage) == (True, "twins")
+        before = session.visits
+        client.wait_until(lambda: session.visits > before + 5)
+        foreign = {"Origin": "http://elsewhere.example"}
+        assert (
+            client.request("POST", "/demo/switch", content="visitors=off", headers=foreign).status_code == 403
+        )
+        assert session.visitors
 
 
-def test_a_demo_that_cannot_start_says_so(tmp_path, monkeypatch):
+async def visits(session, n, *options):
+    await asyncio.gather(*(session.visit(*options) for _ in range(n)))
+
+
+def test_a_demo_that_cannot_start_says_so(open_client, monkeypatch):
     def broken(self):
         raise MemoryError("too small a machine")
 
     monkeypatch.setattr(World, "learn_from_labels", broken)
-
-    async def story():
-        async with running(tmp_path) as (session, client):
-
-            async def failed():
-                return session.problem is not None
-
-            await until(failed)
-            return (await client.get("/demo")).text
-
-    page = asyncio.run(story())
+    with open_client(make=create_demo) as client:
+        client.wait_until(lambda: client.app.state.demo.problem is not None)
+        page = client.request("GET", "/demo").text
     assert "The demo cannot start: too small a machine" in page
     assert "refresh" not in page
 

@@ -51,6 +51,9 @@ def hits(ids, first, size, **more):
     }  # fmt: skip
 
 
+NOTHING = json.dumps(hits([], 0, 10)).encode()
+
+
 class Engines:
     """Answers for ``prod`` and ``new``, as told by ``ways``; keeps what was asked, and what was waited for in vain."""
 
@@ -102,7 +105,7 @@ class Desk:
         self.tables = {name: {"engine": name} for name in rankers}
         self.rankers, self.calls, self.uncompared = list(rankers), [], []
         self.assigned = {"serve": "interleaved", "rankers": list(rankers), "assignment": "a"}
-        self.fault, self.closing, self.counted = None, [], []
+        self.fault, self.shown, self.closing, self.counted = None, None, [], []
         self.metrics = SimpleNamespace(count_shown=lambda serve, why: self.counted.append(why))
         vars(self).update(given)
 
@@ -121,6 +124,8 @@ class Desk:
         self.calls.append({"request_id": request_id, "rankings": rankings, **options})
         if self.fault is not None:
             raise self.fault
+        if self.shown is not None:
+            return self.shown
         if self.assigned.get("why") == "control":
             documents = rankings["prod"][options["offset"] : options["offset"] + options["length"]]
             return {"serve": "production", "why": "control", "token": "t", "documents": documents}
@@ -200,7 +205,7 @@ CHALLENGERS = [
     (b"{", "junk"), (b"", "junk"), (b"[]", "junk"), (b"\xff\xfe", "junk"), (b"[" * 200_000, "junk"),
     (b'{"hits": {"hits": "none"}}', "junk"), (b'{"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}', "junk"),
     (json.dumps(hits(NEW, 0, 10, timed_out=True)).encode(), "partial"),
-    (json.dumps(hits([], 0, 10)).encode(), "empty"),
+    (NOTHING, "empty"),
 ]  # fmt: skip
 
 
@@ -234,30 +239,22 @@ def test_a_challenger_has_until_production_answers():
     assert engines.endured == []
 
 
-@pytest.mark.parametrize("status", [400, 429, 500, 503])
-def test_an_error_of_production_is_passed_on(status):
-    answer, desk, _ = run({}, Engines(prod=status))
-    assert answer.status_code == status
-    assert answer.json() == {"error": f"prod says {status}"}
-    assert answer.headers["retry-after"] == "7"
-    assert (desk.calls, desk.uncompared) == ([], [])
+@pytest.mark.parametrize("way", [400, 429, 500, 503, b"not json", b'{"hits": 3}', b"[]", NOTHING])
+def test_what_production_says_is_passed_on_and_not_judged(way):
+    answer, desk, _ = run({}, Engines(prod=way))
+    if isinstance(way, int):
+        assert (answer.status_code, answer.json()) == (way, {"error": f"prod says {way}"})
+        assert answer.headers["retry-after"] == "7"
+    else:
+        assert (answer.status_code, answer.content) == (200, way)
+    assert desk.calls == []
+    assert desk.uncompared == (["production_junk"] if isinstance(way, bytes) and way != NOTHING else [])
 
 
 @pytest.mark.parametrize(("way", "status"), [("refusing", 502), ("cut", 502), ("timed out", 504)])
 def test_production_that_cannot_be_reached(way, status):
     answer, *_ = run({}, Engines(prod=way, new="hanging"))
     assert answer.status_code == status
-
-
-@pytest.mark.parametrize("junk", [b"not json", b'{"hits": 3}', b"[]"])
-def test_what_production_says_is_not_judged(junk):
-    answer, desk, _ = run({}, Engines(prod=junk))
-    assert (answer.status_code, answer.content, desk.calls) == (200, junk, [])
-
-
-def test_nothing_found_by_production_is_the_answer():
-    answer, desk, _ = run({}, Engines(prod=json.dumps(hits([], 0, 10)).encode()))
-    assert (ids_of(answer), desk.calls) == ([], [])
 
 
 @pytest.mark.parametrize("n", [1, 4, 9])
@@ -271,15 +268,19 @@ def test_a_page_has_the_length_of_productions(n):
     ("body", "why"),
     [
         ({"sort": [{"price": "asc"}]}, "sort"), ({"size": 0, "aggs": {}}, "count"), ({"search_after": [1]}, "page"),
-        ({"from": 95, "size": 10}, "page"), ({"collapse": {"field": "b"}}, "group"),
+        ({"from": 95, "size": 10}, "page"), ({"collapse": {"field": "b"}}, "group"), ("sort=price:asc", "parameters"),
+        ("scroll=1m", "parameters"), ("q=lamp", "parameters"), ("filter_path=hits.total", "parameters"),
+        ("x", "parameters"), ("search_pipeline=p", "parameters"),
     ],
 )  # fmt: skip
 def test_lists_that_are_not_the_rankers_to_order(body, why):
-    answer, desk, engines = run(body)
+    route, asked = Route(), body if isinstance(body, dict) else {"query": {}}
+    parameters = "" if isinstance(body, dict) else body
+    answer = route.ask(path=f"/v1/search/shop?{parameters}", json=asked, headers=SEARCH)
     assert served(answer) == f"production; why={why}"
-    assert [name for name, *_ in engines.asked] == ["prod"]
-    assert {k: v for k, v in engines.asked[0][1].items() if k in body} == body
-    assert (desk.calls, desk.uncompared) == ([], [])
+    ((name, sent, request),) = route.engines.asked
+    assert (name, sent, request.url.query.decode()) == ("prod", asked, parameters)
+    assert (route.desk.calls, route.desk.uncompared) == ([], [])
 
 
 def test_a_second_page_needs_the_request_id_and_continues_the_first():
@@ -335,13 +336,8 @@ def test_control_is_production_with_a_token():
 
 def test_a_control_list_of_another_unit_is_productions_answer():
     """The same id of a search with a unit that is in the share: the stored list is control's."""
-
-    class Stored(Desk):
-        async def show(self, key, request_id, rankings, **options):
-            ids = rankings["prod"][: options["length"]]
-            return {"serve": "production", "why": "control", "token": "t", "documents": ids}
-
-    answer, *_ = run({}, desk=Stored())
+    stored = {"serve": "production", "why": "control", "token": "t", "documents": PROD[:10]}
+    answer, *_ = run({}, desk=Desk(shown=stored))
     assert served(answer) == "production; why=control"
     assert answer.json()["hits"] == hits(PROD, 0, 10)["hits"]
 
@@ -376,11 +372,8 @@ def test_a_service_that_cannot_record_serves_production(fault):
 def test_a_stored_list_of_another_search_is_not_shown(stored):
     """Which has other documents, or is of another length."""
 
-    class Replaying(Desk):
-        async def show(self, *args, **options):
-            return {"serve": "interleaved", "token": "t", "documents": stored, "replayed": True}
-
-    answer, *_ = run({}, desk=Replaying())
+    shown = {"serve": "interleaved", "token": "t", "documents": stored, "replayed": True}
+    answer, *_ = run({}, desk=Desk(shown=shown))
     assert (ids_of(answer), served(answer)) == (PROD[:10], "production; why=replayed")
 
 
@@ -497,18 +490,6 @@ def test_what_cannot_be_read_is_production_as_it_came(content):
     assert (route.desk.calls, route.desk.counted) == ([], ["body"])
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    ["sort=price:asc", "scroll=1m", "q=lamp", "filter_path=hits.total", "x", "search_pipeline=p"],
-)
-def test_parameters_that_may_order_or_page_are_productions(parameters):
-    route = Route()
-    answer = route.ask(path=f"/v1/search/shop?{parameters}", json={"query": {}})
-    ((name, body, request),) = route.engines.asked
-    assert (name, body, request.url.query.decode()) == ("prod", {"query": {}}, parameters)
-    assert served(answer) == "production; why=parameters"
-
-
 def test_parameters_that_do_not_are_passed_on():
     route = Route()
     answer = route.ask(path="/v1/search/shop?size=4&from=4&routing=7", json={}, headers=SEARCH)
@@ -598,7 +579,7 @@ def test_reasons_are_logged_with_what_the_engine_said(caplog):
     _, desk, _ = run({}, Engines(prod=503))
     assert "production_status: 503" in caplog.text
     assert (desk.uncompared, desk.counted) == ([], ["production_status"])
-    _, desk, _ = run({}, Engines(prod=json.dumps(hits([], 0, 10)).encode()))
+    _, desk, _ = run({}, Engines(prod=NOTHING))
     assert desk.counted == ["none"]
 
 
@@ -663,9 +644,7 @@ def test_pages_of_a_search_show_each_document_once(method, open_client, tmp_path
                 assert sorted(pages) == sorted(found), (length, size)
                 n_merged += pages != found
             client.wait_closed(key)
-            log = tmp_path / f"{key}.jsonl"
-            log.write_bytes(client.export(key))
-            assert read_credits(log).n_impressions > 0
+            assert read_credits(client.log(tmp_path / f"{key}.jsonl", key)).n_impressions > 0
         assert n_merged > 20
 
 
@@ -690,8 +669,7 @@ def test_a_kept_query_makes_the_export_a_log_for_click_models(
             assert served(answer) == "interleaved"
             client.click({"token": answer.json()["ext"]["ubi"]["query_id"], "place": 1})
             client.wait_closed(key)
-            log = tmp_path / f"{key}.jsonl"
-            log.write_bytes(client.export(key))
+            client.log(tmp_path / f"{key}.jsonl", key)
     assert json.loads((tmp_path / "kept.jsonl").read_text())["query"] == text
     assert main(["clicks", "describe", str(tmp_path / "kept.jsonl")]) == 0
     assert "1 list" in capsys.readouterr().out.replace("impressions", "lists")

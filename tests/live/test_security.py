@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from structsvm.cli import main
+from structsvm.live import bodies
 from structsvm.live.draw import Secrets, Token, hashed_unit
 from structsvm.live.keys import Keys, new_key
 from structsvm.live.rate import RateLimit
@@ -523,33 +524,22 @@ ODD = [
     {"prod": [1], "new": ["a"]}, {"prod": ["\ud800"], "new": ["a"]}, {"prod": ["a\u0000"], "new": ["b"]},
     {"prod": "abc", "new": "abc"}, {"prod": ["a"] * 1001, "new": ["b"]}, ["prod", "new"], {"click": 1}, {"": ""},
 ]  # fmt: skip
-FIELDS = {
-    "show": [
-        "request_id", "rankings", "length", "offset", "unit", "query", "assignment", "elapsed_ms", "context", "odd",
-    ],
-    "assign": ["request_id", "unit", "context", "odd"],
-    "state": ["to", "reason", "odd"],
-    "clicks": ["events", "odd"],
-    "put": [
-        "kind", "rankers", "production", "method", "length", "share", "window_s", "unit", "alpha", "actions",
-        "log_query", "log_rankings", "guardrails", "engines", "stop", "policy", "policy_options", "horizon", "odd",
-    ],
-}  # fmt: skip
-GOOD = {
-    "show": {"request_id": "r", "rankings": RANKINGS},
-    "assign": {"request_id": "r"},
-    "state": {"to": "running"},
-    "clicks": {"events": [{"token": "x", "place": 1}]},
-    "put": {"rankers": ["prod", "new"]},
+CALLED = {
+    "show": (bodies.Show, {"request_id": "r", "rankings": RANKINGS}),
+    "assign": (bodies.Assign, {"request_id": "r"}),
+    "state": (bodies.SetState, {"to": "running"}),
+    "clicks": (bodies.Clicks, {"events": [{"token": "x", "place": 1}]}),
+    "put": (bodies.Config, {"rankers": ["prod", "new"]}),
 }
 
 
-def bodies(rng, n):
+def odd_calls(rng, n):
     """Calls with one or more fields that are odd, missing or damaged."""
     for _ in range(n):
-        kind = rng.choice(list(GOOD))
-        body = dict(GOOD[kind])
-        for field in rng.sample(FIELDS[kind], rng.randint(1, 2)):
+        kind = rng.choice(list(CALLED))
+        form, body = CALLED[kind]
+        body = dict(body)
+        for field in rng.sample([*form.__struct_fields__, "odd"], rng.randint(1, 2)):
             value = rng.choice(ODD)
             if kind == "put" and rng.random() < 0.3:
                 names = ["bandit", "team_draft", "rucb", "mdb", "savage"]
@@ -577,7 +567,7 @@ def test_no_input_is_a_defect(client, seed):
     client.create("e")
     client.create("b", kind="bandit")
     seen = set()
-    for method, path, text in bodies(rng, 500):
+    for method, path, text in odd_calls(rng, 500):
         answer = client.request(method, path, content=text.encode("utf-8", "surrogatepass"))
         seen.add(answer.status_code)
         assert answer.status_code < 500, (method, path, text, answer.text)

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -15,9 +14,8 @@ from structsvm.live.engine_changes import follow_engines
 from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log
-from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import analyse, read_credits
-from tests.live.samples import RANKINGS
+from tests.live.samples import RANKINGS, assert_same_pairs
 
 
 def test_a_request_is_one_impression(client):
@@ -81,32 +79,12 @@ def test_the_export_says_what_the_report_says(client, tmp_path, method, n_ranker
         _, shown = client.show(f"r{k}", rankings=rankings)
         click_some(client, shown, lambda d: rng.random() < 1 / (1 + int(d[1:])))
     report = client.wait_closed()
-    log = tmp_path / "log.jsonl"
-    log.write_bytes(client.export())
-    answer = analyse(read_credits(log)).to_dict()
+    log = client.log(tmp_path / "log.jsonl")
+    answer = assert_same_pairs(report, log)
     assert answer["n_impressions"] == 40 - report["same"]
     for name, value in json.loads(json.dumps(answer)).items():
         if name != "pairs":
             assert report["fixed_sample_winner" if name == "winner" else name] == value, name
-    for ours, theirs in zip(report["pairs"], answer["pairs"], strict=True):
-        for name, value in theirs.items():
-            plain = isinstance(value, (str, type(None)))
-            assert ours[name] == (value if plain else pytest.approx(value, rel=1e-12, abs=1e-12)), name
-
-
-def test_lists_are_those_of_the_method_and_fair(client):
-    """The keyed draw takes every list of team draft about as often as the method says."""
-    client.create(length=3)
-    rankings = [["a", "b", "c"], ["c", "a", "d"]]
-    given = {"prod": rankings[0], "new": rankings[1]}
-    bodies = [{"request_id": f"r{k}", "rankings": given} for k in range(800)]
-    every = client.calls("POST", "/v1/experiments/e/show", bodies)
-    counts, expected = Counter(tuple(shown["documents"]) for shown in every), Counter()
-    for shown, p in TeamDraft().distribution(rankings, 3):
-        expected[shown.documents] += p
-    assert counts.keys() == expected.keys()
-    for documents, p in expected.items():
-        assert counts[documents] == pytest.approx(800 * p, abs=5 * np.sqrt(800 * p * (1 - p)))
 
 
 def test_the_second_page_goes_on_from_the_first(client):
@@ -393,8 +371,7 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
         _, shown = client.show(f"r{k}", rankings=rankings, **more)
         click_some(client, shown, lambda d: rng.random() < 0.4)
     bandit = client.wait_closed()["bandit"]
-    log = tmp_path / "log.jsonl"
-    log.write_bytes(client.export())
+    log = client.log(tmp_path / "log.jsonl")
     read = read_log(log)
     assert read.rankers == tuple(names)
     assert len(read.impressions) <= bandit["n_duels"] == 60
@@ -423,8 +400,7 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit, ca
         _, shown = client.show(f"r{k}", unit=f"u{k % 4}", query="lamp")
         client.click({"token": shown["token"], "place": 1 + k % 3})
     report = client.wait_closed()
-    log = tmp_path / "log.jsonl"
-    log.write_bytes(client.export())
+    log = client.log(tmp_path / "log.jsonl")
     assert b'"u' not in log.read_bytes().replace(b'"user"', b"")
     caution = report["caution"]
     assert caution is None if unit == "request" else caution.endswith(f"--cluster {unit}.")

@@ -99,9 +99,7 @@ def test_with_the_service_itself(client, tmp_path):
     client.wait_closed()
     cells = {}
     for form, read in (("ubi", read_ubi), ("structsvm", cells_of_log)):
-        path = tmp_path / f"{form}.jsonl"
-        path.write_bytes(client.export(form=form))
-        cells[form] = read(path)
+        cells[form] = read(client.log(tmp_path / f"{form}.jsonl", form=form))
     ubi, own = cells["ubi"], cells["structsvm"]
     for one in (ubi, own):
         assert (one.n_shows, one.n_clicks, one.n_queries) == (60, 6, 3)

@@ -28,6 +28,11 @@ class Query:
     obstacle: str | None = None
     """Why the list must be production's: "sort", "page" (a cursor), "group" or "count" (no documents wanted)."""
 
+    @property
+    def last(self) -> int:
+        """Documents up to the end of the page."""
+        return self.first + self.size
+
 
 class UnusableAnswer(Exception):
     """An engine's answer that holds no ranking; ``reason`` is one word, for counters and headers."""

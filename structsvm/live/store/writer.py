@@ -19,7 +19,6 @@ _LINGER_S = 0.002
 """How long the first request of a batch waits for others: fewer transactions and wake-ups."""
 _MOST_WAITING = 20_000
 _MOST_A_BATCH = 1000
-_SWEEP_S = 0.02
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +28,7 @@ class _Job:
     shown: ShownRow | None
     clicks: Sequence[ClickRow]
     future: asyncio.Future[Any]
-    expires: float
+    timer: asyncio.TimerHandle
 
 
 class Writer:
@@ -43,7 +42,6 @@ class Writer:
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._sweeper: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.last_commit: float | None = None
         """When it last stored something, ``time.monotonic()``."""
@@ -56,9 +54,6 @@ class Writer:
         _settle(self._writing, [], [], StoreDown("store: the writer has died"))
         self._thread = threading.Thread(target=self._run, name="structsvm-writer", daemon=True)
         self._thread.start()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        self._sweeper = asyncio.create_task(self._sweep())
 
     async def stop(self) -> None:
         """Store what waits and end the thread."""
@@ -66,8 +61,6 @@ class Writer:
         self._wake.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 10)
-        if self._sweeper is not None:
-            self._sweeper.cancel()
 
     @property
     def alive(self) -> bool:
@@ -77,7 +70,7 @@ class Writer:
     @property
     def n_waiting(self) -> int:
         """Requests that wait."""
-        return len(self._waiting)
+        return sum(not job.future.done() for job in self._waiting)
 
     async def show(self, row: ShownRow, within_s: float) -> Stored | None:
         """Store an impression; return what was stored under its id before, or None.
@@ -98,28 +91,13 @@ class Writer:
         if self._loop is None or self._stopping or len(self._waiting) >= _MOST_WAITING:
             raise StoreDown("store: too many requests wait")
         future = self._loop.create_future()
-        job = _Job(shown, clicks, future, time.monotonic() + within_s)
+        timer = self._loop.call_later(within_s, _give_up, future)
         with self._lock:
-            self._waiting.append(job)
+            self._waiting.append(_Job(shown, clicks, future, timer))
             first = len(self._waiting) == 1
         if first:
             self._wake.set()
         return future
-
-    async def _sweep(self) -> None:
-        """Answer requests that have waited too long by StoreDown; those not yet being written never are."""
-        while True:
-            await asyncio.sleep(_SWEEP_S)
-            now = time.monotonic()
-            if not any(job.expires < now for job in (*self._waiting[:1], *self._writing[:1])):
-                continue
-            with self._lock:
-                expired = [job for job in self._waiting if job.expires < now]
-                self._waiting = [job for job in self._waiting if job.expires >= now]
-                expired += [job for job in self._writing if job.expires < now]
-            for job in expired:
-                if not job.future.done():
-                    job.future.set_exception(StoreDown("store: too slow"))
 
     def _run(self) -> None:
         connection: HotConnection | None = None
@@ -131,8 +109,9 @@ class Writer:
                 break
             if self._waiting and not self._stopping:
                 time.sleep(_LINGER_S)
-            with self._lock:
-                self._writing, self._waiting = self._waiting[:_MOST_A_BATCH], self._waiting[_MOST_A_BATCH:]
+            with self._lock:  # who was given up before is never written
+                jobs = [job for job in self._waiting if not job.future.done()]
+                self._writing, self._waiting = jobs[:_MOST_A_BATCH], jobs[_MOST_A_BATCH:]
                 jobs = self._writing
             if jobs:
                 connection = self._write(connection, jobs)
@@ -164,6 +143,12 @@ class Writer:
         return connection
 
 
+def _give_up(future: asyncio.Future[Any]) -> None:
+    """Answer a request that has waited too long."""
+    if not future.done():
+        future.set_exception(StoreDown("store: too slow"))
+
+
 def _settle(
     jobs: list[_Job], earlier: list[Stored | None], fates: list[int], error: Exception | None
 ) -> None:
@@ -171,6 +156,7 @@ def _settle(
     n_shown = n_clicks = 0
     for job in jobs:
         result: Any = None
+        job.timer.cancel()
         if error is None:
             if job.shown is not None:
                 result = earlier[n_shown]
