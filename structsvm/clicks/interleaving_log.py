@@ -69,14 +69,14 @@ def cells_of_log(log: object) -> ClickCells:
 
 def _add(batches: Batches, lines: Iterable[Line]) -> None:
     for line in lines:
-        if line.query is None:
+        if line.about.query is None:
             batches.dropped.count("list without a query")
             continue
         documents = [str(d) for d in line.shown.documents]
         clicked = [False] * len(documents)
         for k in line.places():
             clicked[k] = True
-        batches.add(str(line.query), documents, range(1, len(documents) + 1), clicked)
+        batches.add(str(line.about.query), documents, range(1, len(documents) + 1), clicked)
 
 
 def _impressions(path: Path, batches: Batches) -> Iterator[Line]:

@@ -97,6 +97,10 @@ class Click(NamedTuple):
     download: bool | None = None
 
 
+_SAID = ("rankers", "among", "query", "session", "user", "query_words", "title_bold", "abstract_bold")
+"""Keys of a line besides the list and its clicks."""
+
+
 @dataclass(frozen=True)
 class Impression:
     """One list shown to one user, and what was clicked.
@@ -151,16 +155,7 @@ class Impression:
     def to_dict(self) -> dict[str, Any]:
         """The object of one line; what is not known is left out."""
         line: dict[str, Any] = {"shown": self.shown.to_dict()}
-        for key in (
-            "rankers",
-            "among",
-            "query",
-            "session",
-            "user",
-            "query_words",
-            "title_bold",
-            "abstract_bold",
-        ):
+        for key in _SAID:
             value = getattr(self, key)
             if value is not None and value != ():
                 line[key] = list(value) if isinstance(value, tuple) else value
@@ -191,29 +186,23 @@ class Line(Struct, frozen=True, gc=False):
     shown: Shown
     name: Id | None
     clicks: tuple[Click, ...] | None
-    query: Id | None
-    session: Id | None
-    user: Id | None
-    rankers: tuple[str, ...] = ()
-    query_words: int | None = None
-    title_bold: tuple[int, ...] | None = None
-    abstract_bold: tuple[int, ...] | None = None
-    among: tuple[str, ...] = ()
+    about: Impression | _Fields
+    """What else it says: ids, names of rankers, words."""
 
     @classmethod
     def of(cls, one: Impression) -> Line:
         """Return the line of an impression."""
-        return cls(
-            one.shown, one.shown.impression, one.clicks, one.query, one.session, one.user, one.rankers,
-            one.query_words, one.title_bold, one.abstract_bold, one.among,
-        )  # fmt: skip
+        return cls(one.shown, one.shown.impression, one.clicks, one)
 
     def impression(self) -> Impression:
         """Return the line as an object of the public interface."""
+        about = self.about
+        if isinstance(about, Impression):
+            return about
         shown = self.shown if self.name is None else replace(self.shown, impression=self.name)
         return Impression(
-            shown, self.clicks, self.query, self.session, self.user, self.rankers, self.query_words,
-            self.title_bold, self.abstract_bold, self.among,
+            shown, self.clicks, about.query, about.session, about.user, about.rankers, about.query_words,
+            about.title_bold, about.abstract_bold, about.among or (),
         )  # fmt: skip
 
     def places(self) -> tuple[int, ...]:
@@ -283,7 +272,7 @@ class ClickLog:
                     "structsvm.clicks.read_team_draft_table",
                     at=f"[{number}]",
                 )
-            collected.add(number, impression)
+            collected.add(number, Line.of(impression))
         return collected.log("impressions", 0)
 
     def place(self, k: int) -> str:
@@ -363,7 +352,7 @@ def read_log(
             if line is None:
                 n_missing_record += 1
             else:
-                collected.add(number, line.impression(), raw)
+                collected.add(number, line, raw)
     return collected.log(str(path), n_missing_record)
 
 
@@ -468,8 +457,7 @@ class Lines:
                     "log one of them",
                 )
             name = fields.impression
-        query, session, user = fields.query, fields.session, fields.user
-        for key, value in (("query", query), ("session", session), ("user", user)):
+        for key, value in (("query", fields.query), ("session", fields.session), ("user", fields.user)):
             if type(value) is str and "\0" in value:
                 _check_id(key, value)
         clicks = None if fields.clicks is None else _clicks(fields.clicks, shown)
@@ -489,10 +477,8 @@ class Lines:
         for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
             if counts is not None and len(counts) != n:
                 raise ValueError(f"{key}: expected {n} counts, one per document, got {counts!r:.80}")
-        return Line(
-            shown, name, clicks, query, session, user, rankers, fields.query_words, fields.title_bold,
-            fields.abstract_bold, fields.among or (),
-        )  # fmt: skip
+        fields.shown = fields.clicks = None  # which the line holds checked
+        return Line(shown, name, clicks, fields)
 
     def _shown(self, record: RecordFields) -> Shown:
         record.impression = None
@@ -594,11 +580,10 @@ class Header:
         """Whether a bandit chose the rankers of each list."""
         self.n_missing = 0
 
-    def admit(self, number: int, impression: Impression | Line) -> bool:
+    def admit(self, number: int, line: Line) -> bool:
         """Whether the impression is to be used; ValueError if it is of another experiment, or lacks feedback."""
-        shown = impression.shown
-        among = impression.among
-        found = (shown.method, len(among) or shown.n_rankers, among or impression.rankers)
+        shown, among = line.shown, line.about.among or ()
+        found = (shown.method, len(among) or shown.n_rankers, among or line.about.rankers)
         if self.found is None:
             self.found = found
             self.is_duels = bool(among)
@@ -607,7 +592,7 @@ class Header:
                 f"{self.source}{number}: expected {_say(self.found)}, as before, got {_say(found)}; "
                 "one log holds one experiment"
             )
-        if impression.clicks is None:
+        if line.clicks is None:
             if self.missing_feedback == "error":
                 raise ValueError(
                     f"{self.source}{number}: expected 'clicks', got none; [] says that nothing was clicked"
@@ -627,11 +612,11 @@ class Header:
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
 
 
-def said(impression: Impression | Line) -> tuple[Any, ...]:
+def said(line: Line) -> tuple[Any, ...]:
     """What two lines with one impression id have to agree in."""
-    shown = impression.shown
-    ids = (impression.query, impression.session, impression.user)
-    return (shown.documents, shown.evidence, shown.bound, impression.clicks or (), *ids)
+    shown, about = line.shown, line.about
+    ids = (about.query, about.session, about.user)
+    return (shown.documents, shown.evidence, shown.bound, line.clicks or (), *ids)
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
@@ -655,23 +640,23 @@ class _Collector:
         self.lines: set[bytes] = set()
         self.n_repeated = self.n_identical = 0
 
-    def add(self, number: int, impression: Impression, raw: bytes | None = None) -> None:
-        if not self.header.admit(number, impression):
+    def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
+        if not self.header.admit(number, line):
             return
-        name = impression.shown.impression
+        name = line.name
         if name is not None:
             # types too: to Python, 1 == True
             place = self.place_of.setdefault((type(name), name), len(self.impressions))
             if place < len(self.impressions):
-                if said(impression) != said(self.impressions[place]):
+                if said(line) != said(Line.of(self.impressions[place])):
                     refuse_disagreement(self.source, self.numbers[place], number, f"{name!r:.80}")
                 self.n_repeated += 1
                 return
         elif raw is not None:
-            line = digest(raw.rstrip(b"\r"))
-            self.n_identical += line in self.lines
-            self.lines.add(line)
-        self.impressions.append(impression)
+            text = digest(raw.rstrip(b"\r"))
+            self.n_identical += text in self.lines
+            self.lines.add(text)
+        self.impressions.append(line.impression())
         self.numbers.append(number)
 
     def log(self, place: str, n_missing_record: int) -> ClickLog:

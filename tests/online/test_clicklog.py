@@ -205,12 +205,6 @@ def test_a_log_without_impressions_is_refused(tmp_path):
             read_log(write(tmp_path, *lines))
 
 
-def test_windows_line_ends_and_a_last_line_without_end(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_bytes((json.dumps(LINE) + "\r\n" + json.dumps(LINE)).encode())
-    assert len(read_log(path).impressions) == 2
-
-
 def test_clusters_need_an_id_everywhere():
     shown = Shown.from_dict(RECORD)
     log = ClickLog.of([Impression(shown, (), user="u"), Impression(shown, ())])

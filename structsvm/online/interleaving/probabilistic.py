@@ -77,7 +77,7 @@ class Probabilistic(ListsByChoices):
     def _duels(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
-        return duel_probabilities(evidence_matrix(shown, axis=0, total=1, least=0)[:, clicked])
+        return duel_probabilities(evidence_matrix(shown, axis=0, total=1, least=0)[None, :, clicked])[0]
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))
@@ -99,19 +99,21 @@ class Probabilistic(ListsByChoices):
 
 
 def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the matrix of probabilities that ranker i is assigned more of the clicked documents than ranker j.
-    ``posterior`` is (n_rankers, n_clicked). Given the list, the assignments of different documents are independent.
+    """Return for each list the probabilities that ranker i is assigned more of the clicked documents than ranker j.
+    ``posterior`` is (n_lists, n_rankers, n_clicked). Given a list, the assignments of its documents are independent.
     """
-    n, n_clicked = posterior.shape
-    # difference[i, j, c + n_clicked] = P(clicks of i - clicks of j = c)
-    difference = np.zeros((n, n, 2 * n_clicked + 1))
-    difference[:, :, n_clicked] = 1.0
-    for p in posterior.T:
-        up, down = p[:, None, None], p[None, :, None]
+    m, n, n_clicked = posterior.shape
+    i, j = np.nonzero(~np.eye(n, dtype=bool))
+    up_down = posterior[:, i], posterior[:, j]
+    # difference[..., c + n_clicked] = P(clicks of i - clicks of j = c)
+    difference = np.zeros((m, len(i), 2 * n_clicked + 1))
+    difference[..., n_clicked] = 1.0
+    for c in range(n_clicked):
+        up, down = (side[:, :, c, None] for side in up_down)
         following = difference * np.maximum(1 - up - down, 0.0)
-        following[:, :, 1:] += difference[:, :, :-1] * up
-        following[:, :, :-1] += difference[:, :, 1:] * down
+        following[..., 1:] += difference[..., :-1] * up
+        following[..., :-1] += difference[..., 1:] * down
         difference = following
-    wins = difference[:, :, n_clicked + 1 :].sum(axis=2)
-    np.fill_diagonal(wins, 0.0)
-    return np.asarray(wins)
+    wins = np.zeros((m, n, n))
+    wins[:, i, j] = difference[..., n_clicked + 1 :].sum(axis=2)
+    return wins

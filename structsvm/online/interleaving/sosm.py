@@ -60,8 +60,7 @@ class SOSM(ListsByChoices):
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the difference in credit per click of each pair, as a share of the largest possible, (n, n)."""
-        places = power(np.arange(1, len(shown.documents) + 1), -3)
-        largest = float((places[0] - places[-1]) / places.sum())
+        largest = largest_difference(len(shown.documents))
         return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), largest)
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
@@ -76,3 +75,9 @@ class SOSM(ListsByChoices):
                 row[:] = by_place[len(held) :].mean()
             row[held] = by_place[: len(held)]
         return Shown(self.name, documents, len(rankings), as_rows(credit))
+
+
+def largest_difference(n_documents: int) -> float:
+    """Return the most by which the credits of two rankers for a click can differ."""
+    by_place = power(np.arange(1, n_documents + 1), -3)
+    return float((by_place[0] - by_place[-1]) / by_place.sum())

@@ -69,13 +69,11 @@ def explore(
         rng, ties = generators(streams[run])
         policy = fresh()
         if compiled:
-            form = import_module(policy.compiled)
-            no_times, no_regret = np.zeros(0, dtype=np.int64), np.zeros(0)
-            duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
-            kind = REGRETS.index(regret)
-            return run, *form.explore(
-                policy, world, no_times, kind, rng, ties, no_regret, no_times, duels, limit=limit
-            )
+            from structsvm.online.bandits.compiled.run import begin
+
+            played = begin(world, np.zeros(0, dtype=np.int64), REGRETS.index(regret), rng, ties)
+            n_steps, answer, _ = import_module(policy.compiled).explore(policy, played, limit)
+            return run, n_steps, played.total[0], answer
         n_steps, total = 0, 0.0
         while not policy.finished and n_steps < limit:
             duel = policy.select(rng)

@@ -229,7 +229,7 @@ def simulate(
         if plays_compiled:
             from structsvm.online.bandits.compiled import play
 
-            return run, *play(bandit, world, steps, grid, REGRETS.index(regret), *rngs, **(options or {}))
+            return run, *play(fresh(), world, grid, REGRETS.index(regret), *rngs)
         return run, *play_literally(fresh(), world, grid, regret, rngs, store.under_way(run), tick)
 
     outcomes: Iterable[tuple[int, Float, Int, Int]]

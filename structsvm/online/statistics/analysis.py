@@ -1,7 +1,7 @@
 """Analysis of one click log: which ranker wins, with which p-value, and how many more queries a decision needs.
 
 All figures of a log are about one number, its estimand: the mean of the statistic over queries, or with clusters the
-mean of the clusters' means. The log is turned into arrays first (:class:`Measured`).
+mean of the clusters' means.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from os import PathLike
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
@@ -39,15 +39,6 @@ _BIASED = {
     "document_constraints": "prefers a ranker even if clicks ignore the documents",
     "sosm": "is fair to rankers only where clicks are even over the places",
 }
-_STATISTICS = {
-    "team_draft": ("credit", "difference in clicks"),
-    "probabilistic": ("outcome", "expected outcome (1 won, -1 lost)"),
-    "optimized": ("outcome", "difference in credit per click, as a share of the largest possible"),
-    "sosm": ("outcome", "difference in credit per click, as a share of the largest possible"),
-    "balanced": ("credit", "difference in credit"),
-    "document_constraints": ("credit", "difference in satisfied constraints"),
-}
-"""Short and long name of each method's statistic."""
 
 
 @dataclass(frozen=True)
@@ -271,9 +262,7 @@ def analyse(
     >>> print(f"{pair.mean:.2f} [{pair.lower:.2f}, {pair.upper:.2f}], {pair.queries_needed:.0f} queries needed")
     0.60 [0.34, 0.86], 14 queries needed
     """
-    check_choice("test", test, TESTS)
-    check_choice("correction", correction, CORRECTIONS)
-    check_fraction("alpha", alpha)
+    settings = Settings(test, alpha, power, correction)
     if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
         raise BadInput(
@@ -296,51 +285,53 @@ def analyse(
             "wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of "
             f"{log.method}: take 't'",
         )
-    measured = measure(log, random_state=random_state)
-    pairs = _pairs(log.rankers, measured, test, alpha, power, correction, random_state)
-    return answered(log, measured, pairs, test, alpha, power, correction)
+    return answered(log, _pairs(log, settings, random_state), settings)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a log is judged; :func:`analyse` says what the fields are."""
+
+    test: str
+    alpha: float
+    power: float
+    correction: str
+
+    def __post_init__(self) -> None:
+        check_choice("test", self.test, TESTS)
+        check_choice("correction", self.correction, CORRECTIONS)
+        check_fraction("alpha", self.alpha)
+
+    def level(self, n_pairs: int) -> float:
+        """Return the level at which even the hardest pair passes Holm's procedure: Bonferroni's."""
+        return self.alpha if self.correction == "none" else self.alpha / n_pairs
 
 
 _OF_LOG = (
     "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_missing_record", "n_repeated",
-    "n_identical", "cluster",
+    "n_identical", "cluster", "estimand", "statistic",
 )  # fmt: skip
 """Fields of an analysis that are those of its log."""
 
 
-def answered(
-    log: CreditedLog,
-    measured: Measured,
-    pairs: tuple[PairComparison, ...],
-    test: str,
-    alpha: float,
-    power: float,
-    correction: str,
-) -> Analysis:
+def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Settings) -> Analysis:
     """The answer, from the figures of every pair of rankers."""
     independent = log.cluster is not None or log.again is None
     winner, sure = (
-        _winner(log.rankers, pairs, alpha, always_valid=kind) if independent else None
+        _winner(log.rankers, pairs, settings.alpha, always_valid=kind) if independent else None
         for kind in (False, True)
     )
-    n_clusters = n_effective = largest = None
-    if measured.clusters is not None:
-        sizes = np.bincount(measured.clusters)
-        n_clusters, largest = len(sizes), float(sizes.max() / sizes.sum())
-        n_effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
-    notes = _remarks(log, measured, n_clusters, n_effective, largest)
-    notes += _contradictions(pairs, test, winner, sure)
+    clusters: dict[str, Any] = dict.fromkeys(("n_clusters", "n_effective_clusters", "largest_cluster_share"))
+    if log.codes is not None:
+        sizes = np.bincount(log.codes)
+        effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
+        clusters = dict(zip(clusters, (len(sizes), effective, float(sizes.max() / sizes.sum())), strict=True))
+    notes = _remarks(log, *clusters.values())
+    notes += _contradictions(pairs, settings.test, winner, sure)
     return Analysis(
         **{name: getattr(log, name) for name in _OF_LOG},
-        n_clusters=n_clusters,
-        n_effective_clusters=n_effective,
-        largest_cluster_share=largest,
-        estimand=measured.estimand,
-        test=test,
-        statistic=measured.statistic,
-        correction=correction,
-        alpha=alpha,
-        power=power,
+        **clusters,
+        **asdict(settings),
         pairs=pairs,
         winner=winner,
         leader=_leader(log.rankers, pairs),
@@ -350,11 +341,7 @@ def answered(
 
 
 def _remarks(
-    log: CreditedLog,
-    measured: Measured,
-    n_clusters: int | None,
-    n_effective: float | None,
-    largest: float | None,
+    log: CreditedLog, n_clusters: int | None, n_effective: float | None, largest: float | None
 ) -> list[str]:
     """Return remarks that a reader of the figures should know."""
     notes, cluster = [], log.cluster
@@ -390,14 +377,14 @@ def _remarks(
             f"the largest of {n_clusters:,} {cluster}s has {largest:.1%} of the queries; weighted by queries they "
             f"would be worth {n_effective:,.1f} {cluster}s of equal size; here each counts once"
         )
-    if measured.met is not None:
+    if log.met is not None:
         notes.append(
             "a bandit chose which rankers met, and more often those that won: only the always-valid figures keep their "
             "level; each pair's are of the queries on which it met (wins + losses + ties)"
         )
-    if measured.statistic == "weighted clicks":
+    if log.weighted:
         notes.append("wins and losses are by every click counting one, all other figures are by the weights")
-    if measured.bound is None:
+    if log.bound is None:
         notes.append(
             "credit beyond the bound of its record: no always-valid figures and no sign test; log it with this release"
         )
@@ -426,55 +413,6 @@ def _contradictions(
     return notes
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A log as arrays."""
-
-    values: tuple[Float, ...]  # the statistic of each pair of rankers, in the order of combinations
-    signs: tuple[Float, ...]  # 1 won, -1 lost, 0 tied; drawn if the outcome is a fraction
-    clusters: NDArray[np.int64] | None  # of each impression, from 0
-    bound: float | None  # of abs(values), known before the clicks
-    symmetric: bool  # about 0, if users are indifferent
-    statistic: str
-    estimand: str
-    # of each pair, the impressions that its values are of; None: all
-    met: tuple[NDArray[np.int64], ...] | None
-
-    def clusters_of(self, k: int) -> NDArray[np.int64] | None:
-        """Return the clusters of the values of pair ``k``, numbered from 0 by first appearance."""
-        if self.clusters is None or self.met is None:
-            return self.clusters
-        _, first, number = np.unique(self.clusters[self.met[k]], return_index=True, return_inverse=True)
-        return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[number], dtype=np.int64)
-
-
-def measure(log: CreditedLog, *, random_state: int = 0) -> Measured:
-    """Return the statistic of each impression and pair of rankers, with its names."""
-    short, long = _STATISTICS[log.method]
-    drawn = log.method in DRAWN
-    if log.weighted:
-        short, long = "weighted clicks", "difference in weighted clicks"
-    elif log.bound is None:
-        short, long = "credit", "difference in credit"
-    signs = tuple(pair.outcome for pair in log.pairs)
-    if drawn and log.bound is not None:
-        signs = tuple(
-            drawn_signs(outcome, sign_generator(random_state, k)) for k, outcome in enumerate(signs)
-        )
-    estimand = f"mean {long} per query"
-    if log.cluster is not None:
-        estimand = f"mean over {log.cluster}s of the mean {long} per query of each {log.cluster}"
-    return Measured(
-        tuple(pair.delta for pair in log.pairs), signs, log.codes, log.bound, not drawn, short, estimand,
-        log.met,
-    )  # fmt: skip
-
-
-def sign_generator(random_state: int, k: int) -> np.random.Generator:
-    """Where the wins and losses of pair ``k`` are drawn from: its own, so that a growing log draws them once."""
-    return np.random.default_rng([random_state, k] if k else random_state)
-
-
 class PairFigures(NamedTuple):
     """What is computed of one pair of rankers alone."""
 
@@ -491,38 +429,29 @@ class PairFigures(NamedTuple):
     sequence: tuple[float, float, float, float] | None
 
 
-def _pairs(
-    rankers: tuple[str, ...],
-    measured: Measured,
-    test: str,
-    alpha: float,
-    power: float,
-    correction: str,
-    random_state: int,
-) -> tuple[PairComparison, ...]:
+def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
     """Compare every two rankers, with p-values corrected for the number of pairs."""
-    clusters = measured.clusters
+    clusters, bound, signs_of = log.codes, log.bound, log.signs(random_state)
     units = [
-        cluster_means(values, measured.clusters_of(k)) if len(values) else values
-        for k, values in enumerate(measured.values)
+        cluster_means(pair.delta, log.clusters_of(k)) if len(pair.delta) else pair.delta
+        for k, pair in enumerate(log.pairs)
     ]
     rng = np.random.default_rng(random_state)
     tests: list[dict[str, TestResult]] = []
-    for own, outcomes in zip(units, measured.signs, strict=True):
+    for own, outcomes in zip(units, signs_of, strict=True):
         # of rankers that never met nothing is known, as of a tie
         values, signs = (own, outcomes) if len(own) else (np.zeros(1), np.zeros(1))
         # with clusters the z test too is Student's t
         unit_clusters = None if clusters is None else range(len(values))
         results = {name: TESTS[name](values, clusters=unit_clusters) for name in ("z", "t")}
-        if measured.symmetric:
+        if log.method not in DRAWN:
             results = {"sign": TESTS["sign"](values), **results, "wilcoxon": TESTS["wilcoxon"](values)}
-        elif measured.bound is not None:
+        elif bound is not None:
             drawn = signs if clusters is None else drawn_signs(values, rng)
             results = {"sign": TESTS["sign"](drawn), **results}
         tests.append(results)
-    level = corrected_level(alpha, correction, len(tests))
-    bound = measured.bound
-    per_unit = [len(values) / max(len(own), 1) for values, own in zip(measured.values, units, strict=True)]
+    alpha, level = settings.alpha, settings.level(len(tests))
+    per_unit = [len(pair.delta) / max(len(own), 1) for pair, own in zip(log.pairs, units, strict=True)]
     figures = [
         PairFigures(
             int((signs > 0).sum()),
@@ -531,14 +460,14 @@ def _pairs(
             float(values.mean()),
             student_interval(float(values.mean()), standard_error(values), len(values), alpha),
             results,
-            per * queries_needed(values, alpha=level, power=power),
+            per * queries_needed(values, alpha=level, power=settings.power),
             None if bound is None else _sequence(values, bound, alpha, level, per),
         )
         if len(values)
         else _never_met(results, bound)
-        for values, signs, results, per in zip(units, measured.signs, tests, per_unit, strict=True)
+        for values, signs, results, per in zip(units, signs_of, tests, per_unit, strict=True)
     ]
-    return compared(rankers, figures, test, correction)
+    return compared(log.rankers, figures, settings)
 
 
 def _never_met(results: Mapping[str, TestResult], bound: float | None) -> PairFigures:
@@ -548,22 +477,18 @@ def _never_met(results: Mapping[str, TestResult], bound: float | None) -> PairFi
     return PairFigures(0, 0, 0, 0.0, everything, dict(results), math.inf, sequence)
 
 
-def corrected_level(alpha: float, correction: str, n_pairs: int) -> float:
-    """Return the level at which even the hardest pair passes Holm's procedure: Bonferroni's."""
-    return alpha if correction == "none" else alpha / n_pairs
-
-
 def compared(
-    rankers: tuple[str, ...], figures: Sequence[PairFigures], test: str, correction: str
+    rankers: tuple[str, ...], figures: Sequence[PairFigures], settings: Settings
 ) -> tuple[PairComparison, ...]:
     """Return every two rankers compared by the chosen test, p-values corrected for their number."""
+    test, correct = settings.test, CORRECTIONS[settings.correction]
     if any(test not in one.results for one in figures):
         raise BadInput("test", f"expected one of {', '.join(figures[0].results)} for this log", value=test)
-    adjusted = CORRECTIONS[correction]([one.results[test].p_value for one in figures])
+    adjusted = correct([one.results[test].p_value for one in figures])
     sequences = [one.sequence for one in figures]
     corrected: list[float | None] = [None] * len(figures)
     if None not in sequences:
-        corrected = CORRECTIONS[correction]([s[2] for s in sequences if s is not None]).tolist()
+        corrected = correct([s[2] for s in sequences if s is not None]).tolist()
     made = []
     for (a, b), one, p, p_always in zip(combinations(rankers, 2), figures, adjusted, corrected, strict=True):
         direction, sign = _direction(test, one.results[test]), one.results.get("sign")

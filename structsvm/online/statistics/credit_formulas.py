@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput
 from structsvm.common.lazy import labelled
-from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving import (
     SOSM,
     Interleaver,
@@ -22,7 +22,10 @@ from structsvm.online.interleaving import (
     Shown,
     TeamDraft,
 )
+from structsvm.online.interleaving.credit_shares import share_of_largest
+from structsvm.online.interleaving.probabilistic import duel_probabilities
 from structsvm.online.interleaving.record import signs
+from structsvm.online.interleaving.sosm import largest_difference
 from structsvm.protocols import Float
 
 METHODS: dict[str, Interleaver] = {
@@ -183,7 +186,7 @@ def _credit_alike(
     clicked = np.take_along_axis(values[which], places, axis=2)
     spread = np.zeros(len(records))
     if method == _PROBABILISTIC:
-        wins = _duels(clicked)
+        wins = duel_probabilities(clicked)
         return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], spread)
     credit = clicked.sum(axis=2)
     if method == _OPTIMIZED:
@@ -192,31 +195,9 @@ def _credit_alike(
         if beyond_bound(spread, largest).any():
             return None
     else:
-        by_place = power(np.arange(1, values.shape[2] + 1), -3)
-        largest = np.full(len(records), (by_place[0] - by_place[-1]) / by_place.sum())
-    # as ``share_of_largest``
-    outcome = np.zeros((len(records), len(i)))
-    if places.shape[2] and largest.all():
-        outcome = (credit[:, i] - credit[:, j]) / (places.shape[2] * largest)[:, None]
-    if np.abs(outcome).max(initial=0.0) > 1 + 1e-9:
+        largest = np.full(len(records), largest_difference(values.shape[2]))
+    try:
+        outcome = share_of_largest(credit, places.shape[2], largest)
+    except BadInput:  # the method says of which list
         return None
-    outcome[np.abs(outcome) <= 1e-12] = 0.0
-    return Credits(credit, outcome.clip(-1, 1), spread)
-
-
-def _duels(posterior: Float) -> Float:
-    """``duel_probabilities`` of many impressions with as many clicks, (n, n_rankers, n_rankers)."""
-    m, n, n_clicked = posterior.shape
-    i, j = np.nonzero(~np.eye(n, dtype=bool))
-    up_down = posterior[:, i], posterior[:, j]
-    difference = np.zeros((m, len(i), 2 * n_clicked + 1))
-    difference[..., n_clicked] = 1.0
-    for c in range(n_clicked):
-        up, down = (side[:, :, c, None] for side in up_down)
-        following = difference * np.maximum(1 - up - down, 0.0)
-        following[..., 1:] += difference[..., :-1] * up
-        following[..., :-1] += difference[..., 1:] * down
-        difference = following
-    wins = np.zeros((m, n, n))
-    wins[:, i, j] = difference[..., n_clicked + 1 :].sum(axis=2)
-    return wins
+    return Credits(credit, outcome[:, i, j], spread)

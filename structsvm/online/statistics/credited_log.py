@@ -38,6 +38,7 @@ from structsvm.online.statistics.credit_formulas import (
 )
 from structsvm.online.statistics.digests import Digests, first_rows, joined, numbered
 from structsvm.online.statistics.features import FEATURES, click_features
+from structsvm.online.statistics.significance import drawn_signs, sign_generator
 from structsvm.protocols import Float
 
 _LOOKED_AT = 1 << 16
@@ -49,6 +50,16 @@ _FEW_WITHOUT = 20
 """Impressions without the id for clusters are left out if they are less than one in so many; else they are an error."""
 _IN_MEMORY = 4096
 """Impressions of a log in memory that are credited together."""
+
+_STATISTICS = {
+    "team_draft": ("credit", "difference in clicks"),
+    "probabilistic": ("outcome", "expected outcome (1 won, -1 lost)"),
+    "optimized": ("outcome", "difference in credit per click, as a share of the largest possible"),
+    "sosm": ("outcome", "difference in credit per click, as a share of the largest possible"),
+    "balanced": ("credit", "difference in credit"),
+    "document_constraints": ("credit", "difference in satisfied constraints"),
+}
+"""Short and long name of each method's statistic."""
 
 Int = NDArray[np.int64]
 
@@ -88,6 +99,39 @@ class CreditedLog:
         """The columns of rankers ``i < j``."""
         n = len(self.rankers)
         return self.pairs[i * n - i * (i + 1) // 2 + j - i - 1]
+
+    @property
+    def statistic(self) -> str:
+        """Short name of what ``delta`` is."""
+        return self._names[0]
+
+    @property
+    def estimand(self) -> str:
+        """The number that all figures of the log are about."""
+        mean = f"mean {self._names[1]} per query"
+        if self.cluster is None:
+            return mean
+        return f"mean over {self.cluster}s of the {mean} of each {self.cluster}"
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        if self.weighted:
+            return "weighted clicks", "difference in weighted clicks"
+        return _STATISTICS[self.method] if self.bound is not None else ("credit", "difference in credit")
+
+    def signs(self, random_state: int) -> list[Float]:
+        """Return for each pair 1 won, -1 lost, 0 tied of each impression; drawn if the outcome is a fraction."""
+        outcomes = [pair.outcome for pair in self.pairs]
+        if self.method not in DRAWN or self.bound is None:
+            return outcomes
+        return [drawn_signs(one, sign_generator(random_state, k)) for k, one in enumerate(outcomes)]
+
+    def clusters_of(self, k: int) -> Int | None:
+        """Return the clusters of the impressions of pair ``k``, numbered from 0 by first appearance."""
+        if self.codes is None or self.met is None:
+            return self.codes
+        _, first, number = np.unique(self.codes[self.met[k]], return_index=True, return_inverse=True)
+        return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[number], dtype=np.int64)
 
     def clusters(self, by: str) -> Int:
         """The ``user`` or ``session`` of every impression as a number from 0, by first appearance."""
@@ -232,20 +276,20 @@ class _Reader:
         """Take an impression."""
         if not self.header.admit(number, line):
             return
-        shown = line.shown
+        shown, about = line.shown, line.about
         if self.like is None:
-            self.like = (shown.method, len(line.among) or shown.n_rankers)
+            self.like = (shown.method, len(about.among or ()) or shown.n_rankers)
             if shown.method not in METHODS:
                 raise ValueError(
                     f"{self.source}{number}: method: expected one of {', '.join(METHODS)}, got {shown.method!r:.80}"
                 )
-            if line.among and self.weights is not None:
+            if about.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
             self.pairs = list(combinations(range(self.like[1]), 2))
             # of two that never meet the columns are empty
             self.columns = [([], [np.empty(0)]) for _ in self.pairs]
             self.met = [[np.empty(0, dtype=np.int64)] for _ in self.pairs]
-        self._take_ids(line.user, line.session)
+        self._take_ids(about.user, about.session)
         if self.weights is not None:
             impression = line.impression()
             try:
@@ -263,18 +307,18 @@ class _Reader:
             self.records[id(shown)] = shown, record  # which keeps its id from being used again
         name = line.name
         if name is not None:
-            content = hash((record.said, line.clicks or (), line.query, line.session, line.user))
+            content = hash((record.said, line.clicks or (), about.query, about.session, about.user))
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
-        if line.among:
-            self.duels.append(tuple(map(line.among.index, line.rankers)))
+        if about.among:
+            self.duels.append(tuple(map(about.among.index, about.rankers)))
         self.rows.numbers.append(number)
         self.rows.records.append(record)
         self.rows.places.append(line.places())
         self.names.add(name)
         self.contents.append(content)
         if self.is_looking:
-            self._look(name, line.user, line.session)
+            self._look(name, about.user, about.session)
 
     def _take_ids(self, user: str | int | None, session: str | int | None) -> None:
         """Keep the ids of an impression."""

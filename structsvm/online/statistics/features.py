@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,82 +31,55 @@ FEATURES = (
 """Names of the features 1, 2, 3, 4a, 4b, 5a, 5b, 6a-6g of the thesis (7.3.2, Table 7.1), in this order."""
 
 
-class ClickedDocument(NamedTuple):
-    """A document of an impression that was clicked at least once."""
-
-    rank: int  # from 1
-    team: int | None  # None: nobody's
-    first: bool  # whether the first click was on it
-    last: bool  # whether the last click was on it
-    regression: bool  # whether the click after one of its clicks was on a higher place
-    download: bool  # whether one of its clicks led to one
-
-
-def clicked_documents(impression: Impression) -> list[ClickedDocument]:
-    """Return the clicked documents in the order of their first clicks.
-    A document clicked again counts once, as in ``TeamDraft.credit``: the teams are sets of clicks.
-    """
-    shown = impression.shown
-    if shown.method != "team_draft":
-        raise ValueError(
-            f"click features need teams: expected records of 'team_draft', got {shown.method!r}; "
-            "use the credit of that method"
-        )
-    clicks, team_of = impression.clicks or (), teams_of(shown)
-    documents: dict[int, ClickedDocument] = {}
-    for i, click in enumerate(clicks):
-        following = clicks[i + 1].rank if i + 1 < len(clicks) else None
-        earlier = documents.get(click.rank)
-        documents[click.rank] = ClickedDocument(
-            rank=click.rank,
-            team=team_of[click.rank - 1],
-            first=i == 0 or (earlier is not None and earlier.first),
-            last=following is None,
-            regression=(following is not None and following < click.rank)
-            or (earlier is not None and earlier.regression),
-            download=bool(click.download) or (earlier is not None and earlier.download),
-        )
-    return list(documents.values())
-
-
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
     """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
 
     Anything not logged counts as absent. Documents of other teams matter only for whether the query has a single click,
     and which click was first and last (thesis eq. 7.2 and 7.3.2; "followed by a click" is taken to mean the next one).
     """
-    documents = clicked_documents(impression)
-    teams = {team: [document for document in documents if document.team == team] for team in (own, other)}
+    shown, clicks = impression.shown, impression.clicks or ()
+    if shown.method != "team_draft":
+        raise ValueError(
+            f"click features need teams: expected records of 'team_draft', got {shown.method!r}; "
+            "use the credit of that method"
+        )
+    team_of, order = teams_of(shown), [click.rank for click in clicks]
+    downloaded = {click.rank for click in clicks if click.download}
+    regressed = {rank for rank, following in pairwise(order) if following < rank}
+    # one clicked again counts once, as in ``TeamDraft.credit``: the teams are sets of clicks
+    documents = list(dict.fromkeys(order))
+    single, multi = len(documents) == 1, len(documents) > 1
+    teams = {team: [rank for rank in documents if team_of[rank - 1] == team] for team in (own, other)}
     n = {team: len(clicked) for team, clicked in teams.items()}
-    downloads = {team: sum(d.download for d in clicked) for team, clicked in teams.items()}
+    downloads = {team: len(downloaded.intersection(clicked)) for team, clicked in teams.items()}
     words = impression.query_words
     phi = np.zeros(len(FEATURES))
     for team, rival, sign in ((own, other, 1.0), (other, own, -1.0)):
         more = n[team] > n[rival] and downloads[team] > downloads[rival]
-        for c in teams[team]:
+        for rank in teams[team]:
             title = abstract = 0.0
             if words and n[team] == n[rival]:
                 if impression.title_bold is not None:
-                    title = min(impression.title_bold[c.rank - 1] / words, 1.0)
+                    title = min(impression.title_bold[rank - 1] / words, 1.0)
                 if impression.abstract_bold is not None:
-                    abstract = min(impression.abstract_bold[c.rank - 1] / words, 2.0)
-            single, multi = len(documents) == 1, len(documents) > 1
+                    abstract = min(impression.abstract_bold[rank - 1] / words, 2.0)
+            first = multi and rank == order[0]
             phi += sign * np.array(
                 [
                     1.0,
-                    c.download,
+                    rank in downloaded,
                     more / n[team],
                     title,
                     abstract,
-                    single and c.rank > 1,
-                    single and c.rank <= 10,
-                    multi and c.first,
-                    multi and c.last,
-                    multi and c.first and c.rank > 1,
-                    multi and c.rank == 1,
-                    multi and c.rank <= 3,
-                    multi and c.rank <= 10,
-                    multi and c.regression,
+                    single and rank > 1,
+                    single and rank <= 10,
+                    first,
+                    multi and rank == order[-1],
+                    first and rank > 1,
+                    multi and rank == 1,
+                    multi and rank <= 3,
+                    multi and rank <= 10,
+                    multi and rank in regressed,
                 ],
                 dtype=np.float64,
             )

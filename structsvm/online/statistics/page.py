@@ -12,7 +12,7 @@ from structsvm import report
 from structsvm.common.portable.elementary import geomspace
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence
-from structsvm.online.statistics.analysis import Analysis, PairComparison, measure
+from structsvm.online.statistics.analysis import Analysis, PairComparison
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 
 _LOOKS = 40
@@ -47,8 +47,7 @@ def page(
     """Return the analysis as an HTML page, with the always-valid interval of each pair as the log grew."""
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=answer.cluster, weights=weights)
-    measured = measure(log)
-    bound = measured.bound
+    bound = log.bound
     column = {pair: k for k, pair in enumerate(combinations(log.rankers, 2))}
     sections = []
     for pair in answer.pairs:
@@ -62,9 +61,10 @@ def page(
                 small=True,
             ),
         ]
-        if bound is not None and len(measured.values[column[pair.a, pair.b]]):
-            values = measured.values[column[pair.a, pair.b]] / bound
-            clusters = measured.clusters_of(column[pair.a, pair.b])
+        k = column[pair.a, pair.b]
+        if bound is not None and len(log.pairs[k].delta):
+            values = log.pairs[k].delta / bound
+            clusters = log.clusters_of(k)
             n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(geomspace(min(10, n), n, _LOOKS).astype(int))
             sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)

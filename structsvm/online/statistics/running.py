@@ -25,11 +25,9 @@ from structsvm.online.statistics.always_valid import counted_needed, counted_seq
 from structsvm.online.statistics.analysis import (
     Analysis,
     PairFigures,
+    Settings,
     answered,
     compared,
-    corrected_level,
-    measure,
-    sign_generator,
     student_interval,
 )
 from structsvm.online.statistics.corrections import CORRECTIONS
@@ -38,11 +36,11 @@ from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.sample_size import units_needed
 from structsvm.online.statistics.significance import (
     DECIMALS,
-    TESTS,
     TestResult,
     as_result,
     drawn_signs,
     mean_p,
+    sign_generator,
     sign_p,
 )
 from structsvm.protocols import Float
@@ -157,18 +155,16 @@ class RunningStatistics:
 
     def analysis(self, *, test: str = "t", power: float = 0.8, correction: str = "holm") -> Analysis:
         """Return what ``analyse`` says of the log of these impressions, one or more."""
-        check_choice("test", test, TESTS)
-        check_choice("correction", correction, CORRECTIONS)
+        settings = Settings(test, self.alpha, power, correction)
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
         log = CreditedLog(
             self.method, self.rankers, (), self.n_impressions, self.n_clicked,
             bound=self._bound_seen,
         )  # fmt: skip
-        level = corrected_level(self.alpha, correction, len(self._pairs))
+        level = settings.level(len(self._pairs))
         figures = [self._figures(pair, self._bound_seen, power, level) for pair in self._pairs]
-        pairs = compared(self.rankers, figures, test, correction)
-        return answered(log, measure(log), pairs, test, self.alpha, power, correction)
+        return answered(log, compared(self.rankers, figures, settings), settings)
 
     def to_json(self) -> str:
         """Return the whole state as JSON; numbers keep every digit."""

@@ -176,6 +176,11 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
     return np.where(drawn, np.sign(values), 0.0)
 
 
+def sign_generator(random_state: int, k: int) -> np.random.Generator:
+    """Where the wins and losses of pair ``k`` are drawn from: its own, so that a growing log draws them once."""
+    return np.random.default_rng([random_state, k] if k else random_state)
+
+
 def standard_error(values: Float) -> float:
     """Return the standard error of the mean of independent values; NaN for a single one."""
     if len(values) < 2:

@@ -16,9 +16,7 @@ from structsvm.cli import interleave
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import analyse, credit_log, simulate_log, t_test
-from structsvm.online.statistics.features import psi
-from structsvm.online.statistics.learning import inverse_z_test
+from structsvm.online.statistics import analyse, credit_log, simulate_log
 from structsvm.online.users import CascadeUser
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
@@ -101,18 +99,6 @@ def test_a_record_that_does_not_say_its_bound_has_no_always_valid_figures(data):
     json.dumps(answer.to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("method", FAIR[:2], ids=lambda m: m.name)
-def test_random_clickers_rarely_make_a_winner(data, method):
-    scores = ideal_and_worse(data, 0.1, 3.0)
-    wins = looked = 0
-    for seed in range(40):
-        answer = analyse(simulated(data, scores, method, 50, user="random", rng=seed))
-        wins += answer.winner is not None
-        looked += answer.always_valid_winner is not None
-    assert wins <= 40 * 0.05 + 3 * math.sqrt(40 * 0.05 * 0.95)
-    assert looked <= 40 * 0.05 + 3 * math.sqrt(40 * 0.05 * 0.95)
-
-
 def test_three_rankers_are_corrected_for_three_pairs(data):
     scores = ideal_and_worse(data, 2.0, 0.1, 4.0)
     log = simulated(data, scores, interleaving.TeamDraft(), 500, rankers=["b", "a", "c"])
@@ -185,54 +171,6 @@ def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(
     assert (
         "no number of queries can be foreseen: the mean does not speak for often" in capsys.readouterr().out
     )
-
-
-def test_users_who_repeat_themselves_are_one_voice():
-    log = ClickLog.of(
-        Impression(TEAMS, (Click(1 if user % 3 else 2),), user=user) for user in range(12) for _ in range(20)
-    )
-    alone = analyse(log)
-    assert alone.pairs[0].p_value < 1e-6
-    assert (alone.winner, alone.leader, alone.independent) == (None, "ranker 1", False)
-    answer = analyse(log, cluster="user")
-    assert answer.winner is None
-    assert answer.always_valid_winner is None
-    assert answer.n_clusters == 12
-    pair = answer.pairs[0]
-    assert pair.p_value == pytest.approx(t_test([1 if user % 3 else -1 for user in range(12)]).p_value)
-    assert pair.lower < 0 < pair.mean
-
-
-def test_a_lead_that_turned_is_not_called_a_win():
-    """The always-valid p falls and rises with the capital: it is small exactly where the interval excludes 0."""
-    assert analyse(clicked(*[1] * 30)).always_valid_winner == "ranker 1"
-    answer = analyse(clicked(*[1] * 30, *[2] * 30))
-    pair = answer.pairs[0]
-    assert pair.always_valid_p_value > 0.05
-    assert pair.always_valid_lower < 0 < pair.always_valid_upper
-    assert answer.always_valid_winner is None
-
-
-def test_learned_weights_sharpen_the_test(data):
-    rng = np.random.default_rng(8)
-
-    def impressions(n):
-        for _ in range(n):
-            teams = tuple(rng.permutation([0, 1] * 5).tolist())
-            shown = Shown("team_draft", tuple("abcdefghij"), 2, (teams,))
-            noise = rng.choice(10, 2, replace=False).tolist()
-            right = int(rng.random() < 0.4)
-            last = rng.choice([k for k in range(10) if teams[k] == right and k not in noise])
-            yield Impression(shown, tuple(Click(int(k) + 1) for k in [*noise, last]))
-
-    w = inverse_z_test(psi(ClickLog.of(impressions(3000))), ridge=1)
-    log = ClickLog.of(impressions(600))
-    plain, learned = analyse(log), analyse(log, weights=w)
-    assert learned.statistic == "weighted clicks"
-    assert learned.winner == "ranker 1"
-    assert learned.pairs[0].queries_needed < 0.7 * plain.pairs[0].queries_needed
-    with pytest.raises(ValueError, match="weights: expected 14 finite numbers"):
-        analyse(log, weights=[1.0])
 
 
 def test_bad_options_are_refused():
@@ -421,12 +359,8 @@ def test_without_a_difference_no_ranker_is_ahead(tmp_path, capsys):
         (["--ranker", "1"], "two or more, got 1"),
         (["--ranker", "1", "--ranker", "1"], "different rankers"),
         (["--ranker", "1", "--ranker", "01"], "different rankers"),
-        (["--users", "0"], "--users 0: expected a whole number >= 1"),
         (["--ranker", "1", "--ranker", "11"], "expected a feature from 1 to 10"),
         (["--ranker", "1", "--ranker", "absent.npz"], "absent.npz: expected a file"),
-        (["--interleaver", "x"], "--interleaver x: expected one of 'balanced', "),
-        (["--clicks", "x"], "no cascade model 'x'"),
-        (["--impressions", "0"], "--impressions"),
     ],
 )
 def test_commands_refuse_bad_options(tmp_path, options, message):

@@ -57,6 +57,11 @@ def test_weights_are_those_of_the_stacked_queries(logs, method):
     assert np.argmax(learned.weights) in (FEATURES.index("multi, last click"), FEATURES.index("click"))
 
 
+def test_no_logs_are_refused():
+    with pytest.raises(ValueError, match="logs: expected at least one"):
+        learn_weights([])
+
+
 def test_the_figure_is_held_out():
     """Fourteen weights fitted to few queries without any effect look good on these queries only."""
     rng, found, fitted = np.random.default_rng(0), 0, 0
@@ -137,7 +142,6 @@ def test_learn_says_json_and_takes_one_name_for_all(logs, tmp_path, capsys):
         (["one.jsonl", "absent.jsonl", "--better", "old"], "absent.jsonl: expected a file"),
         (["one.jsonl", "--better", "best"], "one.jsonl: --better: expected one of old, new, got 'best'"),
         (["one.jsonl", "--better", "old", "--better", "new"], "one for each of 1 logs in their order, got 2"),
-        (["one.jsonl", "--better", "old", "--method", "z"], "--method z: expected one of 'inverse_z_test'"),
         (["one.jsonl", "--better", "old", "--method", "max_mean_difference", "--ridge", "1"], "ridge: max_mean"),
         (["other.jsonl", "--better", "old"], "other.jsonl: expected a log of team_draft"),
     ],
@@ -187,15 +191,3 @@ def test_broken_weights_are_named(tmp_path, record, message):
     (tmp_path / "w.json").write_text(json.dumps(record)[:-1])
     with pytest.raises(ValueError, match="no JSON"):
         ClickWeights.read(tmp_path / "w.json")
-
-
-def test_learn_weights_refuses():
-    log = ClickLog.of(impressions(20, 0))
-    for logs, options, message in [
-        ([], {}, "logs: expected at least one"),
-        ([(log, "x")], {}, "better='x': expected 'old' or 'new'"),
-        ([(log, "old")], {"method": "t"}, "method='t': expected one of"),
-        ([(log, "old")], {"ridge": -1.0}, "ridge=-1.0: expected a finite number >= 0"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            learn_weights(logs, **options)

@@ -16,7 +16,7 @@ from structsvm.cli import main
 from structsvm.common import files
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
-from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
+from structsvm.online.clicklog import ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_formulas, credit_log, read_credits, simulate_log
 from structsvm.online.statistics.features import psi
@@ -154,15 +154,6 @@ def test_a_repeated_impression_counts_once(tmp_path):
     assert analyse(read) == analyse(log)
     assert "3 lines repeat the impression id of an earlier one and were left out" in analyse(read).notes
     assert ClickLog.of([*log.impressions, *log.impressions]).n_repeated == 4
-
-
-def test_lines_twice_make_no_winner_where_they_have_ids(tmp_path):
-    made = [Impression(TEAMS.with_impression(k), (Click(1 + (k % 5 < 2)),)) for k in range(50)]
-    write_log(tmp_path / "once.jsonl", made)
-    write_log(tmp_path / "thrice.jsonl", made * 3)
-    once, thrice = (analyse(read_credits(tmp_path / f"{name}.jsonl")) for name in ("once", "thrice"))
-    assert (once.winner, thrice.winner) == (None, None)
-    assert (thrice.pairs, thrice.n_repeated) == (once.pairs, 100)
 
 
 @pytest.mark.parametrize(

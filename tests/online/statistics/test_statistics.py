@@ -125,14 +125,6 @@ def test_features_agree_with_the_definitions_one_by_one():
     assert len(FEATURES) == 14
 
 
-def test_the_first_feature_is_the_credit_of_team_draft():
-    from structsvm.online.interleaving import TeamDraft
-
-    for given in random_impressions(100, np.random.default_rng(2)):
-        credit = TeamDraft().credit(given.shown, given.clicked)
-        assert click_features(given)[0] == credit[0] - credit[1]
-
-
 def test_features_need_teams():
     shown = Probabilistic().show([["a", "b"], ["b", "a"]], rng=0)
     with pytest.raises(ValueError, match="expected records of 'team_draft', got 'probabilistic'"):

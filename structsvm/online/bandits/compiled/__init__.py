@@ -8,32 +8,19 @@ package is light; numba loads with the first form used.
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 __all__ = ["play"]
 
 
-def play(
-    name: str,
-    world: Any,
-    horizon: int,
-    times: NDArray[np.int64],
-    kind: int,
-    rng: np.random.Generator,
-    ties: np.random.Generator,
-    **options: Any,
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Play one run; return cumulative regret and answer at each of ``times``, and the duels of each pair."""
-    from structsvm.online.bandits import make
+def play(policy: Any, world: Any, *settings: Any) -> tuple[Any, Any, Any]:
+    """Play one run of a bandit that is new, in its compiled form; ``settings`` as for ``run.begin``.
 
-    policy = make(name, world.n_arms, horizon, **options)
-    form = importlib.import_module(type(policy).compiled)  # type: ignore[attr-defined]
-    regret = np.zeros(len(times))
-    winners = np.zeros(len(times), dtype=np.int64)
-    duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
-    form.play(policy, world, times, kind, rng, ties, regret, winners, duels)
-    return regret, winners, duels
+    Return cumulative regret and answer at each of the times, and the duels of each pair.
+    """
+    from structsvm.online.bandits.compiled.run import begin
+
+    run = begin(world, *settings)
+    import_module(policy.compiled).play(policy, run)
+    return run.regret, run.winners, run.duels

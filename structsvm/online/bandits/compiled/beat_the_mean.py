@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
-from structsvm.online.bandits.compiled.reductions import exploit, one_of_largest
+from structsvm.online.bandits.compiled.reductions import one_of_largest
+from structsvm.online.bandits.compiled.run import Run, exploit, is_due, pay, record
+
+
+def play(policy: Any, run: Run) -> None:
+    """Play a run of ``policy``, an unused BeatTheMean."""
+    _beat_the_mean(run, 3 * policy.gamma**2, log(2.0 * policy.horizon * policy.n_arms))
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _beat_the_mean(outcomes, costs, times, factor, log_t, rng, ties, regret, winners, duels):
-    k = len(costs)
+def _beat_the_mean(run, factor, log_t):
+    k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     # [i, j]: duels in which i was the first arm
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
@@ -26,10 +33,7 @@ def _beat_the_mean(outcomes, costs, times, factor, log_t, rng, ties, regret, win
     share = np.full(k, 0.5)
     fewest = 0.0
     n_fewest = k
-    total = 0.0
-    next_time = 0
     t = 0
-    horizon = times[-1]
     while t < horizon and n_alive > 1:
         t += 1
         pos = int(rng.random() * n_fewest) if n_fewest > 1 else 0
@@ -40,11 +44,10 @@ def _beat_the_mean(outcomes, costs, times, factor, log_t, rng, ties, regret, win
                 pos -= 1
         first = alive[a]
         second = alive[int(rng.random() * n_alive)]
-        total += costs[first, second]
-        duels[min(first, second), max(first, second)] += 1
+        pay(run, first, second)
         outcome = 0.5
         if first != second:
-            outcome = duel(outcomes, first, second, rng)
+            outcome = duel(run.outcomes, first, second, rng)
         wins[first, second] += outcome
         plays[first, second] += 1
         won[a] += outcome
@@ -77,12 +80,9 @@ def _beat_the_mean(outcomes, costs, times, factor, log_t, rng, ties, regret, win
                         played[d] -= plays[alive[d], loser]
                         share[d] = won[d] / played[d] if played[d] > 0 else 0.5
                     fewest, n_fewest = _fewest(played, n_alive)
-        if t == times[next_time]:
-            regret[next_time] = total
-            winners[next_time] = alive[one_of_largest(share[:n_alive], share[:n_alive].max(), ties)]
-            next_time += 1
-    arm = alive[0]
-    exploit(arm, t, total, costs[arm, arm], times, next_time, regret, winners, duels)
+        if is_due(run, t):
+            record(run, alive[one_of_largest(share[:n_alive], share[:n_alive].max(), run.ties)], t)
+    exploit(run, alive[0], t)
 
 
 @kernel
@@ -90,6 +90,3 @@ def _fewest(played, n_alive):
     """Return the fewest comparisons of a remaining arm, and how many have so few."""
     fewest = played[:n_alive].min()
     return fewest, (played[:n_alive] == fewest).sum()
-
-
-play = player(_beat_the_mean, lambda policy: (3 * policy.gamma**2, log(2.0 * policy.horizon * policy.n_arms)))

@@ -12,21 +12,20 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.duels import duel, is_live, merge_set, outcomes_of
-from structsvm.online.bandits.compiled.reductions import largest, record, steps_before
+from structsvm.online.bandits.compiled.duels import duel, is_live, merge_set
+from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
+from structsvm.online.bandits.compiled.run import Run, is_due, record, skip
 
 
-def play(policy: Any, world: Any, times: Any, kind: int, *streams_and_results: Any) -> None:
-    """Play one run of ``policy``, an unused MDB read for its parameters."""
-    scores = getattr(world, "scores", None)
-    scores = np.empty(0) if scores is None else scores
-    settings = (policy.alpha, policy.beta)
-    _mdb(outcomes_of(world), scores, world.gaps, kind, times, *settings, *streams_and_results)
+def play(policy: Any, run: Run) -> None:
+    """Play a run of ``policy``, an unused MDB."""
+    _mdb(run, policy.alpha, policy.beta)
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, winners, duels):
+def _mdb(run, alpha, beta):
+    outcomes, scores, gaps, rng, horizon = run.outcomes, run.scores, run.gaps, run.rng, run.times[-1]
     k = len(gaps)
     wins = np.zeros((k, k))
     live = is_live(outcomes)
@@ -39,10 +38,7 @@ def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, wi
     wide = np.arange(k)
     n_wide = 0
     joins = 0.0  # the least threshold of the arms outside the wide set
-    total = 0.0
-    next_time = 0
     t = 0
-    horizon = times[-1]
     while t < horizon:
         t += 1
         log_t = log(t)
@@ -74,10 +70,7 @@ def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, wi
                 if i != arm:
                     soonest = min(soonest, needed[i])
             steps = steps_before(soonest, t, horizon)
-            next_time = record(t, steps, total, gaps[arm], wins, ties, times, next_time, regret, winners)
-            total += gaps[arm] * steps
-            duels[arm, arm] += steps
-            t += steps - 1
+            t = skip(run, arm, t, steps, wins)
             continue
         if narrow == 0:
             wide[:] = np.arange(k)
@@ -104,7 +97,7 @@ def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, wi
                     won = duel(outcomes, i, j, rng)
                 wins[i, j] += won
                 wins[j, i] += 1.0 - won
-                duels[i, j] += 1
+                run.duels[i, j] += 1
                 total_plays = wins[i, j] + wins[j, i]
                 short = 0.5 - wins[i, j] / total_plays
                 distance = total_plays * short * short / alpha
@@ -121,7 +114,6 @@ def _mdb(outcomes, scores, gaps, kind, times, alpha, beta, rng, ties, regret, wi
             if stale[i]:
                 stale[i] = False
                 needed[i] = largest(threshold[i])
-        cost = least if kind == 2 else cost / n_wide
-        if t == times[next_time]:
-            next_time = record(t, 1, total, cost, wins, ties, times, next_time, regret, winners)
-        total += cost
+        run.total[0] += least if run.weak else cost / n_wide
+        if is_due(run, t):
+            record(run, copeland_leader(wins, run.ties), t)

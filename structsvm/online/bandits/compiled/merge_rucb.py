@@ -9,34 +9,30 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import pair_costs
-from structsvm.online.bandits.compiled.duels import duel, outcomes_of
-from structsvm.online.bandits.compiled.reductions import exploit, one_of_largest
+from structsvm.online.bandits.compiled.duels import duel
+from structsvm.online.bandits.compiled.reductions import one_of_largest
+from structsvm.online.bandits.compiled.run import Run, exploit, is_due, pay, record
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 
-def play(policy: Any, world: Any, times: Any, kind: int, rng: Any, *ties_and_results: Any) -> None:
-    """Play one run of ``policy``, an unused MergeRUCB read for its parameters.
+def play(policy: Any, run: Run) -> None:
+    """Play a run of ``policy``, an unused MergeRUCB.
     The kernel returns at the end of each stage: merging is rare and done by the policy's own function.
     """
-    k = world.n_arms
+    k = policy.n_arms
     # without an order given, the policy's first draw is the order
-    order = rng.permutation(k) if not policy.ordered else policy.order or [0]
-    batches, costs = initial_batches(order, policy.size), pair_costs(world.gaps, kind)
+    order: Any = run.rng.permutation(k) if not policy.ordered else policy.order or [0]
+    batches = initial_batches(order, policy.size)
     wins = np.zeros((k, k))
     threshold = np.zeros((k, k))
-    state = np.array([0, 0, 1], dtype=np.int64)  # comparisons made, index of the next of times, stage
-    total = np.zeros(1)
+    state = np.array([0, 1], dtype=np.int64)  # comparisons made, stage
     again = True
     while again:
         sizes = np.array([len(batch) for batch in batches], dtype=np.int64)
         members = np.full((len(batches), sizes.max()), -1, dtype=np.int64)
         for b, batch in enumerate(batches):
             members[b, : len(batch)] = batch
-        again = _stage(
-            *(outcomes_of(world), costs, times, policy.alpha, policy.offset),
-            *(wins, threshold, members, sizes, state, total, rng, *ties_and_results),
-        )
+        again = _stage(run, policy.alpha, policy.offset, wins, threshold, members, sizes, state)
         batches = [members[b, : sizes[b]].tolist() for b in range(len(batches))]
         if again and len(batches) > 1:
             batches = merge_batches(batches, policy.size)
@@ -59,28 +55,10 @@ def _best(wins, members, sizes, ties):
 
 
 @kernel
-def _stage(
-    outcomes,
-    costs,
-    times,
-    alpha,
-    offset,
-    wins,
-    threshold,
-    members,
-    sizes,
-    state,
-    total,
-    rng,
-    ties,
-    regret,
-    winners,
-    duels,
-):
+def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
     """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
-    n_batches = len(sizes)
-    horizon = times[-1]
-    limit = len(costs) / math.ldexp(1.0, state[2])
+    rng, n_arms, n_batches = run.rng, len(wins), len(sizes)
+    limit = n_arms / math.ldexp(1.0, state[1])
     remaining = sizes.sum()
     bounds = np.empty(members.shape[1])
     while True:
@@ -112,8 +90,8 @@ def _stage(
                     a += 1
             if sizes[current] == 1:
                 if remaining <= limit:
-                    state[2] += 1
-                    limit = len(costs) / math.ldexp(1.0, state[2])
+                    state[1] += 1
+                    limit = n_arms / math.ldexp(1.0, state[1])
                     if n_batches > 1 and remaining > 1:
                         return True
                 if remaining > 1:
@@ -123,14 +101,12 @@ def _stage(
             for b in range(n_batches):
                 if sizes[b] == 1:
                     arm = members[b, 0]
-            exploit(arm, t - 1, total[0], costs[arm, arm], times, state[1], regret, winners, duels)
+            exploit(run, arm, t - 1)
             return False
         # the answer after a step is recorded once its batch is updated, as in the policy
-        if t - 1 == times[state[1]]:
-            regret[state[1]] = total[0]
-            winners[state[1]] = _best(wins, members, sizes, ties)
-            state[1] += 1
-            if t > horizon:
+        if is_due(run, t - 1):
+            record(run, _best(wins, members, sizes, run.ties), t - 1)
+            if t > run.times[-1]:
                 return False
         size = sizes[current]
         champion = members[current, int(rng.random() * size)]
@@ -152,7 +128,7 @@ def _stage(
                 n_highest += 1
         if n_highest > 1:
             challenger = members[current, one_of_largest(bounds[:size], highest, rng)]
-        won = duel(outcomes, champion, challenger, rng)
+        won = duel(run.outcomes, champion, challenger, rng)
         wins[champion, challenger] += won
         wins[challenger, champion] += 1.0 - won
         plays = wins[champion, challenger] + wins[challenger, champion]
@@ -160,11 +136,10 @@ def _stage(
         distance = plays * short * short / alpha
         threshold[champion, challenger] = distance if short > 0 else 0.0
         threshold[challenger, champion] = distance if short < 0 else 0.0
-        total[0] += costs[champion, challenger]
-        duels[min(champion, challenger), max(champion, challenger)] += 1
+        pay(run, champion, challenger)
         state[0] = t
         if remaining <= limit:
-            state[2] += 1
-            limit = len(costs) / math.ldexp(1.0, state[2])
+            state[1] += 1
+            limit = n_arms / math.ldexp(1.0, state[1])
             if n_batches > 1:
                 return True

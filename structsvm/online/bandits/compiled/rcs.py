@@ -11,13 +11,25 @@ each pair has a second chain, half a win for both ahead of the first, and a tie 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, lgamma, log
-from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel, is_live
-from structsvm.online.bandits.compiled.reductions import largest, one_of_largest, record, steps_before
+from structsvm.online.bandits.compiled.reductions import (
+    copeland_leader,
+    largest,
+    one_of_largest,
+    steps_before,
+)
+from structsvm.online.bandits.compiled.run import Run, is_due, pay, record, skip
+
+
+def play(policy: Any, run: Run) -> None:
+    """Play a run of ``policy``, an unused RCS."""
+    _rcs(run, policy.alpha)
 
 
 @kernel
@@ -90,8 +102,8 @@ def _champion(beats, lead, u, rng):
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
-    k = len(costs)
+def _rcs(run, alpha):
+    k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     wins = np.zeros((k, k))
     # row c: results of the others against c. The bound of a pair never compared is 2; that of the champion itself is
     # never the maximum
@@ -101,7 +113,7 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
         share[i, i] = -1.0
     beats = np.full((k, k), 0.5)  # P(theta_ij > 1/2)
     pmf = np.full((k, k), 0.5)  # P(Bin(N_ij + 1) = W_ij), i < j
-    live = is_live(outcomes)
+    live = is_live(run.outcomes)
     # the same with half a win more for both: Beta(1.5, 1.5) is symmetric
     ahead = np.full((k, k) if live else (0, 0), 0.5)
     ahead_pmf = np.full((k, k) if live else (0, 0), 4 / (3 * np.pi))
@@ -110,10 +122,7 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
     chance = _all(beats, lead)
     defeated = False  # whether lead is known not to win the next tournament
     bounds = np.empty(k)
-    total = 0.0
-    next_time = 0
     t = 0
-    horizon = times[-1]
     while t < horizon:
         t += 1
         u = rng.random()
@@ -151,15 +160,12 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                         steps = 1 + int(further)
                         defeated = True
             reigns[champion] += steps
-            cost = costs[champion, champion]
-            next_time = record(t, steps, total, cost, wins, ties, times, next_time, regret, winners)
-            total += cost * steps
-            duels[champion, champion] += steps
-            t += steps - 1
+            t = skip(run, champion, t, steps, wins)
             continue
         reigns[champion] += 1
         challenger = one_of_largest(bounds, highest, rng)
-        won = duel(outcomes, champion, challenger, rng)
+        pay(run, champion, challenger)
+        won = duel(run.outcomes, champion, challenger, rng)
         i, j = min(champion, challenger), max(champion, challenger)
         if i != champion:
             won = 1.0 - won
@@ -178,11 +184,5 @@ def _rcs(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
         root[i, j] = root[j, i] = 1 / np.sqrt(n)
         if lead in (i, j):
             chance = _all(beats, lead)
-        cost = costs[champion, challenger]
-        if t == times[next_time]:
-            next_time = record(t, 1, total, cost, wins, ties, times, next_time, regret, winners)
-        total += cost
-        duels[i, j] += 1
-
-
-play = player(_rcs, lambda policy: (policy.alpha,))
+        if is_due(run, t):
+            record(run, copeland_leader(wins, run.ties), t)

@@ -1,4 +1,4 @@
-"""Largest value, Copeland leader, steps to skip, and records of a run, shared by the compiled bandits."""
+"""Largest value, Copeland leader, and steps to skip, shared by the compiled bandits."""
 
 from __future__ import annotations
 
@@ -48,22 +48,3 @@ def steps_before(soonest, t, horizon):
         return horizon - t + 1
     # stop just before the change, so that rounding cannot skip it
     return max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
-
-
-@kernel
-def record(t, steps, total, cost, wins, ties, times, next_time, regret, winners):
-    """Record regret and answer at the times among ``steps`` alike ones from ``t`` on; return the time that is next."""
-    while next_time < len(times) and times[next_time] < t + steps:
-        regret[next_time] = total + cost * (times[next_time] - t + 1)
-        winners[next_time] = copeland_leader(wins, ties)
-        next_time += 1
-    return next_time
-
-
-@kernel
-def exploit(arm, t, total, cost, times, next_time, regret, winners, duels):
-    """Record the rest of a run in which the last arm plays itself alone after step ``t``."""
-    duels[arm, arm] += times[-1] - t
-    for k in range(next_time, len(times)):
-        regret[k] = total + cost * (times[k] - t)
-        winners[k] = arm

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import steps_before
+from structsvm.online.bandits.compiled.run import Run, is_due, record
 from structsvm.online.bandits.rmed import TIE
+
+
+def play(policy: Any, run: Run) -> None:
+    """Play a run of ``policy``, an unused RMED1."""
+    _rmed(run, policy.margin, TIE)
 
 
 # fast-math without NaN and signed zeros lets the loops over arms be vectorised
@@ -57,8 +64,8 @@ def _join(divergence, limit, is_waiting, joining):
 
 
 @kernel
-def _rmed(outcomes, costs, times, margin, tie, rng, ties, regret, winners, duels):
-    k = len(costs)
+def _rmed(run, margin, tie):
+    k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     wins = np.zeros((k, k))
     share = np.full((k, k), 0.5)
     for i in range(k):
@@ -74,10 +81,7 @@ def _rmed(outcomes, costs, times, margin, tie, rng, ties, regret, winners, duels
     least = 0.0  # smallest divergence
     first, second = 0, 0  # the last pair of the first round
     n_pairs = k * (k - 1) // 2
-    total = 0.0
-    next_time = 0
     t = 0
-    horizon = times[-1]
     while t < horizon:
         t += 1
         started = t > n_pairs
@@ -95,7 +99,7 @@ def _rmed(outcomes, costs, times, margin, tie, rng, ties, regret, winners, duels
             else:
                 opponent = _choose(share[arm], _min(share[arm]), rng)
         if arm != opponent:
-            won = duel(outcomes, arm, opponent, rng)
+            won = duel(run.outcomes, arm, opponent, rng)
             wins[arm, opponent] += won
             wins[opponent, arm] += 1.0 - won
             plays = wins[arm, opponent] + wins[opponent, arm]
@@ -138,15 +142,10 @@ def _rmed(outcomes, costs, times, margin, tie, rng, ties, regret, winners, duels
                             soonest = min(soonest, divergence[j])
                     soonest -= divergence[arm] + margin
                     steps = steps_before(soonest, t, horizon)
-        cost = costs[arm, opponent]
+        cost = run.costs[arm, opponent]
         last = t + steps - 1
-        while next_time < len(times) and times[next_time] <= last:
-            regret[next_time] = total + cost * (times[next_time] - t + 1)
-            winners[next_time] = _choose(divergence, least + tie, ties)
-            next_time += 1
-        total += cost * steps
-        duels[min(arm, opponent), max(arm, opponent)] += steps
+        while is_due(run, last):
+            record(run, _choose(divergence, least + tie, run.ties), t - 1, cost)
+        run.total[0] += cost * steps
+        run.duels[min(arm, opponent), max(arm, opponent)] += steps
         t = last
-
-
-play = player(_rmed, lambda policy: (policy.margin, TIE))

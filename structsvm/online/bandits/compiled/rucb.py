@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
-from structsvm.online.bandits.compiled.reductions import largest, one_of_largest, record, steps_before
+from structsvm.online.bandits.compiled.reductions import (
+    copeland_leader,
+    largest,
+    one_of_largest,
+    steps_before,
+)
+from structsvm.online.bandits.compiled.run import Run, is_due, pay, record, skip
+
+
+def play(policy: Any, run: Run) -> None:
+    """Play a run of ``policy``, an unused RUCB."""
+    _rucb(run, policy.alpha)
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
-    k = len(costs)
+def _rucb(run, alpha):
+    k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
     # row c: results of the others against c, so that the challenger is found in one row. The bound of a pair never
@@ -33,10 +45,7 @@ def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
     joins = 0.0
     leader = -1
     bounds = np.empty(k)
-    total = 0.0
-    next_time = 0
     t = 0
-    horizon = times[-1]
     while t < horizon:
         t += 1
         log_t = log(t)
@@ -78,14 +87,11 @@ def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                     if j != champion:
                         soonest = min(soonest, threshold[j, champion])
                 steps = steps_before(soonest, t, horizon)
-            cost = costs[champion, champion]
-            next_time = record(t, steps, total, cost, wins, ties, times, next_time, regret, winners)
-            total += cost * steps
-            duels[champion, champion] += steps
-            t += steps - 1
+            t = skip(run, champion, t, steps, wins)
             continue
         challenger = one_of_largest(bounds, highest, rng)
-        won = duel(outcomes, champion, challenger, rng)
+        pay(run, champion, challenger)
+        won = duel(run.outcomes, champion, challenger, rng)
         wins[champion, challenger] += won
         wins[challenger, champion] += 1.0 - won
         n = plays[champion, challenger] + 1
@@ -106,11 +112,5 @@ def _rucb(outcomes, costs, times, alpha, rng, ties, regret, winners, duels):
                 joins = 0.0  # visit all arms again
             elif not before:
                 joins = min(joins, needed[a])
-        cost = costs[champion, challenger]
-        if t == times[next_time]:
-            next_time = record(t, 1, total, cost, wins, ties, times, next_time, regret, winners)
-        total += cost
-        duels[min(champion, challenger), max(champion, challenger)] += 1
-
-
-play = player(_rucb, lambda policy: (policy.alpha,))
+        if is_due(run, t):
+            record(run, copeland_leader(wins, run.ties), t)

@@ -8,9 +8,15 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.costs import player
 from structsvm.online.bandits.compiled.duels import duel
-from structsvm.online.bandits.compiled.reductions import copeland_leader, exploit
+from structsvm.online.bandits.compiled.reductions import copeland_leader
+from structsvm.online.bandits.compiled.run import Run, exploit, is_due, pay, record
+
+
+def play(policy: Any, run: Run) -> None:
+    """Play a run of ``policy``, an unused SAVAGE."""
+    k = policy.n_arms
+    _savage(run, log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta))
 
 
 @kernel
@@ -38,18 +44,15 @@ def _best(wins, alive, n_alive, ties):
 
 
 @kernel
-def _savage(outcomes, costs, times, log_t, rng, ties, regret, winners, duels):
-    k = len(costs)
+def _savage(run, log_t):
+    k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
     alive = np.arange(k)
     n_alive = k
     at_level = np.zeros(k, np.int64)
     level = _count_level(plays, alive, n_alive, at_level)
-    total = 0.0
-    next_time = 0
     t = 0
-    horizon = times[-1]
     while t < horizon and n_alive > 1:
         t += 1
         n_tied = at_level[:n_alive].sum()
@@ -65,13 +68,12 @@ def _savage(outcomes, costs, times, log_t, rng, ties, regret, winners, duels):
             if plays[first, alive[b]] == level:
                 pos -= 1
         second = alive[b]
-        won = duel(outcomes, first, second, rng)
+        won = duel(run.outcomes, first, second, rng)
         wins[first, second] += won
         wins[second, first] += 1.0 - won
         n = plays[first, second] + 1
         plays[first, second] = plays[second, first] = n
-        total += costs[first, second]
-        duels[min(first, second), max(first, second)] += 1
+        pay(run, first, second)
         radius = np.sqrt(log_t / (2 * n))
         dropped = -1
         if wins[first, second] / n + radius < 0.5:
@@ -86,17 +88,6 @@ def _savage(outcomes, costs, times, log_t, rng, ties, regret, winners, duels):
             at_level[a] -= 1
         if dropped >= 0 or n_tied == 1:
             level = _count_level(plays, alive, n_alive, at_level)
-        if t == times[next_time]:
-            regret[next_time] = total
-            winners[next_time] = _best(wins, alive, n_alive, ties)
-            next_time += 1
-    arm = alive[0]
-    exploit(arm, t, total, costs[arm, arm], times, next_time, regret, winners, duels)
-
-
-def _settings(policy: Any) -> tuple[float]:
-    k = policy.n_arms
-    return (log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta),)
-
-
-play = player(_savage, _settings)
+        if is_due(run, t):
+            record(run, _best(wins, alive, n_alive, run.ties), t)
+    exploit(run, alive[0], t)
