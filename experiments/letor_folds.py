@@ -102,12 +102,12 @@ def main() -> None:
 
     run.section("Tests and training")
     rows = []
-    for row in results.rows():
-        Cs = [C for C in row.Cs if C is not None]
+    for m in results.methods:
+        Cs, test = [C for C in m.Cs if C is not None], results.against_baseline(m)
         rows.append(
-            [row.method, f"{row.means['map']:.4f}", f"{row.difference:+.4f}", row.wins, row.losses,
-             f"{row.p_value:.3f}", "–" if not Cs else f"{min(Cs):.3g} to {max(Cs):.3g}",
-             "–" if row.gap is None else f"{row.gap:.0e}", row.unconverged, f"{row.seconds:.1f}"]
+            [m.name, f"{m.mean('map'):.4f}", f"{test.mean_difference:+.4f}", test.wins, test.losses,
+             f"{test.p_value:.3f}", "–" if not Cs else f"{min(Cs):.3g} to {max(Cs):.3g}",
+             "–" if m.gap is None else f"{m.gap:.0e}", m.unconverged, f"{m.seconds:.1f}"]
         )  # fmt: skip
     run.table(
         "tests",

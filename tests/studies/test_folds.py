@@ -164,11 +164,8 @@ def test_results_are_those_of_a_loop_by_hand(folder):
             expected.append(measured("map", best[2], test).per_query)
         assert method.per_query("map") == pytest.approx(np.concatenate(expected), abs=1e-9)
         assert method.gap <= 1e-8
-    first, second = results.rows()
-    test = compare(results.methods[1].per_query("map"), results.methods[0].per_query("map"))
-    assert (second.difference, second.wins, second.losses, second.p_value) == (
-        test.mean_difference, test.wins, test.losses, test.p_value
-    )  # fmt: skip
+    first, second = map(results.against_baseline, results.methods)
+    assert second == compare(results.methods[1].per_query("map"), results.methods[0].per_query("map"))
     assert (first.ties, first.p_value) == (50, 1.0)
 
 
@@ -191,9 +188,9 @@ def test_the_best_stage_of_a_booster_is_chosen(folder, monkeypatch):
         return evaluate("map", data.y, scores, qid=data.qid).mean
 
     tried = list(peers.boosted_path("lightgbm", train, validation, measure, most_trees=30))
-    best = peers.best_boosted("lightgbm", train, validation, measure)
+    (best,) = walk("lightgbm", [1.0], train, validation, Training(), measure)
     values = [value for value, _ in tried]
-    assert min(values) < max(values) == measure(validation, best.predict(validation.X))
+    assert min(values) < max(values) == measure(validation, best.model.predict(validation.X))
 
 
 def test_processes_and_order_do_not_change_results(folder, monkeypatch):
@@ -206,7 +203,7 @@ def test_processes_and_order_do_not_change_results(folder, monkeypatch):
         assert a.Cs == b.Cs
 
 
-def test_cells_are_found_again_and_belong_to_their_data_and_options(tmp_path):
+def test_cells_are_found_again_and_belong_to_their_data_options_and_version(tmp_path, monkeypatch):
     data, work = parts(tmp_path, n=4), tmp_path / "work"
     told = []
 
@@ -229,6 +226,9 @@ def test_cells_are_found_again_and_belong_to_their_data_and_options(tmp_path):
     assert all(path.suffix == ".json" for path in cells)
     (data / "S4.txt").write_text((data / "S4.txt").read_text().replace("1 qid:", "2 qid:", 1))
     assert again() == (0, 4)  # S4 is in each fold, in one role or another
+    assert {json.loads(content)["key"]["structsvm"] for content in cells.values()} == {structsvm.__version__}
+    monkeypatch.setattr(results, "__version__", "0.0.1")
+    assert again() == (0, 4)
     assert {path: path.read_bytes() for path in cells} == cells
 
 
@@ -459,14 +459,3 @@ def test_estimates_are_by_size_and_method(tmp_path):
     (packed, *_) = find_folds(tmp_path / "rows.txt.gz", n_folds=4)
     bytes_ = (tmp_path / "rows.txt.gz").stat().st_size
     assert results.estimated_seconds(packed, "lcra", 1) == pytest.approx(0.1 * 5 * bytes_ / 1e6 / 2)
-
-
-def test_cells_of_another_version_are_computed_again(folder, tmp_path, monkeypatch):
-    folds = find_folds(folder)[:1]
-    assert run(folds, ["acc"], [1.0], work=tmp_path).computed == 1
-    assert run(folds, ["acc"], [1.0], work=tmp_path).reused == 1
-    (kept,) = tmp_path.iterdir()
-    assert json.loads(kept.read_text())["key"]["structsvm"] == structsvm.__version__
-    monkeypatch.setattr(results, "__version__", "0.0.1")
-    assert run(folds, ["acc"], [1.0], work=tmp_path).computed == 1
-    assert len(list(tmp_path.iterdir())) == 2

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import structsvm
+from structsvm import metrics, readers
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, dense_column
 
@@ -131,10 +133,9 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
     """
     from scipy import sparse
 
-    from structsvm.readers import read_queries
     from structsvm.studies.folds.methods import best_feature
 
-    learning = read_queries(train)
+    learning = readers.read_queries(train)
     if learning.n_queries < 2:
         raise ValueError(
             f"{train}: expected 2 queries or more, to choose C by cross-validation, got {learning.n_queries}"
@@ -143,7 +144,7 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
     options = (
         {} if test.is_dir() else {"n_features": learning.n_features, "sparse": sparse.issparse(learning.X)}
     )
-    testing = read_queries(test, **options)
+    testing = readers.read_queries(test, **options)
     if testing.n_features != learning.n_features:
         raise ValueError(
             f"{test}: expected {learning.n_features} features, as {train} has, got {testing.n_features}"
@@ -194,7 +195,6 @@ def _parts(X: Any) -> tuple[Any, ...]:
 
 def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object] | None = None) -> Outcome:
     """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries."""
-    from structsvm.estimators.cross_validation import StructuralRankerCV
 
     def tried(name: str, scores: Float, model: Any = None) -> System:
         return System(name, scores, _average_precision(task.test, scores, task.relevance), model)
@@ -203,7 +203,7 @@ def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object
     for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
         if callback is not None:
             callback(name)
-        model = StructuralRankerCV(
+        model = structsvm.StructuralRankerCV(
             loss, _CS, cv=min(3, task.train.n_queries), scoring="map", relevance=task.relevance,
             scale=task.scale,  # type: ignore[arg-type]
             n_jobs=n_jobs,
@@ -227,6 +227,6 @@ def _without_remarks() -> Iterator[None]:
 
 
 def _average_precision(rows: QueryData, scores: Float, relevance: float) -> Float:
-    from structsvm.metrics import evaluate
-
-    return evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid, relevance=relevance).per_query
+    return metrics.evaluate(
+        "map", rows.y, scores, qid=rows.qid, docid=rows.docid, relevance=relevance
+    ).per_query

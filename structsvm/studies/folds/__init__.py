@@ -7,15 +7,15 @@ C is chosen on validation queries, and measures are of test queries.
 >>> path = pathlib.Path(tempfile.mkdtemp(), "rows.txt")
 >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
 >>> results = run(find_folds(path, n_folds=3), ["svm-map", "best-feature"], [0.1, 1.0])
->>> [row.method for row in results.rows()]
+>>> [method.name for method in results.methods]
 ['svm-map', 'best-feature']
 """
 
 from structsvm.studies.folds.folds import Fold, FoldData, Part, find_folds, load_fold
 from structsvm.studies.folds.methods import Training, methods
-from structsvm.studies.folds.results import Measures, MethodResult, Results, Row, run
+from structsvm.studies.folds.results import Measures, MethodResult, Results, run
 
 __all__ = [
-    "Fold", "FoldData", "Measures", "MethodResult", "Part", "Results", "Row", "Training", "find_folds", "load_fold",
+    "Fold", "FoldData", "Measures", "MethodResult", "Part", "Results", "Training", "find_folds", "load_fold",
     "methods", "run",
 ]  # fmt: skip

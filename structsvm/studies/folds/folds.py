@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from structsvm import readers
 from structsvm.checks import BadInput
 from structsvm.common.files import is_packed
 from structsvm.features.filling import filled, medians
@@ -233,19 +234,17 @@ def _same_features(first: QueryData, columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: Path, fill: float | None, columns: Mapping[str, Any]) -> QueryData:
-    from structsvm.readers import read_queries
-
     is_store = path.is_dir() and (path / "meta.json").exists()
     filling: dict[str, Any] = {} if fill is None or is_store else {"fill": fill}
     if "categorical" in columns:
         options = {name: columns[name] for name in columns if name not in ("categorical", "features")}
         return read_categories(path, columns["features"], **options, **filling)
     if is_store and "features" in columns:  # of an earlier part
-        data = read_queries(path)
+        data = readers.read_queries(path)
         if data.feature_names not in (None, columns["features"]):
             raise ValueError(f"{path}: expected the features of the other parts, in their order, got others")
         return data
-    return read_queries(path, **columns, **filling)
+    return readers.read_queries(path, **columns, **filling)
 
 
 def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:

@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import structsvm
+from structsvm import trainers
 from structsvm.checks import BadInput
 from structsvm.common.compiling import clock
 from structsvm.common.names import did_you_mean, plain_name
-from structsvm.oracles import LOSSES
+from structsvm.oracles import LOSSES, get_oracle
 from structsvm.protocols import Float, Progress
 from structsvm.queries import QueryData, dense_column
+from structsvm.studies.folds import peers
 
 _DESCRIPTIONS = {
     "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the loss alone is short for it (map is svm-map)",
@@ -115,14 +118,10 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
     """Return ``name`` in full if it is a method; a loss by itself is short for ``svm-LOSS``."""
     name = full_name(name)
     if takes_missing(name):
-        from structsvm.studies.folds.peers import check_installed
-
-        check_installed("lightgbm" if _is_tree(name) else name)
+        peers.check_installed("lightgbm" if _is_tree(name) else name)
     if name == "tree":
         return name
     if name.startswith(("svm-", "tree-")) and not name.endswith("-LOSS"):
-        from structsvm.oracles import get_oracle
-
         try:
             get_oracle(name.partition("-")[2], relevance=relevance)
         except BadInput as error:
@@ -182,10 +181,8 @@ def warm_up(
 @contextlib.contextmanager
 def _unjudged() -> Iterator[None]:
     """Let fits that are none of the results learn nothing without a warning."""
-    from structsvm.trainers.certificate import NothingLearnedWarning
-
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingLearnedWarning)
+        warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
         yield
 
 
@@ -214,90 +211,76 @@ def _described(C: float | None, model: Any, seconds: float) -> Candidate:
 def _models(
     name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
 ) -> Iterator[tuple[float | None, Any]]:
-    grid = sorted(set(Cs))
-    exact = {"scale": options.scale, **options.exact}
+    if name in WITHOUT_C:
+        return iter([(None, _without_C(name, train, validation, options, measure))])
+    from structsvm.estimators.structural import model_path
+    from structsvm.estimators.tree import tree_path
+
+    rows: Any = {"X": train.X, "y": train.y, "Cs": sorted(set(Cs)), "qid": train.qid}
+    models: Iterator[Any]
     if name.startswith("svm-"):
-        from structsvm.estimators.structural import StructuralRanker, model_path
-
-        ranker = StructuralRanker(name.removeprefix("svm-"), **exact)
-        if options.monotone:
-            from structsvm.estimators.weight_constraints import numbered_signs
-
-            ranker.monotone_constraints = numbered_signs(
-                dict(options.monotone), train.n_features, train.feature_names
-            )
-        for model in model_path(ranker, train.X, train.y, grid, qid=train.qid):
-            yield model.C, model
+        models = model_path(_structural(name.removeprefix("svm-"), train, options), **rows)
     elif _is_tree(name):
-        from structsvm.estimators.tree import tree_path
-
-        for model in tree_path(_tree(name, options), train.X, train.y, grid, qid=train.qid):
-            yield model.C, model
+        loss = name.removeprefix("tree").removeprefix("-") or "map"
+        ranker = structsvm.TreeRanker(loss, random_state=options.random_state, **options.exact)
+        models = tree_path(ranker, **rows)
     elif name.startswith("ranksvm"):
-        from structsvm.estimators.pairwise import PairwiseSVM
-
-        loss: Any = "squared_hinge" if name.endswith("-l2") else "hinge"
-        pairwise = PairwiseSVM(loss, normalize="query", **exact)
-        for model in pairwise.path(train.X, train.y, grid, qid=train.qid):
-            yield model.C, model
-    elif name in WITHOUT_C:
-        yield None, _without_C(name, train, validation, options, measure)
+        squared: Any = "squared_hinge" if name.endswith("-l2") else "hinge"
+        pairwise = structsvm.PairwiseSVM(squared, normalize="query", scale=options.scale, **options.exact)
+        models = pairwise.path(**rows)
     else:
-        for C in grid:
-            model = _separate(name, C, options)
-            with contextlib.nullcontext() if grid[-1] == C else _unjudged():  # as in a path over C
-                model.fit(train.X, train.y, qid=train.qid)
-            yield C, model
+        models = _one_by_one(name, train, rows["Cs"], options)
+    return zip(rows["Cs"], models, strict=True)
+
+
+def _structural(loss: str, train: QueryData, options: Training) -> Any:
+    from structsvm.estimators.weight_constraints import numbered_signs
+
+    signs = numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
+    return structsvm.StructuralRanker(
+        loss, scale=options.scale, monotone_constraints=signs or None, **options.exact
+    )
+
+
+def _one_by_one(name: str, train: QueryData, grid: Sequence[float], options: Training) -> Iterator[Any]:
+    for C in grid:
+        model = _separate(name, C, options)
+        with contextlib.nullcontext() if grid[-1] == C else _unjudged():  # as in a path over C
+            model.fit(train.X, train.y, qid=train.qid)
+        yield model
 
 
 def _separate(name: str, C: float, options: Training) -> Any:
     if name == "ordinal":
-        from structsvm.estimators.ordinal import OrdinalSVM
-
-        return OrdinalSVM(C, scale=options.scale, **options.exact)
+        return structsvm.OrdinalSVM(C, scale=options.scale, **options.exact)
     if name in ("sgd", "lcra"):
-        from structsvm.estimators.co_regularized import CoRegularizedSGD
-        from structsvm.estimators.pairwise_sgd import PairwiseSGD
-
-        descent = PairwiseSGD if name == "sgd" else CoRegularizedSGD
+        descent = structsvm.PairwiseSGD if name == "sgd" else structsvm.CoRegularizedSGD
         return descent(
             lam=1 / C, normalize="query", scale=options.scale, relevance=options.relevance,
             random_state=options.random_state,
         )  # fmt: skip
-    from structsvm.estimators.accuracy import AccuracySVM
-
     if options.scale != "none" and name not in _OWN_SCALING:
         raise ValueError(
             f"method {name!r}: expected features as they are, got scale={options.scale!r}; scale the files, or compare "
             "acc3 and acc4, which scale within queries by themselves"
         )
-    return AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
+    return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 
 
 def _is_tree(name: str) -> bool:
     return name == "tree" or name.startswith("tree-")
 
 
-def _tree(name: str, options: Training) -> Any:
-    from structsvm.estimators.tree import TreeRanker
-
-    loss = name.removeprefix("tree").removeprefix("-") or "map"
-    return TreeRanker(loss, random_state=options.random_state, **options.exact)
-
-
 def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
     if name in PEERS:
-        from structsvm.studies.folds.peers import best_boosted
-
-        return best_boosted(
-            name, train, validation, measure, relevance=options.relevance, seed=options.random_state
-        )
+        tried: Any = {"relevance": options.relevance, "seed": options.random_state}
+        return max(peers.boosted_path(name, train, validation, measure, **tried), key=lambda stage: stage[0])[
+            1
+        ]
     if name == "best-feature":
         return OneFeature(*best_feature(train, measure), train.n_features)
-    from structsvm.estimators.lambdarank import LambdaRank
-
     scale: Any = "zscore" if options.scale == "none" else options.scale
-    model = LambdaRank(
+    model = structsvm.LambdaRank(
         "ndcg@10", hidden=(32,) if name.endswith("-net") else (), scale=scale, relevance=options.relevance,
         random_state=options.random_state,
     )  # fmt: skip

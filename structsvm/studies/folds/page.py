@@ -26,12 +26,10 @@ def table(results: Results) -> tuple[list[report.Column], list[list[str]]]:
         report.Column("method"),
         *(report.Column(name, numeric=True) for name in (*names, "C", "gap", "seconds")),
     ]
-    rows = []
-    for row in results.rows():
-        rows.append(
-            [row.method, *(f"{row.means[name]:.4f}" for name in names), _range(row.Cs), _gap(row.gap),
-             f"{row.seconds:.2f}"]
-        )  # fmt: skip
+    rows = [
+        [m.name, *(f"{m.mean(name):.4f}" for name in names), _range(m.Cs), _gap(m.gap), f"{m.seconds:.2f}"]
+        for m in results.methods
+    ]
     return columns, rows
 
 
@@ -65,20 +63,21 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
         "baseline": results.baseline, "baselines": list(results.baselines), "folds": list(results.folds),
         "methods": [], "seconds": {},
     }  # fmt: skip
-    for method, row in zip(results.methods, results.rows(), strict=True):
+    for m in results.methods:
+        test = results.against_baseline(m)
         entry: dict[str, Any] = {
-            "method": row.method, "means": row.means, "difference": row.difference, "wins": row.wins,
-            "losses": row.losses, "ties": row.ties, "p_value": row.p_value, "C": list(row.Cs), "gap": row.gap,
-            "unconverged": row.unconverged,
+            "method": m.name, "means": {name: m.mean(name) for name in measures.report},
+            "difference": test.mean_difference, "wins": test.wins, "losses": test.losses, "ties": test.ties,
+            "p_value": test.p_value, "C": list(m.Cs), "gap": m.gap, "unconverged": m.unconverged,
             "fold_means": {
-                name: [float(np.mean(cell["test"]["values"][name])) for cell in method.cells]
+                name: [float(np.mean(cell["test"]["values"][name])) for cell in m.cells]
                 for name in measures.report
             },
         }  # fmt: skip
         if per_query:
-            entry["per_query"] = {name: method.per_query(name).tolist() for name in measures.report}
+            entry["per_query"] = {name: m.per_query(name).tolist() for name in measures.report}
         record["methods"].append(entry)
-        record["seconds"][row.method] = row.seconds
+        record["seconds"][m.name] = m.seconds
     record["tests"] = [test._asdict() for test in paired_tests(results)]
     record["remarks"] = remarks(results)
     if per_query:
@@ -89,18 +88,18 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
 def headline(results: Results) -> str:
     """Return the result in words: the best method, those as good, and the baseline."""
     first = results.measures.report[0]
-    rows = {row.method: row for row in results.rows()}
+    means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
     best = _leaders(results)
-    n = results.methods[0].per_query(first).shape[0]
+    n = len(results.methods[0].query_ids)
     text = (
         f"{report.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {first} on {n} "
-        f"test queries, {rows[best.first[0]].means[first]:.4f}"
+        f"test queries, {means[best.first[0]]}"
     )
     if not best.p_values:
         return f"{text}."
 
     def with_mean(name: str, p: float) -> str:
-        return f"{name} ({rows[name].means[first]:.4f}, {report.p_said(p)})"
+        return f"{name} ({means[name]}, {report.p_said(p)})"
 
     findings = []
     if results.baseline not in (*best.first, *best.level):

@@ -58,26 +58,6 @@ def check_installed(name: str) -> None:
         raise BadInput("method", f"the library is not installed; pip install {package}", value=name) from None
 
 
-def best_boosted(
-    name: str,
-    train: QueryData,
-    validation: QueryData,
-    measure: Callable[[QueryData, Float], float],
-    *,
-    relevance: float = 1.0,
-    seed: int = 0,
-) -> Boosted:
-    """Return the best of a grid on the validation queries.
-
-    The grid is 7, 15 and 31 leaves (learning rates .1, .1, .05) times binary and graded labels, each with every tenth
-    number of trees up to 600.
-    """
-    stages = boosted_path(
-        name, train, validation, measure, relevance=relevance, seed=seed, most_trees=_MOST_TREES
-    )
-    return max(stages, key=lambda stage: stage[0])[1]
-
-
 def boosted_path(
     name: str,
     train: QueryData,
@@ -88,11 +68,16 @@ def boosted_path(
     relevance: float = 1.0,
     seed: int = 0,
     n_jobs: int = 1,
-    most_trees: int = _MOST_TREES,
+    most_trees: int | None = None,
     patience: int | None = None,
 ) -> Iterator[tuple[Any, Boosted]]:
-    """Yield every tenth stage of a booster at each point of a grid, with the measure on the validation queries."""
+    """Yield every tenth stage of a booster at each point of a grid, with the measure on the validation queries.
+
+    The grid is 7, 15 and 31 leaves (learning rates .1, .1, .05) times binary and graded labels, each with up to 600
+    trees.
+    """
     check_installed(name)
+    most_trees = _MOST_TREES if most_trees is None else most_trees
     binary = (train.y >= relevance).astype(np.float64)
     for point in grid:
         graded = point.graded

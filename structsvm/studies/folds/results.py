@@ -21,7 +21,7 @@ from structsvm._version import __version__
 from structsvm.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, select_C
-from structsvm.metrics import compare
+from structsvm.metrics import Comparison, compare
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float
@@ -64,22 +64,6 @@ class Measures:
                     raise (error.renamed(argument) if error.argument == "metric" else error) from None
 
 
-class Row(NamedTuple):
-    """One line of the final table; ``gap`` is None without a certificate, differences are against the baseline."""
-
-    method: str
-    means: dict[str, float]
-    difference: float
-    wins: int
-    losses: int
-    ties: int
-    p_value: float
-    Cs: tuple[float | None, ...]
-    gap: float | None
-    unconverged: int
-    seconds: float
-
-
 @dataclass(frozen=True)
 class MethodResult:
     """The cells of one method, fold by fold."""
@@ -91,6 +75,10 @@ class MethodResult:
     def per_query(self, measure: str) -> Float:
         """Return the values of all test queries, fold after fold."""
         return np.concatenate([cell["test"]["values"][measure] for cell in self.cells])
+
+    def mean(self, measure: str) -> float:
+        """Return the mean over all test queries."""
+        return float(self.per_query(measure).mean())
 
     @property
     def query_ids(self) -> list[str]:
@@ -156,19 +144,10 @@ class Results:
         """The first baseline."""
         return self.baselines[0]
 
-    def rows(self) -> list[Row]:
-        """Return the final table, in the order the methods were given."""
-        first = self.measures.report[0]
-        base = next(m for m in self.methods if m.name == self.baseline).per_query(first)
-        rows = []
-        for m in self.methods:
-            test = compare(m.per_query(first), base)
-            means = {name: float(m.per_query(name).mean()) for name in self.measures.report}
-            rows.append(
-                Row(m.name, means, test.mean_difference, test.wins, test.losses, test.ties, test.p_value, m.Cs, m.gap,
-                    m.unconverged, m.seconds)
-            )  # fmt: skip
-        return rows
+    def against_baseline(self, method: MethodResult) -> Comparison:
+        """Compare a method with the baseline by the first measure (two-tailed Wilcoxon test over queries)."""
+        base = next(m for m in self.methods if m.name == self.baseline)
+        return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
 
 
 class _Plan(NamedTuple):
