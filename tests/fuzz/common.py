@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import bz2
 import copy
+import faulthandler
 import gzip
 import json
 import lzma
@@ -16,7 +17,6 @@ import os
 import random
 import re
 import resource
-import select
 import subprocess
 import sys
 import tempfile
@@ -200,9 +200,6 @@ def fault_of(error: BaseException, path: Path) -> str | None:
     return None
 
 
-"""Makes one file at a path, reads it, and returns whether it was accepted; AssertionError for a wrong reading."""
-
-
 # cases in a process of their own
 # ------------------------------------------------------------------------------------------------------
 
@@ -214,29 +211,16 @@ def run_in_child(script, cases, seed):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
     while at < cases and len(failures) < 50:
         command = [sys.executable, script, "--child", str(at), "--cases", str(cases), "--seed", str(seed)]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE if failures else None, env=environment
-        ) as child:
-            rest, patience = b"", PREPARATION
-            while True:
-                ready = select.select([child.stdout], [], [], patience)[0]
-                block = os.read(child.stdout.fileno(), 1 << 16) if ready else b""
-                if not block:
-                    break
-                patience = SECONDS
-                *lines, rest = (rest + block).split(b"\n")
-                for line in lines:
-                    case, outcome, why, megabytes = json.loads(line)
-                    at, grown = case + 1, max(grown, megabytes)
-                    counts[outcome] += 1
-                    if why:
-                        failures.append(why)
-            if not ready:
-                child.kill()
+        silent = subprocess.DEVNULL if failures else None
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=silent, env=environment) as child:
+            for line in child.stdout:
+                case, outcome, why, megabytes = json.loads(line)
+                at, grown = case + 1, max(grown, megabytes)
+                counts[outcome] += 1
+                if why:
+                    failures.append(why)
         if at < cases and len(failures) < 50:
-            failures.append(
-                f"case {at}: the process {'hung' if not ready else f'ended with {child.returncode}'}"
-            )
+            failures.append(f"case {at}: the process hung or crashed, and ended with {child.returncode}")
             at += 1
     return {
         "cases": at, "seed": seed, **dict(sorted(counts.items())), "failures": failures, "grown megabytes": grown,
@@ -245,7 +229,8 @@ def run_in_child(script, cases, seed):
 
 
 def child(start, cases, seed, prepare, run_case):
-    """Run cases ``start:cases`` and say a line on each."""
+    """Run cases ``start:cases`` and say a line on each; one that hangs ends the process."""
+    faulthandler.dump_traceback_later(PREPARATION, exit=True)
     with tempfile.TemporaryDirectory() as folder:
         context = prepare(Path(folder))
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -257,6 +242,7 @@ def child(start, cases, seed, prepare, run_case):
                 outcome = run_case(context, seed, case)
             except Exception:
                 outcome, why = "failed", f"case {case}: {traceback.format_exc()}"
+            faulthandler.dump_traceback_later(SECONDS, exit=True)
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) // 1024
             print(json.dumps([case, outcome, why, grown]), flush=True)
 

@@ -37,8 +37,6 @@ def test_damaged_models_and_states_are_refused_or_work():
     summary = run(fuzz_models, 800, 0)
     for kind in (*fuzz_models.KINDS, *fuzz_models.STATES):
         assert summary[f"{kind} refused"] > 5, summary
-    assert min(summary["rows refused"], summary["rows work"]) > 5, summary
-    assert all(summary[f"{kind} works"] for kind in fuzz_models.FOREIGN[:4]), summary
 
 
 def test_damaged_stores_are_refused_or_work():

@@ -163,24 +163,6 @@ def test_roc_area_equals_scikit_learn():
     np.testing.assert_allclose(evaluate("roc", y, s, qid=qid).per_query, expected, rtol=0, atol=1e-14)
 
 
-def test_err_of_the_paper_example():
-    # grades 4, 0, 3 of five: R = 15/16, 0, 7/16
-    assert evaluate("err", [4, 0, 3], [3, 2, 1], qid=0).mean == pytest.approx(
-        15 / 16 + (1 / 16) * (7 / 16) / 3
-    )
-    assert evaluate("err", [1, 0], [1, 2], max_grade=1, qid=0).mean == pytest.approx(0.25)
-
-
-def test_letor_script_zeroes_ndcg_of_short_lists():
-    y, s = [1, 0, 2], [3.0, 2.0, 1.0]
-    assert evaluate("ndcg@3", y, s, convention="letor4_script", qid=0).mean == pytest.approx(
-        (1 + 0 + 3 / math.log2(3)) / (3 + 1 + 0)
-    )
-    assert evaluate("ndcg@4", y, s, convention="letor4_script", qid=0).mean == 0.0
-    assert evaluate("ndcg@4", y, s, convention="letor4", qid=0).mean > 0.5
-    assert evaluate("precision@4", y, s, convention="letor4_script", qid=0).mean == 0.5
-
-
 def test_several_measures_are_those_one_by_one():
     rng = np.random.default_rng(4)
     y, scores, qid = rng.integers(0, 3, 40), rng.normal(size=40), np.repeat(np.arange(8), 5)

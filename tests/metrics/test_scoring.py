@@ -9,8 +9,6 @@ import pytest
 import sklearn
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from structsvm.metrics import evaluate, make_scorer
 
@@ -75,14 +73,6 @@ def test_a_classifier_is_ranked_by_its_decision_function(data):
 
 
 @pytest.mark.usefixtures("routing")
-def test_cross_val_score_routes_qid(data, folds):
-    X, y, qid = data
-    pipeline = make_pipeline(StandardScaler(), Ridge())
-    scores = cross_val_score(pipeline, X, y, cv=folds, scoring=make_scorer("map"), params={"qid": qid})
-    np.testing.assert_array_equal(scores, expected("map", pipeline, data, folds))
-
-
-@pytest.mark.usefixtures("routing")
 def test_several_scorers_and_docids(data, folds):
     X, y, qid = data
     scoring = {"map": make_scorer("map"), "ndcg": make_scorer("ndcg@5")}
@@ -125,20 +115,6 @@ def test_without_qid_the_scorer_refuses(data, folds):
     search = GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=folds, scoring=scorer, error_score="raise")
     with pytest.raises(ValueError, match=NEEDS_QID):
         search.fit(X, y)
-
-
-@pytest.mark.filterwarnings("ignore:Scoring failed:UserWarning", "ignore:One or more of the test:UserWarning")
-def test_without_qid_a_lenient_search_has_no_number(data, folds):
-    X, y, _ = data
-    search = GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, cv=folds, scoring=make_scorer("map")).fit(X, y)
-    assert np.isnan(search.cv_results_["mean_test_score"]).all()
-
-
-def test_one_query_on_request(data):
-    X, y, _ = data
-    model = Ridge().fit(X, y)
-    one = make_scorer("map")(model, X, y, qid=np.zeros(120, int))
-    assert one == evaluate("map", y, model.predict(X), qid=0).mean
 
 
 class FirstColumn:
