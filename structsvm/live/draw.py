@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,14 +61,22 @@ class Secrets:
 
     @classmethod
     def of_file(cls, path: Path) -> Secrets:
-        """Read the secrets of a file, which is made with a new one where it is missing (mode 600)."""
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_hex(32) + "\n")
+        """Read the secrets of a file, which is made with a new one where it is missing (mode 600).
+
+        Workers that start at once agree on the first one made; the file is never there without its secret, whoever is
+        killed meanwhile.
+        """
+        if not path.exists():
+            own = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+            try:
+                with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                    file.write(secrets.token_hex(32) + "\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                with suppress(FileExistsError):
+                    os.link(own, path)
+            finally:
+                own.unlink(missing_ok=True)
         lines = path.read_text(encoding="ascii").split()
         return cls([line.encode() for line in lines])
 

@@ -1,9 +1,11 @@
 """Lists, ids and tokens from keyed hashes."""
 
+import os
+
 import numpy as np
 import pytest
 
-from structsvm.live.draw import bucket, draw, impression_id, page_of, reachable
+from structsvm.live.draw import Secrets, bucket, draw, impression_id, page_of, reachable
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.interleaving.chance import enumerate_choices
 from structsvm.online.interleaving.record import Shown
@@ -91,3 +93,33 @@ def test_later_pages_are_fair_whatever_the_page_before_was(rankings, offset):
         assert counts.tolist() == [place >= -offset % n for place in range(length - offset)]
         equal = np.repeat(sums.sum(axis=1, keepdims=True) / n, n, axis=1)
         np.testing.assert_allclose(sums[counts, :n], equal[counts], rtol=1e-12)
+
+
+def test_workers_that_start_at_once_agree_on_the_secret(tmp_path, monkeypatch):
+    path, link, others = tmp_path / "secret", os.link, []
+
+    def another_comes_first(own, target):
+        monkeypatch.setattr(os, "link", link)
+        others.append(Secrets.of_file(path))
+        link(own, target)
+
+    monkeypatch.setattr(os, "link", another_comes_first)
+    assert Secrets.of_file(path).fingerprint == others[0].fingerprint
+    assert [file.name for file in tmp_path.iterdir()] == ["secret"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("call", ["open", "fsync", "link"])
+def test_a_worker_that_ends_while_it_makes_the_secret_leaves_no_empty_file(tmp_path, monkeypatch, call):
+    def ends(*_):
+        assert not (tmp_path / "secret").exists()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, ends)
+        with pytest.raises(KeyboardInterrupt):
+            Secrets.of_file(tmp_path / "secret")
+    assert not list(tmp_path.iterdir())
+    assert (
+        Secrets.of_file(tmp_path / "secret").fingerprint == Secrets.of_file(tmp_path / "secret").fingerprint
+    )
