@@ -16,7 +16,7 @@ from structsvm.cli import main
 from structsvm.common import files
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
-from structsvm.online.clicklog import ClickLog, Impression, read_log, write_log
+from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_formulas, credit_log, read_credits, simulate_log
 from structsvm.online.statistics.features import psi
@@ -121,6 +121,20 @@ def test_weighted_clicks_are_those_of_the_features(tmp_path):
         read_credits(tmp_path / "log.jsonl", weights=[1.0])
 
 
+@pytest.mark.parametrize("feature", range(14))
+def test_no_clicks_exceed_the_bound_of_weighted_clicks(feature):
+    """Each feature alone, by all clicks on lists of two documents."""
+    weights = np.eye(14)[feature]
+    made = []
+    for teams in ((0, 0), (0, 1), (1, 0)):
+        shown = Shown("team_draft", ("a", "b"), 2, (teams,))
+        for ranks in ((), (1,), (2,), (1, 2), (2, 1)):
+            clicks = tuple(Click(rank, download=True) for rank in ranks)
+            made.append(Impression(shown, clicks, query_words=1, title_bold=(1, 0), abstract_bold=(2, 0)))
+    log = credit_log(ClickLog.of(made), weights=weights)
+    assert 0 < np.abs(log.pair(0, 1).delta).max() <= log.bound
+
+
 def both_refuse(path, message, **options):
     for read in (read_log, read_credits):
         with pytest.raises(ValueError, match=message):
@@ -181,13 +195,13 @@ def test_a_list_logged_before_its_clicks_is_one_impression(tmp_path):
 
 def test_identical_lines_without_an_id_are_noted_and_kept(tmp_path):
     path = lines(
-        tmp_path, line(1), line(2), line(1) + "\r", line(1), line(2, impression=1), line(2, impression=1)
+        tmp_path, *[line(1)] * 2, *[line(2)] * 2, line(1) + "\r", line(2, impression=1), line(2, impression=1)
     )
     log, read = read_log(path), read_credits(path)
-    assert (log.n_identical, read.n_identical, log.n_repeated, read.n_repeated) == (2, 2, 1, 1)
+    assert (log.n_identical, read.n_identical, log.n_repeated, read.n_repeated) == (3, 3, 1, 1)
     assert analyse(read) == analyse(log)
-    assert any(note.startswith("2 lines without an impression id equal") for note in analyse(read).notes)
-    assert analyse(read).n_impressions == 5
+    assert any(note.startswith("3 lines without an impression id equal") for note in analyse(read).notes)
+    assert analyse(read).n_impressions == 6
 
 
 def test_two_ids_on_a_line_are_refused(tmp_path):
