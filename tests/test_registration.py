@@ -59,7 +59,7 @@ class MadeInterleaver(Balanced):
     name: ClassVar[str] = "made"
 """,
     "online/users/made.py": """
-from structsvm.online.users.position_based import PositionBasedUser
+from structsvm.online.users.by_position import PositionBasedUser
 
 
 class MadeUser(PositionBasedUser):

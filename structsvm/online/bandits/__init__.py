@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from structsvm.online.bandits.by_name import NAMES as NAMES
     from structsvm.online.bandits.by_name import from_json as from_json
     from structsvm.online.bandits.by_name import make as make
-    from structsvm.online.bandits.doubler import Doubler as Doubler
     from structsvm.online.bandits.gradient import BGD1 as BGD1
     from structsvm.online.bandits.gradient import BGD2 as BGD2
     from structsvm.online.bandits.gradient import DBGD as DBGD
@@ -32,14 +31,15 @@ if TYPE_CHECKING:
     from structsvm.online.bandits.interleaved_filter import IF2 as IF2
     from structsvm.online.bandits.interleaved_filter import InterleavedFilter as InterleavedFilter
     from structsvm.online.bandits.mdb import MDB as MDB
+    from structsvm.online.bandits.mdb import RandomSubset as RandomSubset
     from structsvm.online.bandits.merge_rucb import MergeRUCB as MergeRUCB
-    from structsvm.online.bandits.multisbm import MultiSBM as MultiSBM
-    from structsvm.online.bandits.random_subset import RandomSubset as RandomSubset
-    from structsvm.online.bandits.rcs import RCS as RCS
     from structsvm.online.bandits.rmed import RMED1 as RMED1
+    from structsvm.online.bandits.rucb import RCS as RCS
     from structsvm.online.bandits.rucb import RUCB as RUCB
     from structsvm.online.bandits.savage import SAVAGE as SAVAGE
-    from structsvm.online.bandits.sparring import Sparring as Sparring
+    from structsvm.online.bandits.ucb1 import Doubler as Doubler
+    from structsvm.online.bandits.ucb1 import MultiSBM as MultiSBM
+    from structsvm.online.bandits.ucb1 import Sparring as Sparring
     from structsvm.protocols import Bandit as Bandit
     from structsvm.protocols import Duel as Duel
 
@@ -48,19 +48,15 @@ __getattr__, __dir__, __all__ = attach(
     {
         "structsvm.online.bandits.beat_the_mean": "BeatTheMean",
         "structsvm.online.bandits.by_name": "NAMES from_json make",
-        "structsvm.online.bandits.doubler": "Doubler",
         "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent",
         "structsvm.online.bandits.horizons": "Anytime ExploreThenExploit",
         "structsvm.online.bandits.interleaved_filter": "IF1 IF2 InterleavedFilter",
-        "structsvm.online.bandits.mdb": "MDB",
+        "structsvm.online.bandits.mdb": "MDB RandomSubset",
         "structsvm.online.bandits.merge_rucb": "MergeRUCB",
-        "structsvm.online.bandits.multisbm": "MultiSBM",
-        "structsvm.online.bandits.random_subset": "RandomSubset",
-        "structsvm.online.bandits.rcs": "RCS",
         "structsvm.online.bandits.rmed": "RMED1",
-        "structsvm.online.bandits.rucb": "RUCB",
+        "structsvm.online.bandits.rucb": "RCS RUCB",
         "structsvm.online.bandits.savage": "SAVAGE",
-        "structsvm.online.bandits.sparring": "Sparring",
+        "structsvm.online.bandits.ucb1": "Doubler MultiSBM Sparring",
         "structsvm.protocols": "Bandit Duel",
     },
     label={

@@ -8,12 +8,11 @@ import numpy as np
 
 from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import check_horizon, check_pair, pick, tied
-from structsvm.online.bandits.saved_state import SavedState
+from structsvm.online.bandits.policy import Eliminates, check_horizon, check_pair, pick, tied
 from structsvm.protocols import Duel
 
 
-class BeatTheMean(SavedState):
+class BeatTheMean(Eliminates):
     """Beat the Mean of Yue and Joachims (ICML 2011).
 
     The arm with the fewest comparisons meets a random remaining arm (possibly itself), and only its own
@@ -47,11 +46,6 @@ class BeatTheMean(SavedState):
         # row i holds only the duels in which i was the first arm
         self.wins = np.zeros((self.n_arms, self.n_arms))
         self.plays = np.zeros((self.n_arms, self.n_arms))
-
-    @property
-    def finished(self) -> bool:
-        """True when one arm is left and exploration is over."""
-        return len(self.remaining) == 1
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the remaining arm with the fewest comparisons, against a random remaining one (possibly itself)."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice, check_positive
 from structsvm.common.portable.arrays import norm
-from structsvm.online.bandits.saved_state import SavedState
+from structsvm.online.bandits.policy import SavedState
 from structsvm.protocols import Float
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.online.bandits.policy import check_horizon
-from structsvm.online.bandits.saved_state import SavedState
+from structsvm.online.bandits.policy import SavedState, check_horizon
 from structsvm.protocols import Bandit, Duel
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import check_horizon, check_pair
-from structsvm.online.bandits.saved_state import SavedState
+from structsvm.online.bandits.policy import SavedState, check_horizon, check_pair
 from structsvm.protocols import Duel
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import pick, record_pair, tied
-from structsvm.online.bandits.saved_state import SavedState
+from structsvm.online.bandits.policy import SavedState, pick, record_pair, tied
 from structsvm.protocols import Duel
 
 

@@ -1,16 +1,97 @@
-"""Functions shared by the bandits: checks of a duel and its outcome, counts of wins, and random ties."""
+"""What bandits share: a saved state, checks of a duel and its outcome, counts of wins, and random ties."""
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
-from typing import Any
+from hashlib import sha256
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
-from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel, Float
+
+_TYPES = ("float64", "int64", "bool")
+
+
+class SavedState:
+    """Mixin of the bandits: all attributes as JSON."""
+
+    def to_json(self) -> str:
+        """Return the whole state as JSON; floats are restored exactly."""
+        state = {key: _encode(value) for key, value in vars(self).items()}
+        name = type(self).__name__
+        return json.dumps({"bandit": name, "state": state, "digest": _digest(name, state)}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
+        try:
+            record = json.loads(text)
+            name, state, digest = record["bandit"], record["state"], record.get("digest")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"expected the JSON text of a {cls.__name__} as to_json wrote it, got {text[:60]!r}"
+            ) from error
+        if name != cls.__name__:
+            raise ValueError(
+                f"expected the state of a {cls.__name__}, got that of a {name}: use {name}.from_json"
+            )
+        if not isinstance(state, dict) or digest != _digest(name, state):
+            raise ValueError(
+                f"state of a {name}: expected the digest that to_json wrote, got another; the text was changed, cut "
+                "or written by an earlier version"
+            )
+        bandit = cls.__new__(cls)
+        vars(bandit).update({key: _decode(value) for key, value in state.items()})
+        return bandit
+
+
+def _digest(name: Any, state: Any) -> str:
+    return sha256(json.dumps([name, state], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "to_json"):
+        return {"bandit": value.to_json()}
+    return value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict) and value.get("dtype") in _TYPES:
+        return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
+    if isinstance(value, dict) and "bandit" in value:
+        from structsvm.online.bandits import from_json
+
+        return from_json(value["bandit"])
+    return value
+
+
+class CountsWins(SavedState):
+    """Mixin of bandits that answer with the arm that is ahead of the most others."""
+
+    wins: Float
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
+        return copeland_leader(self.wins, rng)
+
+
+class Eliminates(SavedState):
+    """Mixin of bandits that explore until one arm remains."""
+
+    remaining: list[int]
+
+    @property
+    def finished(self) -> bool:
+        """True when one arm is left and exploration is over."""
+        return len(self.remaining) == 1
 
 
 @lru_cache(maxsize=16)
@@ -104,16 +185,6 @@ def pick(items: Any, rng: np.random.Generator | None) -> int:
 def tied(values: Float, rng: np.random.Generator | None, tol: float = 0.0) -> int:
     """Return an index at which ``values`` is largest (within ``tol``), ties broken at random."""
     return pick(np.flatnonzero(values >= values.max() - tol), rng)
-
-
-class CountsWins(SavedState):
-    """Mixin of bandits that answer with the arm that is ahead of the most others."""
-
-    wins: Float
-
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
-        return copeland_leader(self.wins, rng)
 
 
 def copeland_leader(wins: Float, rng: np.random.Generator | None) -> int:

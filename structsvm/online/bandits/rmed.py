@@ -8,8 +8,7 @@ import numpy as np
 
 from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import pair_indices, record_pair, tied
-from structsvm.online.bandits.saved_state import SavedState
+from structsvm.online.bandits.policy import SavedState, pair_indices, record_pair, tied
 from structsvm.protocols import Duel
 
 # distance below which divergences are equal: as sums of logarithms, equal ones may differ in the last bits

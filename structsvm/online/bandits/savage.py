@@ -9,17 +9,17 @@ import numpy as np
 from structsvm.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
+    Eliminates,
     check_horizon,
     copeland_leader,
     pair_indices,
     record_pair,
     tied,
 )
-from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Duel
 
 
-class SAVAGE(SavedState):
+class SAVAGE(Eliminates):
     """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
 
     It compares the remaining pair with the fewest comparisons. An arm is dropped when ``mu + sqrt(ln(K (K - 1) T /
@@ -54,11 +54,6 @@ class SAVAGE(SavedState):
         self.t = 0
         self.remaining = list(range(self.n_arms))
         self.wins = np.zeros((self.n_arms, self.n_arms))
-
-    @property
-    def finished(self) -> bool:
-        """True when one arm is left and exploration is over."""
-        return len(self.remaining) == 1
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the pair of remaining arms with the fewest comparisons; ties at random."""

@@ -44,7 +44,6 @@ class Checkpoint:
         self.duels = np.zeros((n_arms, n_arms), dtype=np.int64)
         if self.path is None or not self.path.exists():
             return
-        expected = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
         try:
             with Archive(self.path) as saved:
                 settings_array = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
@@ -55,7 +54,7 @@ class Checkpoint:
                 if not isinstance(saved_settings, dict):
                     raise Damaged("settings that are no JSON object")
                 arrays = {}
-                for name, empty in expected.items() if settings == self.settings else ():
+                for name, empty in self._arrays().items() if settings == self.settings else ():
                     header = saved.header(name)
                     if header.dtype != empty.dtype or header.shape != empty.shape:
                         raise Damaged(f"{name}: {header.dtype} {list(header.shape)}")
@@ -88,9 +87,11 @@ class Checkpoint:
         self.winners[run] = answers
         self.duels += duels
         if self.path is not None:
-            arrays = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
             with replacing(self.path) as file:
-                np.savez_compressed(file, settings=np.array(self.settings), **arrays)
+                np.savez_compressed(file, settings=np.array(self.settings), **self._arrays())
+
+    def _arrays(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
 
 
 @dataclass(slots=True)

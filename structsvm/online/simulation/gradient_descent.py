@@ -6,9 +6,7 @@ same seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +18,8 @@ from structsvm.common.portable import elementary
 from structsvm.common.portable.compiled import exp, log2
 from structsvm.common.portable.elementary import exp2
 from structsvm.common.portable.sums import dot
+from structsvm.online.bandits.gradient import DBGD
+from structsvm.online.simulation.runs import generators, in_order, in_threads, run_streams, time_grid
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, labels_of
 
@@ -27,22 +27,8 @@ METHODS = ("dbgd", "bgd1", "bgd2")
 """Methods that learn from who won, the probability that the present point wins, and that probability minus 1/2."""
 
 
-def _parity(w: Float) -> float:
-    return float(-(w[0::2] ** 2).sum() - np.abs(w[1::2]).sum())
-
-
-VALUES: dict[str, Callable[[Float], float]] = {
-    "P1": lambda w: -dot(w, w),
-    "P2": lambda w: float(-np.abs(w).sum()),
-    "P3": _parity,
-    "P4": lambda w: float(-(elementary.exp(w) + elementary.exp(-w)).sum()),
-    "P5": lambda w: float(
-        _parity(w)
-        - elementary.exp(np.maximum(w[0::3], 0)).sum()
-        - elementary.exp(np.maximum(-w[1::3], 0)).sum()
-    ),
-}
-"""The five value functions of the thesis (6.3.1); coordinates count from 1, and 0 is best for each."""
+PROBLEMS = ("P1", "P2", "P3", "P4", "P5")
+"""Names of the five value functions of the thesis (6.3.1), :func:`_value`; 0 is best for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +70,12 @@ def descend(
     times: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Descent:
-    """Descend on a value function of ``VALUES`` over a ball, comparing with the logistic link.
+    """Descend on a value function of ``PROBLEMS`` over a ball, comparing with the logistic link.
 
     ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``, ``gamma = R/sqrt(T)``, start ``sqrt(5/d)`` in each coordinate (thesis,
     6.3.1). Table 6.1 states no horizon; 10^6 reproduces it.
     """
-    from structsvm.online.simulation.runs import generators, run_streams, time_grid
-
-    check_choice("problem", problem, VALUES)
+    check_choice("problem", problem, PROBLEMS)
     check_choice("method", method, METHODS)
     steps, d = check_whole("horizon", horizon, floats=True), check_whole("dimension", dimension)
     radius = check_positive("radius", radius)
@@ -101,15 +85,15 @@ def descend(
     gamma = radius / np.sqrt(steps)
     grid = time_grid(times, steps)
     streams = run_streams(seed, n_runs)
-    problem_number, feedback = list(VALUES).index(problem), METHODS.index(method)
+    problem_number, feedback = PROBLEMS.index(problem), METHODS.index(method)
 
-    def job(run: int) -> tuple[Float, Float]:
+    def job(run: int) -> tuple[int, Float, Float]:
         w = np.full(d, np.sqrt(5.0 / d))
         regret = np.zeros(len(grid))
         _descend(problem_number, feedback, w, delta, gamma, radius, grid, generators(streams[run])[0], regret)
-        return regret, w
+        return run, regret, w
 
-    regret, weights = _in_threads(job, len(streams), count_threads(n_jobs))
+    regret, weights = in_order(in_threads(job, range(len(streams)), count_threads(n_jobs)))
     return Descent(grid, regret, weights)
 
 
@@ -134,9 +118,6 @@ def descend_rankings(
     weights move towards ``w'`` if it wins more than half of the ``queries``. ``delta`` and ``gamma`` are the best of
     Table 6.2.
     """
-    from structsvm.online.bandits.gradient import DBGD
-    from structsvm.online.simulation.runs import generators, run_streams, time_grid
-
     steps, n_queries = check_whole("horizon", horizon, floats=True), check_whole("queries", queries)
     check_positive("scale", scale)
     grid = time_grid(
@@ -152,18 +133,17 @@ def descend_rankings(
         )
     streams = run_streams(seed, n_runs)
 
-    def job(run: int) -> tuple[Float, Float]:
+    def job(run: int) -> tuple[int, Float, Float]:
         rng = generators(streams[run])[0]
         first = rng.standard_normal(X.shape[1]) if start_weights is None else start_weights
-        w = DBGD(first, delta=delta, gamma=gamma).w  # checks delta and gamma, and scales w to length 1
+        w = DBGD(first, delta=delta, gamma=gamma).w.copy()  # checks delta and gamma, and scales w to length 1
         ndcg = np.zeros(len(grid))
-        w = w.copy()
         _descend_rankings(
             X, gains, ideal, data.offsets, w, delta, gamma, n_queries, scale, k, grid, rng, ndcg
         )
-        return ndcg, w
+        return run, ndcg, w
 
-    ndcg, weights = _in_threads(job, len(streams), count_threads(n_jobs))
+    ndcg, weights = in_order(in_threads(job, range(len(streams)), count_threads(n_jobs)))
     return RankingDescent(grid, ndcg, weights)
 
 
@@ -189,14 +169,6 @@ def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
         best = np.sort(gains[a:b])[::-1][:k]
         ideal[q] = (best / elementary.log2(np.arange(2, len(best) + 2))).sum()
     return X, gains, ideal
-
-
-def _in_threads(job: Callable[[int], Any], n_runs: int, n_jobs: int) -> tuple[Any, Any]:
-    from joblib import Parallel, delayed
-
-    results = Parallel(n_jobs=n_jobs, backend="threading")(delayed(job)(run) for run in range(n_runs))
-    first, second = zip(*results, strict=True)
-    return np.array(first), np.array(second)
 
 
 # kernels

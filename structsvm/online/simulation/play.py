@@ -1,4 +1,4 @@
-"""Play a dueling bandit against a world, many times, and measure its regret."""
+"""Play a dueling bandit against a world, many times: its regret up to a horizon, or until it has decided."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +22,12 @@ from structsvm.online.simulation.runs import (
     as_world,
     bandit_maker,
     generators,
+    in_order,
     in_processes,
     in_threads,
     on_backend,
     play_literally,
+    regret_of,
     run_streams,
     time_grid,
 )
@@ -246,3 +249,66 @@ def simulate(
         report(run, steps)
     correct = np.isin(store.winners, world.winners)
     return Simulation(grid, store.regret, store.winners, correct, store.duels, plays_compiled)
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """Comparisons, regret and answer of each run until the bandit has decided."""
+
+    steps: Int
+    regret: Float
+    winner: Int
+    correct: NDArray[np.bool_]
+
+
+def explore(
+    bandit: Any,
+    world: Any,
+    *,
+    horizon: float,
+    n_runs: int = 1,
+    seed: int = 0,
+    regret: str = "average",
+    n_jobs: int | None = None,
+    options: dict[str, Any] | None = None,
+    max_steps: float | None = None,
+) -> Exploration:
+    """Let a bandit explore to its end, past the horizon if it needs to (thesis 5.5: IF1 and IF2).
+
+    ``simulate`` stops at the horizon, which hides how much longer some methods explore. With one seed IF1 and IF2 start
+    alike; after ``max_steps`` comparisons the answer is the bandit's best guess.
+    """
+    world = as_world(world)
+    check_choice("regret", regret, REGRETS)
+    steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
+    streams = run_streams(seed, n_runs)
+    limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
+    fresh = bandit_maker(bandit, world.n_arms, steps, options)
+    first = fresh()
+    if not hasattr(first, "finished"):
+        raise BadInput(
+            "bandit", "expected one whose exploration ends (with an attribute finished)", value=bandit
+        )
+    explores_compiled = isinstance(bandit, str) and getattr(first, "explores_compiled", False)
+    compiled = explores_compiled and getattr(world, "preferences", None) is not None
+
+    def job(run: int) -> tuple[int, int, float, int]:
+        rng, ties = generators(streams[run])
+        policy = fresh()
+        if compiled:
+            from structsvm.online.bandits.compiled.run import begin
+
+            played = begin(world, np.zeros(0, dtype=np.int64), REGRETS.index(regret), rng, ties)
+            n_steps, answer, _ = import_module(policy.compiled).explore(policy, played, limit)
+            return run, n_steps, played.total[0], answer
+        n_steps, total = 0, 0.0
+        while not policy.finished and n_steps < limit:
+            duel = policy.select(rng)
+            policy.update(duel, world.compare(duel.arms, rng))
+            total += regret_of(world.gaps, duel.arms, regret)
+            n_steps += 1
+        return run, n_steps, total, policy.best(ties)
+
+    outcomes = (in_threads if compiled else in_processes)(job, range(len(streams)), workers)
+    spent, values, answers = in_order(outcomes)
+    return Exploration(spent, values, answers, np.isin(answers, world.winners))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import geomspace
-from structsvm.online.bandits.policy import check_whole, pair_indices
+from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.simulation.checkpoint import RunState, UnderWay
 from structsvm.online.simulation.worlds import PreferenceMatrix
 from structsvm.protocols import Float, Int, World
@@ -182,6 +182,12 @@ def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> 
                 with contextlib.suppress(Waiting):
                     outcome = outcomes.next(timeout=0.5)
             yield outcome
+
+
+def in_order(outcomes: Iterable[Sequence[Any]]) -> list[Any]:
+    """Return what the runs yielded after their numbers, as an array of all runs each."""
+    ordered = sorted(outcomes, key=lambda outcome: outcome[0])
+    return [np.array(column) for column in list(zip(*ordered, strict=True))[1:]]
 
 
 def on_backend(

@@ -125,21 +125,17 @@ class PreferenceMatrix(_CoinFlips):
         self.winners = np.array([winner])
 
 
-def _linear(difference: Float) -> Float:
-    return (1 + difference) / 2
-
-
-def _logistic(difference: Float) -> Float:
-    return np.asarray(expit(difference))
-
-
 def _gaussian(difference: Float) -> Float:
     from scipy.special import ndtr
 
     return np.asarray(ndtr(difference / np.sqrt(2)))
 
 
-LINKS: dict[str, Callable[[Float], Float]] = {"linear": _linear, "logistic": _logistic, "gaussian": _gaussian}
+LINKS: dict[str, Callable[[Float], Float]] = {
+    "linear": lambda difference: (1 + difference) / 2,
+    "logistic": lambda difference: np.asarray(expit(difference)),
+    "gaussian": _gaussian,
+}
 """Functions from a difference of utilities to the probability of winning (thesis 5.2)."""
 
 

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.online.users.by_position import DependentClickUser as DependentClickUser
+    from structsvm.online.users.by_position import PositionBasedUser as PositionBasedUser
     from structsvm.online.users.cascade import CascadeUser as CascadeUser
     from structsvm.online.users.click_tables import ClickTables as ClickTables
-    from structsvm.online.users.dependent import DependentClickUser as DependentClickUser
-    from structsvm.online.users.position_based import PositionBasedUser as PositionBasedUser
     from structsvm.protocols import ClickModel as ClickModel
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.online.users.cascade": "CascadeUser",
-        "structsvm.online.users.dependent": "DependentClickUser",
-        "structsvm.online.users.position_based": "PositionBasedUser",
+        "structsvm.online.users.by_position": "DependentClickUser PositionBasedUser",
         "structsvm.online.users.click_tables": "ClickTables",
         "structsvm.protocols": "ClickModel",
     },

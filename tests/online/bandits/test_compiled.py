@@ -33,24 +33,37 @@ def compiled_as_literal(name, world, *, options=None, n_jobs=None, **settings):
     return compiled
 
 
-def random_world(seed: int) -> PreferenceMatrix | Utilities | NormalScores:
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 14))
-    utilities = rng.permutation(np.round(rng.random(n), 1))  # rounding makes equal arms
-    kind = seed % 3
+def circle(n: int, strength: float) -> np.ndarray:
+    """Every arm beats the next half of the circle."""
+    ahead = (np.arange(n) - np.arange(n)[:, None]) % n
+    P = np.full((n, n), 0.5)
+    P[(ahead > 0) & (2 * ahead < n)] = strength
+    P[2 * ahead > n] = 1 - strength
+    return P
+
+
+def random_world(
+    rng: np.random.Generator, kind: int, most: int
+) -> PreferenceMatrix | Utilities | NormalScores:
+    """A few arms: some of them equal, by scores, with certain and even pairs, in a circle, or all of them equal."""
+    n = int(rng.integers(1, most + 1))
+    utilities = rng.choice([0.0, 0.1, 0.2, 0.5, 0.6, 0.9, 1.0], n)
     if kind == 0:
         return Utilities(utilities)
     if kind == 1:
-        return NormalScores(3 * utilities)
-    P = np.triu(rng.choice([0.0, 0.2, 0.5, 0.6, 0.9, 1.0], (n, n)), 1)  # cycles, certainties, no winner
-    P = P + np.tril(1 - P.T, -1) + 0.5 * np.eye(n)
-    return PreferenceMatrix(P, utilities=utilities)
+        return NormalScores(4 * utilities)
+    if kind == 2:
+        P = np.triu(rng.choice([0.0, 0.05, 0.4, 0.5, 0.6, 0.95, 1.0], (n, n)), 1)
+        return PreferenceMatrix(P + np.tril(1 - P.T, -1) + 0.5 * np.eye(n), utilities=utilities)
+    if kind == 3:
+        return PreferenceMatrix(circle(n, rng.choice([0.6, 0.9, 1.0])), utilities=utilities)
+    return Utilities(np.full(n, 0.5))
 
 
 @pytest.mark.parametrize("name", [name for name in compiled_names() if name != "rcs"])
 def test_same_duels_under_shared_random_numbers(name: str) -> None:
     for seed in range(12):
-        world = random_world(seed)
+        world = random_world(np.random.default_rng(seed), seed % 3, 13)
         options = OPTIONS.get(name) if seed % 2 else None
         kind = ["average", "weak", "average" if name == "mdb" else "sum"][seed % 3]
         settings = {"horizon": 700, "seed": seed, "regret": kind, "times": range(1, 701, 7)}
@@ -83,38 +96,13 @@ def test_same_live_duels_under_shared_random_numbers(name: str) -> None:
         compiled_as_literal(name, world, options=options, n_jobs=2, **settings)
 
 
-def circle(n: int, strength: float) -> np.ndarray:
-    """Every arm beats the next half of the circle."""
-    ahead = (np.arange(n) - np.arange(n)[:, None]) % n
-    P = np.full((n, n), 0.5)
-    P[(ahead > 0) & (2 * ahead < n)] = strength
-    P[2 * ahead > n] = 1 - strength
-    return P
-
-
-def small_world(rng: np.random.Generator) -> PreferenceMatrix | Utilities | NormalScores:
-    """One to eight arms: many of them equal, all of them equal, a cycle, or with certain and even pairs."""
-    n, kind = int(rng.integers(1, 9)), rng.integers(5)
-    utilities = rng.choice([0.0, 0.2, 0.5, 0.6, 1.0], n)
-    if kind == 0:
-        return Utilities(utilities)
-    if kind == 1:
-        return NormalScores(4 * utilities)
-    if kind == 2:
-        return Utilities(np.full(n, 0.5))
-    if kind == 3:
-        return PreferenceMatrix(circle(n, rng.choice([0.6, 0.9, 1.0])), utilities=utilities)
-    P = np.triu(rng.choice([0.0, 0.05, 0.4, 0.5, 0.95, 1.0], (n, n)), 1)
-    return PreferenceMatrix(P + np.tril(1 - P.T, -1) + 0.5 * np.eye(n), utilities=utilities)
-
-
 @pytest.mark.parametrize("name", ["rucb", "mdb"])
 def test_same_duels_where_sets_of_possible_arms_change_in_every_way(name: str) -> None:
     """The sets are kept from step to step: empty, of one, of all; joined just before, and just after, a step."""
     rng = np.random.default_rng(5)
     alone = 0
     for _ in range(150):
-        world = small_world(rng)
+        world = random_world(rng, int(rng.integers(5)), 8)
         # an arm that lost once is possible again when ln t reaches 0.25 / alpha
         edge = 0.25 / np.log(rng.integers(2, 200))
         alphas = [1e-300, 1e-12, 0.01, 0.1, 0.51, 2.0, 100.0, edge * (1 - 1e-9), edge * (1 + 1e-9)]
@@ -181,17 +169,6 @@ def test_merge_rucb_in_a_given_order_plays_the_same_duels(n_arms: int) -> None:
         compiled_as_literal("mergerucb", world, **settings)
 
 
-def test_merge_rucb_draws_another_order_for_each_run_and_the_same_for_a_seed() -> None:
-    world = Utilities(np.linspace(0, 0.9, 9))
-    settings = {"horizon": 300, "n_runs": 6, "times": [300]}
-    one, two = (simulate("mergerucb", world, seed=5, n_jobs=jobs, **settings) for jobs in (1, 3))
-    np.testing.assert_array_equal(one.duels, two.duels)
-    np.testing.assert_array_equal(one.regret, two.regret)
-    assert len(np.unique(one.regret)) > 1
-    other = simulate("mergerucb", world, seed=6, **settings)
-    assert (other.duels != one.duels).any()
-
-
 @pytest.mark.parametrize("name", ["if1", "if2"])
 def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) -> None:
     """At the end of a round in which the candidate falls, a rival with half of the wins is no worse: it stays for
@@ -209,42 +186,24 @@ def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) ->
     assert fallen > 30
 
 
-def test_rcs_tail_recurrence_is_the_beta_probability() -> None:
-    from scipy.stats import beta
-
-    from structsvm.online.bandits.compiled.rcs import _tail_step
-
-    rng = np.random.default_rng(0)
-    for rate in (0.5, 0.8, 0.02):
-        tail, pmf, n, w = 0.5, 0.5, 0.0, 0.0
-        for _ in range(4000):
-            won = bool(rng.random() < rate)
-            tail, pmf = _tail_step(tail, pmf, n, w, won)
-            n, w = n + 1, w + won
-        assert tail == pytest.approx(beta.sf(0.5, w + 1, n - w + 1), abs=1e-13)
-    # far out the probability of the exact count underflows, and comes back
-    tail, pmf, n, w = 0.5, 0.5, 0.0, 0.0
-    for won in [True] * 1500 + [False] * 1500:
-        tail, pmf = _tail_step(tail, pmf, n, w, won)
-        n, w = n + 1, w + won
-    assert tail == pytest.approx(beta.sf(0.5, w + 1, n - w + 1), abs=1e-12)
-
-
-def test_rcs_tail_after_ties_is_the_beta_probability() -> None:
+@pytest.mark.parametrize(
+    "chances", [[0.5, 0, 0.5], [0.98, 0, 0.02], [0.3, 0.4, 0.3], [0.05, 0.9, 0.05], None]
+)
+def test_rcs_tails_are_the_beta_probabilities(chances: list[float] | None) -> None:
+    """With and without ties; and far out, where the probability of the exact count underflows, and comes back."""
     from scipy.stats import beta
 
     from structsvm.online.bandits.compiled.rcs import _chains_step
 
     rng = np.random.default_rng(0)
-    for chances in ([0.3, 0.4, 0.3], [0.05, 0.9, 0.05], [0.02, 0.08, 0.9]):
-        chains, n, w = (0.5, 0.5, 0.5, 4 / (3 * np.pi)), 0, 0.0
-        for step in range(1500):
-            won = float(rng.choice([0.0, 0.5, 1.0], p=chances))
-            chains = _chains_step(*chains, float(n), w, won)
-            n, w = n + 1, w + won
-            if step < 4 or step == 1499:
-                assert chains[0] == pytest.approx(beta.sf(0.5, w + 1, n - w + 1), abs=1e-13)
-                assert chains[2] == pytest.approx(beta.sf(0.5, w + 1.5, n - w + 1.5), abs=1e-13)
+    outcomes = np.repeat([1.0, 0.0], 1500) if chances is None else rng.choice([0, 0.5, 1], 3000, p=chances)
+    chains, w = (0.5, 0.5, 0.5, 4 / (3 * np.pi)), 0.0
+    for n, won in enumerate(outcomes.tolist(), 1):
+        chains = _chains_step(*chains, n - 1.0, w, won)
+        w += won
+        if n < 5 or n == 3000:
+            assert chains[0] == pytest.approx(beta.sf(0.5, w + 1, n - w + 1), abs=1e-12)
+            assert chains[2] == pytest.approx(beta.sf(0.5, w + 1.5, n - w + 1.5), abs=1e-12)
 
 
 def test_rcs_knock_out_has_the_right_champion_distribution() -> None:

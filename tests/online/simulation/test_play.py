@@ -19,8 +19,7 @@ from structsvm.checks import BadInput
 from structsvm.online import bandits, simulate
 from structsvm.online.bandits import RUCB, Duel, make
 from structsvm.online.simulation import runs
-from structsvm.online.simulation.exploration import explore
-from structsvm.online.simulation.play import RunProgress, Simulation
+from structsvm.online.simulation.play import RunProgress, Simulation, explore
 from structsvm.online.simulation.runs import log_grid
 from structsvm.online.simulation.worlds import PreferenceMatrix, Utilities, worst_case
 

@@ -1,4 +1,4 @@
-"""The position-based click model: examination depends on the position, attraction on the grade."""
+"""Users whose clicks depend on the position: the position-based and the dependent-click model."""
 
 from __future__ import annotations
 
@@ -41,3 +41,38 @@ class PositionBasedUser(TableClicks):
         click = np.outer(self.attraction, check_places("examination", self.examination, length))
         # the user never leaves: a position not examined only cannot be clicked
         return ClickTables(click, np.zeros_like(click), np.zeros_like(click))
+
+
+@dataclass(frozen=True)
+class DependentClickUser(TableClicks):
+    """A cascade by grade in which a user who clicked at position ``k`` reads on with ``continuation[k]``.
+
+    Parameters
+    ----------
+    attraction : sequence of float, one per grade
+        Probability of a click on a document of that grade, given that the user looks at it.
+    continuation : sequence of float, one per place
+        Probability of reading on after a click at that place (always after no click); lists may not
+        be longer than this table.
+
+    Notes
+    -----
+    Guo, Liu & Wang, "Efficient multiple-click models in web search" (WSDM 2009).
+
+    Examples
+    --------
+    >>> DependentClickUser([0.1, 0.8], continuation=[0.5, 0.5, 0.5]).probability([1, 1, 0])
+    array([0.8  , 0.48 , 0.036])
+    """
+
+    attraction: tuple[float, ...]
+    continuation: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self._check_tables("attraction", "continuation")
+
+    def tables(self, length: int) -> ClickTables:
+        """Return the model as (n_grades, length) tables."""
+        stop = 1 - check_places("continuation", self.continuation, length)
+        click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
+        return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))
