@@ -87,19 +87,9 @@ class Shown:
     impression: str | int | None = None
 
     def with_impression(self, impression: str | int) -> Shown:
-        """Return the same record with the id of its impression, such as that of the request it answers.
+        """Return the same record with the id of its impression, another one each time a list is shown.
 
-        Only the caller knows what one impression is, so the id is never made up: an id drawn from ``rng`` would be
-        the same for two impressions where ``rng`` is a seed.
-
-        Parameters
-        ----------
-        impression : str or int
-            A different id each time a list is shown.
-
-        Returns
-        -------
-        Shown
+        Only the caller knows what one impression is: an id drawn from ``rng`` would come again where that is a seed.
 
         Examples
         --------
@@ -370,6 +360,31 @@ def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     # sums of the same credits in another order may differ in the last digits
     scale = np.abs(credit).max(initial=0.0)
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
+
+
+def share_of_largest(
+    credit: NDArray[np.float64], n_clicks: int, largest: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the difference in credit per click of each pair of rankers, as a share of the largest possible.
+
+    ``credit`` is (n_rankers,), or of several lists of as many clicks (n_lists, n_rankers), each with its ``largest``.
+    """
+    # Dividing by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at
+    # zero. The sign of the difference need not: a ranker may often gain a little and rarely lose much.
+    difference = credit[..., :, None] - credit[..., None, :]
+    if n_clicks == 0 or not np.all(largest):
+        return np.zeros_like(difference)
+    outcome = difference / (n_clicks * np.asarray(largest))[..., None, None]
+    if np.abs(outcome).max() > 1 + 1e-9:
+        raise BadInput(
+            "shown",
+            f"expected credits that differ by at most {np.min(largest):g} per click, got {credit.tolist()!r:.80} "
+            f"for {n_clicks} clicks",
+            "log what show() returns, unchanged",
+        )
+    # sums of the same terms in another order may differ in the last digits
+    outcome[np.abs(outcome) <= 1e-12] = 0.0
+    return outcome.clip(-1, 1)
 
 
 def _encode(document: Hashable) -> Any:

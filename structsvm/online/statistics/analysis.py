@@ -21,11 +21,11 @@ from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
-from structsvm.online.statistics.corrections import CORRECTIONS
 from structsvm.online.statistics.credit_formulas import DRAWN
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.online.statistics.significance import (
+    CORRECTIONS,
     TESTS,
     TestResult,
     cluster_means,

@@ -62,15 +62,8 @@ class ClickWeights:
 
     def save(self, path: str | Path) -> None:
         """Write the weights as JSON, with the names of their features; either the whole file or nothing."""
-        record = {
-            "version": _VERSION,
-            "method": self.method,
-            "features": list(FEATURES),
-            "weights": list(self.weights),
-            "n_queries": self.n_queries,
-            "needed": None if np.isinf(self.needed) else self.needed,
-            "needed_by_clicks": None if np.isinf(self.needed_by_clicks) else self.needed_by_clicks,
-        }
+        known = vars(self) | {"version": _VERSION, "features": FEATURES}
+        record = {key: None if known[key] == np.inf else known[key] for key in _KEYS}
         with replacing(Path(path)) as file:
             file.write(json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
 
@@ -84,35 +77,26 @@ class ClickWeights:
             raise ValueError(f"{text}, got {error}; learn them again") from None
         if not isinstance(record, Mapping) or any(key not in record for key in _KEYS):
             raise ValueError(f"{text}, with {', '.join(_KEYS)}, got {record!r:.80}; learn them again")
-        if record["version"] != _VERSION:
-            raise ValueError(
-                f"{text}, version {_VERSION}, got version {record['version']!r:.40}; learn them again"
-            )
-        if record["features"] != list(FEATURES):
-            raise ValueError(
-                f"{text}, for the {len(FEATURES)} click features, got {record['features']!r:.80}; learn them again"
-            )
-        weights = record["weights"]
-        if (
-            not isinstance(weights, list)
-            or len(weights) != len(FEATURES)
-            or not all(type(w) in (int, float) and abs(w) < 1e300 for w in weights)
-        ):
-            raise ValueError(
-                f"{text}, {len(FEATURES)} finite numbers, got weights {weights!r:.80}; learn them again"
-            )
-        n_queries, method = record["n_queries"], record["method"]
-        if method not in tuple(LEARNERS) or type(n_queries) is not int or not 1 <= n_queries < 1 << 63:
-            raise ValueError(
-                f"{text}, a method and a number of queries, got {method!r:.40} and {n_queries!r:.40}; learn them again"
-            )
-        needed = []
-        for key in ("needed", "needed_by_clicks"):
-            value = record[key]
-            if value is not None and not (type(value) in (int, float) and 0 < value <= sys.float_info.max):
-                raise ValueError(f"{text}, {key} above 0 or null, got {value!r:.80}; learn them again")
-            needed.append(np.inf if value is None else float(value))
-        return cls(tuple(map(float, weights)), method, n_queries, *needed)
+        weights, n_queries, method = record["weights"], record["n_queries"], record["method"]
+        needed = {key: record[key] for key in ("needed", "needed_by_clicks")}
+
+        def is_number(value: Any, above: float, most: float) -> bool:
+            return type(value) in (int, float) and above < value <= most
+
+        for key, holds, expected in (
+            ("version", record["version"] == _VERSION, f"version {_VERSION}"),
+            ("features", record["features"] == list(FEATURES), f"the {len(FEATURES)} click features"),
+            ("weights", isinstance(weights, list) and len(weights) == len(FEATURES)
+             and all(is_number(weight, -1e300, 1e300) for weight in weights), f"{len(FEATURES)} finite weights"),
+            ("method", method in tuple(LEARNERS), f"a method of {', '.join(LEARNERS)}"),
+            ("n_queries", type(n_queries) is int and 1 <= n_queries < 1 << 63, "a number of queries"),
+            *((key, value is None or is_number(value, 0, sys.float_info.max), f"{key} above 0 or null")
+              for key, value in needed.items()),
+        ):  # fmt: skip
+            if not holds:
+                raise ValueError(f"{text}, with {expected}, got {record[key]!r:.80}; learn them again")
+        known = (np.inf if value is None else float(value) for value in needed.values())
+        return cls(tuple(map(float, weights)), method, n_queries, *known)
 
 
 def learn_weights(

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from structsvm.online.statistics import always_valid as av
 from structsvm.online.statistics import confidence_sequence, holm, queries_needed
-from structsvm.online.statistics.corrections import benjamini_hochberg
+from structsvm.online.statistics.significance import benjamini_hochberg
 
 
 def capital(values, m):
