@@ -12,9 +12,8 @@ from structsvm.cli import interleave
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import ClickWeights, analyse, learn_weights, queries_needed
-from structsvm.online.statistics.click_weights import LEARNERS
+from structsvm.online.statistics.click_weights import LEARNERS, inverse_z_test
 from structsvm.online.statistics.features import FEATURES, psi
-from structsvm.online.statistics.learning import inverse_z_test
 
 
 def impressions(n, seed, *, better=0, names=("old", "new")):

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from structsvm.checks import BadInput
-from structsvm.cli import main
 from structsvm.common import files
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
@@ -78,7 +77,7 @@ def test_columns_are_what_the_methods_credit(tmp_path, monkeypatch, method):
                     np.testing.assert_array_equal(own, witness)
         users = [i.user for i in made]
         first = list(dict.fromkeys(users))
-        np.testing.assert_array_equal(read.clusters("user"), [first.index(user) for user in users])
+        np.testing.assert_array_equal(read.codes, [first.index(user) for user in users])
         assert analyse(read, cluster="user") == analyse(log, cluster="user")
 
 
@@ -244,16 +243,6 @@ def test_memory_is_a_few_numbers_an_impression(tmp_path):
     tracemalloc.stop()
     assert read.n_impressions == 10_000
     assert kept < 100 * 10_000
-
-
-def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    write_log(tmp_path / "log.jsonl", simulated(METHODS[0], 5))
-    monkeypatch.setattr("structsvm.online.statistics.credited_log._Reader.credit", interrupt)
-    assert main(["interleave", "analyse", str(tmp_path / "log.jsonl")]) == 130
-    assert "interrupted; nothing was written" in capsys.readouterr().err
 
 
 def test_an_expansion_beyond_what_is_stated_is_refused(tmp_path, monkeypatch):

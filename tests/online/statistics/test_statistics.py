@@ -11,8 +11,8 @@ from scipy import optimize, stats
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Probabilistic, Shown
 from structsvm.online.statistics import queries_needed, sign_test, t_test, wilcoxon_test, z_test
+from structsvm.online.statistics.click_weights import inverse_rank_test, inverse_z_test, max_mean_difference
 from structsvm.online.statistics.features import FEATURES, click_features, psi
-from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
 from structsvm.online.statistics.sample_size import _p_values, sample_size_curve
 from structsvm.online.statistics.significance import TESTS
 

@@ -246,12 +246,7 @@ def _in_threads(
     pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
     report = callback or (lambda share: None)
     results = []
-    if max(1, min(n_jobs, len(pieces))) == 1:
-        for piece in pieces:
-            results.append(run(piece))
-            report(piece.stop / n_tasks)
-        return results
-    with ThreadPoolExecutor(n_jobs) as pool:
+    with ThreadPoolExecutor(max(1, min(n_jobs, len(pieces)))) as pool:
         try:
             for piece, future in zip(pieces, [pool.submit(run, piece) for piece in pieces], strict=True):
                 results.append(future.result())
