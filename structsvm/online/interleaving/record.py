@@ -201,10 +201,6 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
     return f"{prefix}{at}expected {text}, got {value!r:.80}" + (f"; {remedy}" if remedy else "")
 
 
-_ID = "a string or an integer"
-_SECONDS = "a number of seconds from 0 to 1e+11; log seconds, counted from any start"
-_NAMES = "a list of names"
-_COUNTS = "counts, one per document"
 _EXPECTED = {
     "": "an object with 'method' and 'documents'",
     "version": f"version {VERSION}; credit it with the release that wrote it",
@@ -216,25 +212,20 @@ _EXPECTED = {
     "evidence[][]": f"finite numbers up to {LARGEST:g} or null",
     "slack": "a number",
     "bound": "a positive number",
-    "impression": _ID,
-    "query": _ID,
-    "session": _ID,
-    "user": _ID,
+    **dict.fromkeys(("impression", "query", "session", "user"), "a string or an integer"),
     "clicks": "a list of clicks or null",
     "clicks[]": "an object with either 'rank' or 'document'",
     "clicks[].rank": "a place in the list, from 1",
-    "clicks[].time": _SECONDS,
-    "clicks[].dwell": _SECONDS,
+    **dict.fromkeys(
+        ("clicks[].time", "clicks[].dwell"),
+        "a number of seconds from 0 to 1e+11; log seconds, counted from any start",
+    ),
     "clicks[].download": "true or false",
-    "rankers": _NAMES,
-    "rankers[]": "a name",
-    "among": _NAMES,
-    "among[]": "a name",
+    **dict.fromkeys(("rankers", "among"), "a list of names"),
+    **dict.fromkeys(("rankers[]", "among[]"), "a name"),
     "query_words": "an integer >= 1",
-    "title_bold": _COUNTS,
-    "title_bold[]": "a count",
-    "abstract_bold": _COUNTS,
-    "abstract_bold[]": "a count",
+    **dict.fromkeys(("title_bold", "abstract_bold"), "counts, one per document"),
+    **dict.fromkeys(("title_bold[]", "abstract_bold[]"), "a count"),
 }
 """What a value at a path of a record or of a line has to be, and a remedy."""
 

@@ -120,15 +120,7 @@ class Analysis:
 
     Examples
     --------
-    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
-    >>> from structsvm.online.interleaving import TeamDraft
-    >>> rng = np.random.default_rng(0)
-    >>> lists = [TeamDraft().show([["a", "b"], ["b", "a"]], length=2, rng=rng) for _ in range(100)]
-    >>> clicks = [Click(1 + one.documents.index("b")) for one in lists]  # users always want b
-    >>> log = ClickLog.of(Impression(one, (c,), rankers=("old", "new")) for one, c in zip(lists, clicks))
-    >>> found = analyse(log)
-    >>> found.winner, found.pairs[0].wins, found.pairs[0].losses
-    ('new', 0, 100)
+    See :func:`structsvm.online.statistics.analyse`.
     """
 
     method: str

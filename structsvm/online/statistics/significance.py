@@ -89,10 +89,8 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
 
     Notes
     -----
-    The mean over ``G`` clusters has ``G - 1`` degrees of freedom, and the level holds for clusters of any sizes
-    (the module says why).
-
-    Ibragimov & Mueller, t-statistic based correlation and heterogeneity robust inference (JBES 2010).
+    The mean over ``G`` clusters has ``G - 1`` degrees of freedom. The level holds for clusters of any sizes
+    (Ibragimov & Mueller, t-statistic based correlation and heterogeneity robust inference, JBES 2010).
 
     Examples
     --------
