@@ -11,8 +11,11 @@ import numpy as np
 from _common import Experiment, curves, matrix, mq2008
 
 from structsvm.online import InterleavedRankers, NormalScores, PreferenceMatrix, rank_queries
-from structsvm.online.interleaving.compiled.comparisons import multileave_outcomes, preference_matrix
-from structsvm.online.interleaving.distortions import distortion
+from structsvm.online.interleaving.compiled.comparisons import (
+    distortion,
+    multileave_outcomes,
+    preference_matrix,
+)
 from structsvm.online.simulation.letor_world import informative_features, ndcg_table
 from structsvm.online.simulation.worlds import SYNTHETIC, condorcet_winner, synthetic_utilities
 

@@ -155,19 +155,19 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/online/statistics/test_analysis.py",
         "tests/online/statistics/test_clusters.py",
     ),
-    **{
-        f"structsvm/online/statistics/{file}.py": (
-            "tests/online/statistics/test_credited_log.py",
-            "tests/online/statistics/test_analysis.py",
-        )
-        for file in ("credited_log", "digests")
-    },
+    "structsvm/online/statistics/credited_log.py": (
+        "tests/online/statistics/test_credited_log.py",
+        "tests/online/statistics/test_analysis.py",
+    ),
     "structsvm/online/statistics/credit_formulas.py": (
         "tests/online/statistics/test_credited_log.py",
         "tests/online/statistics/test_running.py",
         "tests/online/statistics/test_analysis.py",
     ),
-    "structsvm/online/statistics/click_weights.py": ("tests/online/statistics/test_click_weights.py",),
+    "structsvm/online/statistics/click_weights.py": (
+        "tests/online/statistics/test_click_weights.py",
+        "tests/online/statistics/test_statistics.py",
+    ),
     "structsvm/online/statistics/": (
         "tests/online/statistics/test_statistics.py",
         "tests/online/statistics/test_analysis.py",

@@ -6,6 +6,7 @@ import itertools
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,121 +66,125 @@ def check_oracle(
         f"query_weights: expected None or {n_queries} numbers >= 0, got {factors!r}",
     )
     require(informative.any(), "informative: nothing can be learned from grades -1 to 4")
+    bound = _Bound(separator, y, offsets, require)
     points = list(_score_vectors(rng, y, offsets))
-    planes = [_separate(separator, s, offsets, require) for s in points]
+    planes = [bound.separate(scores) for scores in points]
     for scores, plane in zip(points, planes, strict=True):
-        _check_plane(separator, y, scores, plane, planes, offsets, require)
+        bound.check_plane(scores, plane, planes)
         if reference is not None:
-            _check_reference(reference, y, scores, plane, offsets, require)
+            bound.check_reference(reference, scores, plane)
         if shift_invariant:
-            coef = plane[1]
-            sums = _per_query(coef, offsets)
+            sums, sizes = bound.per_query(plane[1]), bound.per_query(np.abs(plane[1]))
             require(
-                (np.abs(sums) <= 1e-9 * (1 + _per_query(np.abs(coef), offsets))).all(),
+                (np.abs(sums) <= 1e-9 * (1 + sizes)).all(),
                 "coefficients of a query do not sum to zero: scores may not be shifted",
             )
-    _check_independence(separator, points[0], planes[0], offsets, require)
-    _check_extremes(separator, y, offsets, informative, require)
-    order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in itertools.pairwise(offsets)])
-    permuted = _separate(oracle.bind(y[order], offsets), points[0][order], offsets, require)
-    before = planes[0][0] - _per_query(points[0] * planes[0][1], offsets)
-    after = permuted[0] - _per_query(points[0][order] * permuted[1], offsets)
-    require(
-        not separator.exact or bool(np.allclose(before, after, rtol=1e-9, atol=1e-9)),
-        "the value depends on the order of the documents",
-    )
+    bound.check_independence(points[0], planes[0])
+    if separator.exact:
+        bound.check_extremes()
+        order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in itertools.pairwise(offsets)])
+        permuted, scores = (
+            _Bound(oracle.bind(y[order], offsets), y[order], offsets, require),
+            points[0][order],
+        )
+        before, after = bound.value(points[0], planes[0]), permuted.value(scores, permuted.separate(scores))
+        same = bool(np.allclose(before, after, rtol=1e-9, atol=1e-9))
+        require(same, "the value depends on the order of the documents")
     # an oracle holds settings, so it can be sent elsewhere
     pickle.loads(pickle.dumps(oracle)).bind(y, offsets)
 
 
-def _check_plane(
-    separator: Separator,
-    y: Float,
-    scores: Float,
-    plane: tuple[Float, Float],
-    planes: list[tuple[Float, Float]],
-    offsets: Int,
-    require: Requirement,
-) -> None:
-    """The output found at these scores: not worse than the true one, nor, where exact, than those found elsewhere."""
-    (loss, coef), informative = plane, np.asarray(separator.informative)
-    value = loss - _per_query(scores * coef, offsets)
-    slack = 1e-9 * (1 + _per_query(np.abs(scores * coef), offsets))
+@dataclass(frozen=True)
+class _Bound:
+    """An oracle bound to queries, with what is required of it. A plane is the loss and coefficients it found."""
 
-    def where(bad: Any) -> str:
-        """Show the shortest of the queries where a property does not hold."""
-        lengths = np.where(bad, np.diff(offsets), y.shape[0] + 1)
-        q = int(lengths.argmin())
-        rows = slice(offsets[q], offsets[q + 1])
-        return f": query {q}, y={y[rows].tolist()}, scores={scores[rows].tolist()}"
+    separator: Separator
+    y: Float
+    offsets: Int
+    require: Requirement
 
-    require((loss >= 0).all(), f"a loss is negative{where(loss < 0)}")
-    require(
-        (value >= -slack).all(),
-        f"the output found is worse than the true one{where(value < -slack)}",
-    )
-    require(
-        not loss[~informative].any() and not coef[np.repeat(~informative, np.diff(offsets))].any(),
-        "an uninformative query has a loss or coefficients",
-    )
-    for other_loss, other_coef in planes if separator.exact else ():
-        rival = other_loss - _per_query(scores * other_coef, offsets)
-        margin = slack + 1e-9 * _per_query(np.abs(scores * other_coef), offsets)
-        beaten = rival > value + margin
-        worst = int(np.where(beaten, np.diff(offsets), y.shape[0] + 1).argmin())
-        require(
-            not beaten.any(),
-            f"not exact: an output of value {rival[worst]:.12g} exists where {value[worst]:.12g} was "
-            f"found{where(beaten)}",
+    def separate(self, scores: Float) -> tuple[Float, Float]:
+        loss, coef = np.full(self.offsets.shape[0] - 1, np.nan), np.full(scores.shape[0], np.nan)
+        given = scores.copy()
+        given.flags.writeable = False
+        self.separator.separate(given, 0, self.offsets.shape[0] - 1, loss, coef)
+        filled = np.isfinite(loss).all() and np.isfinite(coef).all()
+        self.require(filled, "a loss or coefficient is not filled")
+        return loss, coef
+
+    def per_query(self, values: Float) -> Float:
+        return np.add.reduceat(values, self.offsets[:-1])
+
+    def value(self, scores: Float, plane: tuple[Float, Float]) -> Float:
+        return plane[0] - self.per_query(scores * plane[1])
+
+    def worst(self, bad: Any) -> int:
+        """The shortest of the queries where a property does not hold."""
+        return int(np.where(bad, np.diff(self.offsets), self.y.shape[0] + 1).argmin())
+
+    def check_plane(
+        self, scores: Float, plane: tuple[Float, Float], planes: list[tuple[Float, Float]]
+    ) -> None:
+        """The output found at these scores: not worse than the true one, nor, where exact, than those of others."""
+        (loss, coef), informative = plane, np.asarray(self.separator.informative)
+        value = self.value(scores, plane)
+        slack = 1e-9 * (1 + self.per_query(np.abs(scores * coef)))
+
+        def where(bad: Any) -> str:
+            q = self.worst(bad)
+            rows = slice(self.offsets[q], self.offsets[q + 1])
+            return f": query {q}, y={self.y[rows].tolist()}, scores={scores[rows].tolist()}"
+
+        self.require((loss >= 0).all(), f"a loss is negative{where(loss < 0)}")
+        worse = value < -slack
+        self.require(not worse.any(), f"the output found is worse than the true one{where(worse)}")
+        self.require(
+            not loss[~informative].any() and not coef[np.repeat(~informative, np.diff(self.offsets))].any(),
+            "an uninformative query has a loss or coefficients",
+        )
+        for other in planes if self.separator.exact else ():
+            rival = self.value(scores, other)
+            beaten = rival > value + slack + 1e-9 * self.per_query(np.abs(scores * other[1]))
+            q = self.worst(beaten)
+            self.require(
+                not beaten.any(),
+                f"not exact: an output of value {rival[q]:.12g} exists where {value[q]:.12g} was "
+                f"found{where(beaten)}",
+            )
+
+    def check_reference(
+        self, reference: Callable[[Float, Float], float], scores: Float, plane: tuple[Float, Float]
+    ) -> None:
+        value = self.value(scores, plane)
+        for q in np.flatnonzero(np.diff(self.offsets) <= 6):
+            rows = slice(self.offsets[q], self.offsets[q + 1])
+            expected = reference(self.y[rows], scores[rows])
+            self.require(
+                abs(expected - value[q]) <= 1e-9 * (1 + abs(expected)),
+                f"value {value[q]:.12g} where the reference gives {expected:.12g}, for y={self.y[rows]}, "
+                f"scores={scores[rows]}",
+            )
+
+    def check_independence(self, scores: Float, plane: tuple[Float, Float]) -> None:
+        def one(q: int) -> bool:
+            rows = slice(self.offsets[q], self.offsets[q + 1])
+            loss, coef = np.empty(1), np.empty(scores[rows].shape[0])
+            self.separator.separate(scores[rows], q, q + 1, loss, coef)
+            return bool(loss[0] == plane[0][q] and (coef == plane[1][rows]).all())
+
+        with ThreadPoolExecutor(4) as pool:
+            same = list(pool.map(one, list(range(self.offsets.shape[0] - 1))[::-1] * 4))
+        self.require(
+            all(same), "a query's answer depends on its neighbours, on earlier calls or on other threads"
         )
 
-
-def _check_reference(
-    reference: Callable[[Float, Float], float],
-    y: Float,
-    scores: Float,
-    plane: tuple[Float, Float],
-    offsets: Int,
-    require: Requirement,
-) -> None:
-    value = plane[0] - _per_query(scores * plane[1], offsets)
-    for q in np.flatnonzero(np.diff(offsets) <= 6):
-        rows = slice(offsets[q], offsets[q + 1])
-        expected = reference(y[rows], scores[rows])
-        require(
-            abs(expected - value[q]) <= 1e-9 * (1 + abs(expected)),
-            f"value {value[q]:.12g} where the reference gives {expected:.12g}, for y={y[rows]}, "
-            f"scores={scores[rows]}",
-        )
-
-
-def _check_independence(
-    separator: Separator, scores: Float, plane: tuple[Float, Float], offsets: Int, require: Requirement
-) -> None:
-    n_queries = offsets.shape[0] - 1
-
-    def one(q: int) -> bool:
-        loss, coef = np.empty(1), np.empty(offsets[q + 1] - offsets[q])
-        separator.separate(scores[offsets[q] : offsets[q + 1]], q, q + 1, loss, coef)
-        return bool(loss[0] == plane[0][q] and (coef == plane[1][offsets[q] : offsets[q + 1]]).all())
-
-    with ThreadPoolExecutor(4) as pool:
-        same = list(pool.map(one, list(range(n_queries))[::-1] * 4))
-    require(all(same), "a query's answer depends on its neighbours, on earlier calls or on other threads")
-
-
-def _check_extremes(
-    separator: Separator, y: Float, offsets: Int, informative: Any, require: Requirement
-) -> None:
-    if not separator.exact:
-        return
-    loss, _ = _separate(separator, np.zeros(y.shape[0]), offsets, require)
-    require(((loss > 0) == informative).all(), "informative is not where equal scores leave a loss")
-    loss, _ = _separate(separator, 1e7 * y, offsets, require)
-    require(
-        (loss <= 1e-12).all(),
-        "scores in the order of the labels, by wide margins, still have a loss",
-    )
+    def check_extremes(self) -> None:
+        loss, _ = self.separate(np.zeros(self.y.shape[0]))
+        as_said = (loss > 0) == self.separator.informative
+        self.require(as_said.all(), "informative is not where equal scores leave a loss")
+        loss, _ = self.separate(1e7 * self.y)
+        in_order = (loss <= 1e-12).all()
+        self.require(in_order, "scores in the order of the labels, by wide margins, still have a loss")
 
 
 def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
@@ -212,16 +217,3 @@ def _score_vectors(rng: np.random.Generator, y: Float, offsets: Int) -> Iterator
             scores = size * noise[rng.permutation(y.shape[0])] + skill * y
             yield scores
             yield np.asarray(scores.round(1))
-
-
-def _separate(separator: Separator, scores: Float, offsets: Int, require: Requirement) -> tuple[Float, Float]:
-    loss, coef = np.full(offsets.shape[0] - 1, np.nan), np.full(scores.shape[0], np.nan)
-    given = scores.copy()
-    given.flags.writeable = False
-    separator.separate(given, 0, offsets.shape[0] - 1, loss, coef)
-    require(np.isfinite(loss).all() and np.isfinite(coef).all(), "a loss or coefficient is not filled")
-    return loss, coef
-
-
-def _per_query(values: Float, offsets: Int) -> Float:
-    return np.add.reduceat(values, offsets[:-1])

@@ -137,6 +137,14 @@ def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
     assert (len(log.impressions), log.n_missing_record) == (2, 1)
 
 
+def clicked(**fields):
+    return {**LINE, "clicks": [{"rank": 1, **fields}]}
+
+
+def recorded(**fields):
+    return {**LINE, "shown": {**RECORD, **fields}}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -156,22 +164,44 @@ def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
         ({**LINE, "clicks": [{"rank": 4}]}, "expected 1 to 3, got 4"),
         ({**LINE, "clicks": [{"rank": True}]}, "expected a place in the list, from 1, got True"),
         ({**LINE, "clicks": [{"document": "z"}]}, "document 'z' is not among those shown"),
-        ({**LINE, "clicks": [{"rank": 1, "time": "now"}]}, "time: expected a number of seconds"),
-        ({**LINE, "clicks": [{"rank": 1, "dwell": -1}]}, "dwell: expected a number of seconds"),
-        ({**LINE, "clicks": [{"rank": 1, "download": 1}]}, "download: expected true or false"),
-        ({**LINE, "user": 1.5}, "user: expected a string or an integer"),
+        (clicked(time="now"), "time: expected a number of seconds"),
+        (clicked(dwell=-1), "dwell: expected a number of seconds"),
+        (clicked(download=1), "download: expected true or false"),
         ({**LINE, "impression": 1.5}, "impression: expected a string or an integer, got 1.5"),
-        (
-            {**LINE, "clicks": [{"rank": 1, "time": -1}]},
-            r"time: expected a number of seconds from 0 to 1e\+11, got -1",
-        ),
+        (clicked(time=-1), r"time: expected a number of seconds from 0 to 1e\+11, got -1"),
+        (clicked(time=1e18), r"time: expected .*got 1e\+18; log seconds"),
+        (clicked(dwell=1e18), r"dwell: expected .*got 1e\+18; log seconds"),
+        (clicked(time=10**400), r"time: expected a number of seconds"),
         ({**LINE, "rankers": ["a"]}, "rankers: expected 2 different names"),
         ({**LINE, "rankers": ["a", "a"]}, "rankers: expected different, printable names"),
         ({**LINE, "query_words": 0}, "query_words: expected an integer >= 1"),
         ({**LINE, "title_bold": [1]}, "title_bold: expected 3 counts"),
         ({**LINE, "abstract_bold": [1, 2, -1]}, r"abstract_bold\[2\]: expected a count, got -1"),
         ({**LINE, "rankers": ["x", "y"]}, "of 2 unnamed rankers, as before, got team_draft of x, y"),
-        ({**LINE, "shown": {**RECORD, "method": "sosm"}}, "expected team_draft .* got sosm"),
+        ({**LINE, "rankers": ["a", "\x07"]}, "rankers: expected different, printable names"),
+        (recorded(method="sosm"), "expected team_draft .* got sosm"),
+        (recorded(evidence=[[1, 1, 1]]), "different teams, got all 3 of team 1; log what"),
+        (recorded(evidence=[[0, 1, 10**400]]), "expected finite numbers"),
+        (recorded(evidence=[]), "evidence: expected rows of numbers"),
+        (recorded(n_rankers=10**9), "n_rankers: expected an integer from 2 to 1000"),
+        (
+            recorded(impression=1) | {"impression": "1"},
+            "impression: expected one id, got '1' on the line and 1 in",
+        ),
+        *(
+            (json.dumps(LINE) + rest, "expected one JSON object per line")
+            for rest in ("x", " {}", ",", "\r\r x", "]")
+        ),
+        # also where ids are not used; NumPy drops NULs at the end of strings: two users would be one
+        *(
+            ({**LINE, key: "a\0"}, f"{key}: expected an id without NUL")
+            for key in ("user", "session", "query")
+        ),
+        *(
+            ({**LINE, key: value}, f"{key}: expected a string or an integer")
+            for key in ("user", "session", "query")
+            for value in ([1], {}, True, 1.5)
+        ),
     ],
 )
 def test_errors_name_file_and_line(tmp_path, line, message):
@@ -179,6 +209,12 @@ def test_errors_name_file_and_line(tmp_path, line, message):
     for read in (read_log, read_credits):
         with pytest.raises(ValueError, match=rf"log\.jsonl:3: .*{message}"):
             read(path)
+
+
+@pytest.mark.parametrize("lines", [[], [""], [{"shown": RECORD}]])
+def test_a_log_without_impressions_is_refused(tmp_path, lines):
+    with pytest.raises(ValueError, match=r"log\.jsonl: expected impressions with feedback, got none"):
+        read_log(write(tmp_path, *lines))
 
 
 def test_other_bytes_are_refused(tmp_path):
@@ -197,12 +233,6 @@ def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"log\.jsonl:10: clicks"):
         read_log(path)
     assert len(read_log(write(tmp_path, *[LINE] * 9)).impressions) == 9
-
-
-def test_a_log_without_impressions_is_refused(tmp_path):
-    for lines in ([], [""], [{"shown": RECORD}]):
-        with pytest.raises(ValueError, match=r"log\.jsonl: expected impressions with feedback, got none"):
-            read_log(write(tmp_path, *lines))
 
 
 def test_clusters_need_an_id_everywhere():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from structsvm.online.interleaving import (
     DocumentConstraints,
     Optimized,
     Probabilistic,
-    Shown,
     TeamDraft,
 )
 from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
@@ -77,25 +76,9 @@ def test_no_user_is_left_out():
     assert models - {users.ClickModel} == {type(user) for user in USERS.values()}
 
 
-class ByNumber(RUCB):
-    """Breaks ties by the number of the arm."""
-
-    def select(self, rng):
-        return super().select(np.random.default_rng(0))
-
-    def best(self, rng=None):
-        return super().best(None)
-
-
-class OwnChance(RUCB):
-    def select(self, rng):
-        return super().select(np.random.default_rng())
-
-
-class Counting(RUCB):
-    def select(self, rng):
-        self.t += 1
-        return super().select(rng)
+def broken(base=RUCB, **methods):
+    """A bandit with these methods in place of its own."""
+    return type("Broken", (base,), methods)
 
 
 class Remembering(RUCB):
@@ -132,19 +115,10 @@ def _without(bandit, *names):
     return copy
 
 
-class Secretive(RUCB):
+class Counting(RUCB):
     def select(self, rng):
-        return super().select(rng)._replace(note={1, 2})
-
-
-class Contrary(RUCB):
-    def update(self, duel, outcome):
-        super().update(duel, 1 - outcome if outcome in (0, 1) else outcome)
-
-
-class Credulous(RUCB):
-    def update(self, duel, outcome):
-        super().update(duel, np.clip(float(outcome), 0, 1))
+        self.t += 1
+        return super().select(rng)
 
 
 class Hasty(RUCB):
@@ -156,147 +130,162 @@ class Hasty(RUCB):
         self.t -= 1
 
 
-class Backwards(RUCB):
-    """Arm -1 is the last one to numpy."""
-
-    def update(self, duel, outcome):
-        super().update(duel._replace(arms=tuple(arm % self.n_arms for arm in duel.arms)), outcome)
+def own_chance(bandit, rng):
+    return RUCB.select(bandit, np.random.default_rng())
 
 
-class Doubled(MDB):
-    def select(self, rng):
-        duel = super().select(rng)
-        return duel._replace(arms=(*duel.arms, duel.arms[0])) if len(duel.arms) > 2 else duel
+def by_number(bandit, rng):
+    return RUCB.select(bandit, np.random.default_rng(0))
 
 
-class Stranger(RUCB):
-    def select(self, rng):
-        return Duel((0, self.n_arms))
+def secret(bandit, rng):
+    return RUCB.select(bandit, rng)._replace(note={1, 2})
+
+
+def doubled(bandit, rng):
+    duel = MDB.select(bandit, rng)
+    return duel._replace(arms=(*duel.arms, duel.arms[0])) if len(duel.arms) > 2 else duel
+
+
+def contrary(bandit, duel, outcome):
+    RUCB.update(bandit, duel, 1 - outcome if outcome in (0, 1) else outcome)
+
+
+def credulous(bandit, duel, outcome):
+    RUCB.update(bandit, duel, np.clip(float(outcome), 0, 1))
+
+
+def backwards(bandit, duel, outcome):  # arm -1 is the last one to numpy
+    RUCB.update(bandit, duel._replace(arms=tuple(arm % bandit.n_arms for arm in duel.arms)), outcome)
 
 
 @pytest.mark.parametrize(
-    ("broken", "message"),
+    ("bandit", "message"),
     [
-        (ByNumber, "not the same in law"),
-        (OwnChance, "the same state and seed"),
+        (broken(select=by_number, best=lambda self, rng=None: RUCB.best(self)), "not the same in law"),
+        (broken(select=own_chance), "the same state and seed"),
         (Counting, "same state and seed|changes the state"),
         (Remembering, "learns something else"),
         (Forgetful, "after a restart"),
-        (Secretive, "cannot be JSON"),
-        (Contrary, "best: expected"),
-        (Credulous, "outcome 2 of a duel: expected a ValueError, got none"),
+        (broken(select=secret), "cannot be JSON"),
+        (broken(update=contrary), "best: expected"),
+        (broken(update=credulous), "outcome 2 of a duel: expected a ValueError, got none"),
         (Hasty, "leaves something behind"),
-        (Backwards, r"a duel of \(0, 4\): expected a ValueError, got none"),
-        (Doubled, "a set of different arms"),
-        (Stranger, "expected a Duel of arms from 0"),
+        (broken(update=backwards), r"a duel of \(0, 4\): expected a ValueError, got none"),
+        (broken(MDB, select=doubled), "a set of different arms"),
+        (broken(select=lambda self, rng: Duel((0, self.n_arms))), "expected a Duel of arms from 0"),
         (lambda n: RUCB(4), "expected a Duel of arms from 0 to 0"),
         (lambda n: object(), "is no Bandit: without n_arms, select"),
     ],
 )
-def test_broken_bandits_are_caught(broken, message):
+def test_broken_bandits_are_caught(bandit, message):
     with pytest.raises(AssertionError, match=message):
-        check_bandit(broken, steps=1500)
+        check_bandit(bandit, steps=1500)
 
 
-@dataclass(frozen=True)
-class Spoiled:
-    """Team draft with one fault."""
+SOUND = TeamDraft()
 
-    fault: str
-    seen: dict
-    name: ClassVar[str] = "team_draft"
 
-    def _spoil(self, shown, rankings):
-        documents, teams = shown.documents, shown.evidence[0]
-        if self.fault == "duplicates" and len(documents) > 1:
-            documents = (documents[0], *documents[:-1])
-        if self.fault == "new documents":
-            documents = (*documents[:-1], "new")
-        if self.fault == "short":
-            documents, teams = documents[:1], teams[:1]
-        if self.fault == "own order":
-            documents = documents[::-1]
-        if self.fault == "first takes all":
-            teams = (0,) * len(documents)
-        if self.fault == "wrong number":
-            return replace(shown, n_rankers=len(rankings) + 1)
-        return Shown(
-            "team draft" if self.fault == "renamed" else self.name, documents, len(rankings), (teams,)
-        )
+class Spoiled(TeamDraft):
+    """Team draft with other methods in place of its own."""
 
-    def show(self, rankings, length=10, rng=None):
-        if self.fault == "takes anything":
-            rankings = [list(dict.fromkeys(r)) for r in rankings]
-        if self.fault == "own chance":
-            rng = None
-        if self.fault == "other draws":
-            return TeamDraft().show(rankings, length, 0)
-        shown = self._spoil(TeamDraft().show(rankings, length, rng), rankings)
-        self.seen["last"] = shown
-        return shown
+    def __init__(self, **methods):
+        vars(self).update(methods)
 
-    def distribution(self, rankings, length=10):
-        if self.fault == "takes anything":
-            rankings = [list(dict.fromkeys(r)) for r in rankings]
-        found = TeamDraft().distribution(rankings, length)
-        if self.fault == "unlikely":
-            found = [(shown, p / 2) for shown, p in found]
-        if self.fault == "no coin":
-            found = [(found[0][0], 1.0)]
-        found = [(self._spoil(shown, rankings), p) for shown, p in found]
-        self.seen["last"] = found[0][0]
-        return found
 
-    def credit(self, shown, clicks):
-        if self.fault == "memory":
-            shown = self.seen.get("last", shown)
-        if self.fault == "any clicks":
-            clicks = (np.resize(np.nan_to_num(np.atleast_1d(clicks)), len(shown.documents)) > 0).astype(int)
-        if self.fault == "any record":
-            shown = replace(shown, method="team_draft")
-        credit = TeamDraft().credit(shown, clicks)
-        return (
-            credit[:1]
-            if self.fault == "one credit"
-            else credit + (self.fault == "gift") * np.arange(len(credit))
-        )
+def recorded(change):
+    """Team draft whose records are changed."""
+    return Spoiled(
+        show=lambda *given, **options: change(SOUND.show(*given, **options)),
+        distribution=lambda *given: [(change(shown), p) for shown, p in SOUND.distribution(*given)],
+    )
 
-    def outcome(self, shown, clicks):
-        if self.fault == "loud":
-            return 2 * TeamDraft().outcome(shown, clicks)
-        if self.fault == "one-sided":
-            return np.abs(TeamDraft().outcome(shown, clicks))
-        return TeamDraft().outcome(shown, clicks) * (-1 if self.fault == "turned" else 1)
+
+def listed(change):
+    return recorded(lambda shown: replace(shown, documents=change(shown.documents)))
+
+
+def credited(change):
+    return Spoiled(credit=lambda shown, clicks: change(SOUND.credit(shown, clicks)))
+
+
+def scored(change):
+    return Spoiled(outcome=lambda shown, clicks: change(SOUND.outcome(shown, clicks)))
+
+
+def drawn(change):
+    return Spoiled(distribution=lambda *given: change(SOUND.distribution(*given)))
+
+
+def remembering():
+    """Credits only the very records that it showed."""
+    known = []
+    spoiled = recorded(lambda shown: known.append(shown) or shown)
+    vars(spoiled)["credit"] = lambda shown, clicks: (
+        SOUND.credit(shown, clicks) * any(one is shown for one in known)
+    )
+    return spoiled
+
+
+def distinct(rankings):
+    return [list(dict.fromkeys(ranking)) for ranking in rankings]
+
+
+def any_clicks(clicks, n):
+    return (np.resize(np.nan_to_num(np.atleast_1d(clicks)), n) > 0).astype(int)
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("method", "message"),
     [
-        ("duplicates", "shown twice"),
-        ("new documents", "a document of no ranking"),
-        ("short", "expected 3 documents"),
-        ("own order", "not the best one left"),
-        ("first takes all", "turned round|expected outcome 0"),
-        ("wrong number", "the record says 3 rankers"),
-        ("renamed", "the record names the method"),
-        ("takes anything", "a document twice in a ranking: expected a ValueError, got none"),
-        ("own chance", "the same seed gives another list"),
-        ("other draws", "times of 400"),
-        ("unlikely", "do not sum to 1"),
-        ("no coin", "turned round|expected outcome 0"),
-        ("memory", "credits the logged record otherwise"),
-        ("any clicks", r"clicks \[1, 0\]: expected a ValueError, got none"),
-        ("any record", "a record of another method: expected a ValueError, got none"),
-        ("one credit", "expected 2 finite numbers"),
-        ("gift", "favours a ranker"),
-        ("loud", "numbers from -1 to 1"),
-        ("one-sided", "not antisymmetric"),
-        ("turned", "disagree"),
+        (listed(lambda documents: (documents[0], *documents[:-1])), "shown twice"),
+        (listed(lambda documents: (*documents[:-1], "new")), "a document of no ranking"),
+        (
+            recorded(lambda s: replace(s, documents=s.documents[:1], evidence=(s.evidence[0][:1],))),
+            "expected 3 documents",
+        ),
+        (listed(lambda documents: documents[::-1]), "not the best one left"),
+        (
+            recorded(lambda shown: replace(shown, evidence=((0,) * len(shown.documents),))),
+            "turned round|expected outcome 0",
+        ),
+        (recorded(lambda shown: replace(shown, n_rankers=shown.n_rankers + 1)), "the record says 3 rankers"),
+        (recorded(lambda shown: replace(shown, method="team draft")), "the record names the method"),
+        (
+            Spoiled(
+                show=lambda rankings, *given, **options: SOUND.show(distinct(rankings), *given, **options),
+                distribution=lambda rankings, length: SOUND.distribution(distinct(rankings), length),
+            ),
+            "a document twice in a ranking: expected a ValueError, got none",
+        ),
+        (
+            Spoiled(show=lambda rankings, length=10, rng=None: SOUND.show(rankings, length)),
+            "the same seed gives another list",
+        ),
+        (Spoiled(show=lambda rankings, length=10, rng=None: SOUND.show(rankings, length, 0)), "times of 400"),
+        (drawn(lambda found: [(shown, p / 2) for shown, p in found]), "do not sum to 1"),
+        (drawn(lambda found: [(found[0][0], 1.0)]), "turned round|expected outcome 0"),
+        (remembering(), "credits the logged record otherwise"),
+        (
+            Spoiled(
+                credit=lambda shown, clicks: SOUND.credit(shown, any_clicks(clicks, len(shown.documents)))
+            ),
+            r"clicks \[1, 0\]: expected a ValueError, got none",
+        ),
+        (
+            Spoiled(credit=lambda shown, clicks: SOUND.credit(replace(shown, method="team_draft"), clicks)),
+            "a record of another method: expected a ValueError, got none",
+        ),
+        (credited(lambda credit: credit[:1]), "expected 2 finite numbers"),
+        (credited(lambda credit: credit + np.arange(len(credit))), "favours a ranker"),
+        (scored(lambda outcome: 2 * outcome), "numbers from -1 to 1"),
+        (scored(np.abs), "not antisymmetric"),
+        (scored(np.negative), "disagree"),
     ],
 )
-def test_broken_interleavers_are_caught(fault, message):
+def test_broken_interleavers_are_caught(method, message):
     with pytest.raises(AssertionError, match=message):
-        check_interleaver(Spoiled(fault, {}))
+        check_interleaver(method)
 
 
 @pytest.mark.parametrize(
@@ -318,69 +307,70 @@ def test_promises_that_a_method_does_not_keep_are_caught(method, options, messag
         check_interleaver(method, fair="always")
 
 
-@dataclass(frozen=True)
-class OddUser:
-    """A cascade user with one fault."""
+USER = CascadeUser.named("navigational", 3)
 
-    fault: str
-    sound: ClassVar[CascadeUser] = CascadeUser.named("navigational", 3)
 
-    def tables(self, length):
-        made = self.sound.tables(length)
-        return made._replace(click=made.click * (2 if self.fault == "too likely" else 0.9)) if (
-            self.fault in ("too likely", "other tables")
-        ) else made  # fmt: skip
+def odd(**methods):
+    """A cascade user with some methods in place of its own."""
+    parts = ("tables", "click", "probability", "likelihood")
+    return SimpleNamespace(**{name: getattr(USER, name) for name in parts} | methods)
 
-    def _read(self, grades):
-        if self.fault == "any grade":
-            grades = np.clip(np.nan_to_num(np.asarray(grades, dtype=float)), 0, 2).round()
-        return grades[::-1] if self.fault == "from below" else grades
 
-    def click(self, grades, rng=None):
-        if self.fault == "own chance":
-            rng = None
-        if self.fault == "sees less":
-            return self.sound.click(np.minimum(grades, 1) if len(grades) == 4 else grades, rng)
-        drawn = self.sound.click(self._read(grades), rng)
-        drawn = drawn[::-1] if self.fault == "from below" else drawn
-        return drawn.astype(float) if self.fault == "floats" else drawn
+def tabled(factor):
+    def tables(length):
+        made = USER.tables(length)
+        return made._replace(click=factor * made.click)
 
-    def probability(self, grades):
-        if self.fault == "never leaves":
-            return np.asarray(self.sound.click_probability)[np.asarray(grades, dtype=int)]
-        given = self.sound.probability(self._read(grades))
-        return given[::-1] if self.fault == "from below" else given
+    return odd(tables=tables)
 
-    def likelihood(self, grades, clicks):
-        if self.fault == "unlikely":
-            return 0.9 * self.sound.likelihood(grades, clicks)
-        if self.fault == "from below":
-            clicks = clicks[::-1]
-        if self.fault == "any clicks":
-            clicks = (np.resize(np.nan_to_num(np.atleast_1d(clicks)), len(grades)) > 0).astype(int)
-        return self.sound.likelihood(self._read(grades), clicks)
+
+def any_grade(grades):
+    return np.clip(np.nan_to_num(np.asarray(grades, dtype=float)), 0, 2).round()
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("user", "message"),
     [
-        ("too likely", "tables: expected probabilities"),
-        ("other tables", "not what the tables say"),
-        ("any grade", "a negative grade: expected a ValueError, got none"),
-        ("from below", "not what the tables say|further down"),
-        ("own chance", "the same seed gives other clicks"),
-        ("sees less", "times of 1000"),
-        ("floats", "expected 4 booleans"),
-        ("never leaves", "expected the marginals"),
-        ("unlikely", "sum to 1"),
-        ("any clicks", "expected a ValueError, got none"),
+        (tabled(2), "tables: expected probabilities"),
+        (tabled(0.9), "not what the tables say"),
+        (
+            odd(
+                click=lambda grades, rng=None: USER.click(any_grade(grades), rng),
+                probability=lambda grades: USER.probability(any_grade(grades)),
+                likelihood=lambda grades, clicks: USER.likelihood(any_grade(grades), clicks),
+            ),
+            "a negative grade: expected a ValueError, got none",
+        ),
+        (
+            odd(  # reads from below
+                click=lambda grades, rng=None: USER.click(grades[::-1], rng)[::-1],
+                probability=lambda grades: USER.probability(grades[::-1])[::-1],
+                likelihood=lambda grades, clicks: USER.likelihood(grades[::-1], clicks[::-1]),
+            ),
+            "not what the tables say|further down",
+        ),
+        (odd(click=lambda grades, rng=None: USER.click(grades)), "the same seed gives other clicks"),
+        (
+            odd(
+                click=lambda grades, rng=None: USER.click(
+                    np.minimum(grades, 1) if len(grades) == 4 else grades, rng
+                )
+            ),
+            "times of 1000",
+        ),
+        (odd(click=lambda grades, rng=None: USER.click(grades, rng).astype(float)), "expected 4 booleans"),
+        (
+            odd(probability=lambda grades: np.array(USER.click_probability)[np.array(grades, dtype=int)]),
+            "expected the marginals",
+        ),
+        (odd(likelihood=lambda grades, clicks: 0.9 * USER.likelihood(grades, clicks)), "sum to 1"),
+        (
+            odd(likelihood=lambda grades, clicks: USER.likelihood(grades, any_clicks(clicks, len(grades)))),
+            "expected a ValueError, got none",
+        ),
+        (object(), "is no ClickModel: without click, probability"),
     ],
 )
-def test_odd_users_are_caught(fault, message):
+def test_odd_users_are_caught(user, message):
     with pytest.raises(AssertionError, match=message):
-        check_click_model(OddUser(fault))
-
-
-def test_no_user_at_all():
-    with pytest.raises(AssertionError, match="is no ClickModel: without click, probability"):
-        check_click_model(object())
+        check_click_model(user)

@@ -17,7 +17,6 @@ from structsvm.online.interleaving.record import (
     check_record,
     evidence_ranks,
     ranks_of,
-    signs,
 )
 from structsvm.online.users.click_tables import check_clicks
 
@@ -59,12 +58,7 @@ class Balanced(ListsByChoices):
         depth = min(row[lowest] for row in ranks)
         if math.isinf(depth):
             raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")
-        tops = [[rank <= depth and click for rank, click in zip(row, clicked, strict=True)] for row in ranks]
-        return np.array(list(map(sum, tops)), dtype=np.float64)
-
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the sign of the difference in credit for each pair, (2, 2)."""
-        return signs(self.credit(shown, clicks))
+        return ((np.array(ranks) <= depth) & clicked).sum(axis=1).astype(np.float64)
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         """Return the balanced list, with the rank of every document in both rankings as evidence."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving.record import Shown, check_rankings
+from structsvm.online.interleaving.record import Shown, check_rankings, signs
 
 Choose = Callable[[Sequence[float]], int]
 """Function from the probabilities of some options to the index of the option chosen."""
@@ -63,6 +64,9 @@ class ListsByChoices:
 
     rankings: ClassVar[str]
 
+    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        raise NotImplementedError
+
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         raise NotImplementedError
 
@@ -80,3 +84,7 @@ class ListsByChoices:
         """Return every list ``show`` can return with its exact probability."""
         checked = check_rankings(rankings, length, pair=self.rankings == "2")
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
+
+    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """Return who has more credit, as a sign for each pair of rankers, (n_rankers, n_rankers)."""
+        return signs(self.credit(shown, clicks))

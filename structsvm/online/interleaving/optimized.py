@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.portable.elementary import log
 from structsvm.online.interleaving.chance import random_choices
-from structsvm.online.interleaving.credit_shares import share_of_largest
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
@@ -20,6 +19,7 @@ from structsvm.online.interleaving.record import (
     check_record,
     evidence_matrix,
     ranks_of,
+    share_of_largest,
 )
 from structsvm.online.users.click_tables import check_clicks
 

@@ -87,19 +87,9 @@ class Shown:
     impression: str | int | None = None
 
     def with_impression(self, impression: str | int) -> Shown:
-        """Return the same record with the id of its impression, such as that of the request it answers.
+        """Return the same record with the id of its impression, another one each time a list is shown.
 
-        Only the caller knows what one impression is, so the id is never made up: an id drawn from ``rng`` would be
-        the same for two impressions where ``rng`` is a seed.
-
-        Parameters
-        ----------
-        impression : str or int
-            A different id each time a list is shown.
-
-        Returns
-        -------
-        Shown
+        Only the caller knows what one impression is: an id drawn from ``rng`` would come again where that is a seed.
 
         Examples
         --------
@@ -211,10 +201,6 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
     return f"{prefix}{at}expected {text}, got {value!r:.80}" + (f"; {remedy}" if remedy else "")
 
 
-_ID = "a string or an integer"
-_SECONDS = "a number of seconds from 0 to 1e+11; log seconds, counted from any start"
-_NAMES = "a list of names"
-_COUNTS = "counts, one per document"
 _EXPECTED = {
     "": "an object with 'method' and 'documents'",
     "version": f"version {VERSION}; credit it with the release that wrote it",
@@ -226,25 +212,20 @@ _EXPECTED = {
     "evidence[][]": f"finite numbers up to {LARGEST:g} or null",
     "slack": "a number",
     "bound": "a positive number",
-    "impression": _ID,
-    "query": _ID,
-    "session": _ID,
-    "user": _ID,
+    **dict.fromkeys(("impression", "query", "session", "user"), "a string or an integer"),
     "clicks": "a list of clicks or null",
     "clicks[]": "an object with either 'rank' or 'document'",
     "clicks[].rank": "a place in the list, from 1",
-    "clicks[].time": _SECONDS,
-    "clicks[].dwell": _SECONDS,
+    **dict.fromkeys(
+        ("clicks[].time", "clicks[].dwell"),
+        "a number of seconds from 0 to 1e+11; log seconds, counted from any start",
+    ),
     "clicks[].download": "true or false",
-    "rankers": _NAMES,
-    "rankers[]": "a name",
-    "among": _NAMES,
-    "among[]": "a name",
+    **dict.fromkeys(("rankers", "among"), "a list of names"),
+    **dict.fromkeys(("rankers[]", "among[]"), "a name"),
     "query_words": "an integer >= 1",
-    "title_bold": _COUNTS,
-    "title_bold[]": "a count",
-    "abstract_bold": _COUNTS,
-    "abstract_bold[]": "a count",
+    **dict.fromkeys(("title_bold", "abstract_bold"), "counts, one per document"),
+    **dict.fromkeys(("title_bold[]", "abstract_bold[]"), "a count"),
 }
 """What a value at a path of a record or of a line has to be, and a remedy."""
 
@@ -370,6 +351,31 @@ def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     # sums of the same credits in another order may differ in the last digits
     scale = np.abs(credit).max(initial=0.0)
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
+
+
+def share_of_largest(
+    credit: NDArray[np.float64], n_clicks: int, largest: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the difference in credit per click of each pair of rankers, as a share of the largest possible.
+
+    ``credit`` is (n_rankers,), or of several lists of as many clicks (n_lists, n_rankers), each with its ``largest``.
+    """
+    # Dividing by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at
+    # zero. The sign of the difference need not: a ranker may often gain a little and rarely lose much.
+    difference = credit[..., :, None] - credit[..., None, :]
+    if n_clicks == 0 or not np.all(largest):
+        return np.zeros_like(difference)
+    outcome = difference / (n_clicks * np.asarray(largest))[..., None, None]
+    if np.abs(outcome).max() > 1 + 1e-9:
+        raise BadInput(
+            "shown",
+            f"expected credits that differ by at most {np.min(largest):g} per click, got {credit.tolist()!r:.80} "
+            f"for {n_clicks} clicks",
+            "log what show() returns, unchanged",
+        )
+    # sums of the same terms in another order may differ in the last digits
+    outcome[np.abs(outcome) <= 1e-12] = 0.0
+    return outcome.clip(-1, 1)
 
 
 def _encode(document: Hashable) -> Any:

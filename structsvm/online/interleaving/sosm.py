@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.credit_shares import share_of_largest
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
     check_record,
     evidence_matrix,
     ranks_of,
+    share_of_largest,
 )
 from structsvm.online.interleaving.team_draft import draft
 from structsvm.online.users.click_tables import check_clicks

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.record import Shown, check_record, signs
+from structsvm.online.interleaving.record import Shown, check_record
 from structsvm.online.users.click_tables import check_clicks
 
 
@@ -47,15 +47,8 @@ class TeamDraft(ListsByChoices):
         """Return the clicks on the picks of each ranker, (n_rankers,)."""
         team_of = teams_of(shown)
         clicked = check_clicks(clicks, len(shown.documents))
-        credit = np.zeros(shown.n_rankers)
-        for team, click in zip(team_of, clicked, strict=True):
-            if team is not None and click:
-                credit[team] += 1
-        return credit
-
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return who has more clicks, as a sign for each pair of rankers, (n_rankers, n_rankers)."""
-        return signs(self.credit(shown, clicks))
+        picked = [team for team, click in zip(team_of, clicked, strict=True) if click and team is not None]
+        return np.bincount(picked, minlength=shown.n_rankers).astype(np.float64)
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         documents, teams = draft(rankings, length, choose)

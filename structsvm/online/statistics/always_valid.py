@@ -56,12 +56,7 @@ class ConfidenceSequence:
 
     Examples
     --------
-    >>> from structsvm.online.statistics import confidence_sequence
-    >>> seen = confidence_sequence([1, 1, 0, 1, -1] * 100, looks=[100, 500])
-    >>> for n, mean, low in zip(seen.looks, seen.mean, seen.lower):
-    ...     print(f"after {n}: {mean:.2f}, at least {low:.1f}")
-    after 100: 0.40, at least 0.1
-    after 500: 0.40, at least 0.3
+    See :func:`structsvm.online.statistics.confidence_sequence`.
     """
 
     looks: NDArray[np.int64]

@@ -21,11 +21,11 @@ from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
-from structsvm.online.statistics.corrections import CORRECTIONS
 from structsvm.online.statistics.credit_formulas import DRAWN
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.online.statistics.significance import (
+    CORRECTIONS,
     TESTS,
     TestResult,
     cluster_means,
@@ -120,15 +120,7 @@ class Analysis:
 
     Examples
     --------
-    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
-    >>> from structsvm.online.interleaving import TeamDraft
-    >>> rng = np.random.default_rng(0)
-    >>> lists = [TeamDraft().show([["a", "b"], ["b", "a"]], length=2, rng=rng) for _ in range(100)]
-    >>> clicks = [Click(1 + one.documents.index("b")) for one in lists]  # users always want b
-    >>> log = ClickLog.of(Impression(one, (c,), rankers=("old", "new")) for one, c in zip(lists, clicks))
-    >>> found = analyse(log)
-    >>> found.winner, found.pairs[0].wins, found.pairs[0].losses
-    ('new', 0, 100)
+    See :func:`structsvm.online.statistics.analyse`.
     """
 
     method: str

@@ -1,9 +1,14 @@
-"""Click weights learned from logs whose winner is known, saved, read and applied."""
+"""Click weights that increase the power of a test, learned from logs whose winner is known; saved, read and applied.
+
+``psi`` holds ``Psi_j`` of every query, turned so that the better ranker is the own one; queries of several pairs
+are stacked. The learned ``w`` is then the test statistic ``psi_new @ w`` of a new pair.
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,16 +16,72 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_number
 from structsvm.common.arrays import Damaged, read_json
 from structsvm.common.files import read_text, replacing
-from structsvm.common.portable.arrays import products
+from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.features import FEATURES, psi
-from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.protocols import Float
+
+_VERSION = 1
+_KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "needed_by_clicks")
+
+
+def max_mean_difference(psi: ArrayLike) -> Float:
+    """Return the unit vector in the direction of ``sum_j Psi_j``: the largest mean score (thesis 7.2.1)."""
+    total = _rows(psi).sum(axis=0)
+    return total / _length(total)
+
+
+def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
+    """Return the weights of the largest z-score on the training queries (thesis 7.2.2).
+
+    They are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, the shortest such vector if ``Sigma`` is singular, as it is
+    when all clicks are on the first page. With few queries ``ridge=1`` keeps rare features from large weights.
+    """
+    rows = _rows(psi)
+    total = rows.sum(axis=0)
+    _length(total)
+    check_number("ridge", ridge, 0)
+    sigma = matmul(rows.T, rows) + ridge * np.eye(rows.shape[1])
+    if ridge:
+        w = solve(sigma, total)
+    else:  # sigma may be singular; total lies in its range
+        from scipy.linalg import pinvh
+
+        w = products(pinvh(sigma), total)
+    return np.asarray(w / math.sqrt(dot(total, w)))
+
+
+def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
+    """Return the weights of a logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
+
+    ``ridge=0`` is plain maximum likelihood, which does not exist if some direction is never wrong; 1 has little effect
+    with hundreds of queries.
+    """
+    rows = _rows(psi)
+    check_number("ridge", ridge, 0)
+    if not rows.any():
+        raise BadInput("psi", "expected queries with clicks, all rows are zero")
+    from sklearn.linear_model import LogisticRegression
+
+    # scikit-learn needs two classes: adding the mirror image of every query only doubles the log-likelihood
+    half = 0.5 * np.ones(2 * len(rows))
+    model = LogisticRegression(
+        C=1 / ridge if ridge else np.inf, fit_intercept=False, tol=1e-8, max_iter=100_000
+    )
+    labels = np.repeat([1, 0], len(rows))
+    if ridge == 0 and _never_wrong(rows):
+        raise ValueError(
+            "ridge=0: the likelihood has no maximum, some direction of weights is never wrong; pass ridge > 0"
+        )
+    model.fit(np.vstack([rows, -rows]), labels, sample_weight=half)
+    return np.asarray(model.coef_[0], dtype=np.float64)
+
 
 LEARNERS: dict[str, Callable[..., Float]] = {
     "inverse_z_test": inverse_z_test,
@@ -28,9 +89,6 @@ LEARNERS: dict[str, Callable[..., Float]] = {
     "max_mean_difference": max_mean_difference,
 }
 """Learning methods by name."""
-
-_VERSION = 1
-_KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "needed_by_clicks")
 
 
 @dataclass(frozen=True)
@@ -62,15 +120,8 @@ class ClickWeights:
 
     def save(self, path: str | Path) -> None:
         """Write the weights as JSON, with the names of their features; either the whole file or nothing."""
-        record = {
-            "version": _VERSION,
-            "method": self.method,
-            "features": list(FEATURES),
-            "weights": list(self.weights),
-            "n_queries": self.n_queries,
-            "needed": None if np.isinf(self.needed) else self.needed,
-            "needed_by_clicks": None if np.isinf(self.needed_by_clicks) else self.needed_by_clicks,
-        }
+        known = vars(self) | {"version": _VERSION, "features": FEATURES}
+        record = {key: None if known[key] == np.inf else known[key] for key in _KEYS}
         with replacing(Path(path)) as file:
             file.write(json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
 
@@ -84,35 +135,26 @@ class ClickWeights:
             raise ValueError(f"{text}, got {error}; learn them again") from None
         if not isinstance(record, Mapping) or any(key not in record for key in _KEYS):
             raise ValueError(f"{text}, with {', '.join(_KEYS)}, got {record!r:.80}; learn them again")
-        if record["version"] != _VERSION:
-            raise ValueError(
-                f"{text}, version {_VERSION}, got version {record['version']!r:.40}; learn them again"
-            )
-        if record["features"] != list(FEATURES):
-            raise ValueError(
-                f"{text}, for the {len(FEATURES)} click features, got {record['features']!r:.80}; learn them again"
-            )
-        weights = record["weights"]
-        if (
-            not isinstance(weights, list)
-            or len(weights) != len(FEATURES)
-            or not all(type(w) in (int, float) and abs(w) < 1e300 for w in weights)
-        ):
-            raise ValueError(
-                f"{text}, {len(FEATURES)} finite numbers, got weights {weights!r:.80}; learn them again"
-            )
-        n_queries, method = record["n_queries"], record["method"]
-        if method not in tuple(LEARNERS) or type(n_queries) is not int or not 1 <= n_queries < 1 << 63:
-            raise ValueError(
-                f"{text}, a method and a number of queries, got {method!r:.40} and {n_queries!r:.40}; learn them again"
-            )
-        needed = []
-        for key in ("needed", "needed_by_clicks"):
-            value = record[key]
-            if value is not None and not (type(value) in (int, float) and 0 < value <= sys.float_info.max):
-                raise ValueError(f"{text}, {key} above 0 or null, got {value!r:.80}; learn them again")
-            needed.append(np.inf if value is None else float(value))
-        return cls(tuple(map(float, weights)), method, n_queries, *needed)
+        weights, n_queries, method = record["weights"], record["n_queries"], record["method"]
+        needed = {key: record[key] for key in ("needed", "needed_by_clicks")}
+
+        def is_number(value: Any, above: float, most: float) -> bool:
+            return type(value) in (int, float) and above < value <= most
+
+        for key, holds, expected in (
+            ("version", record["version"] == _VERSION, f"version {_VERSION}"),
+            ("features", record["features"] == list(FEATURES), f"the {len(FEATURES)} click features"),
+            ("weights", isinstance(weights, list) and len(weights) == len(FEATURES)
+             and all(is_number(weight, -1e300, 1e300) for weight in weights), f"{len(FEATURES)} finite weights"),
+            ("method", method in tuple(LEARNERS), f"a method of {', '.join(LEARNERS)}"),
+            ("n_queries", type(n_queries) is int and 1 <= n_queries < 1 << 63, "a number of queries"),
+            *((key, value is None or is_number(value, 0, sys.float_info.max), f"{key} above 0 or null")
+              for key, value in needed.items()),
+        ):  # fmt: skip
+            if not holds:
+                raise ValueError(f"{text}, with {expected}, got {record[key]!r:.80}; learn them again")
+        known = (np.inf if value is None else float(value) for value in needed.values())
+        return cls(tuple(map(float, weights)), method, n_queries, *known)
 
 
 def learn_weights(
@@ -188,3 +230,32 @@ def _held_out(rows: Float, learner: Callable[[Float], Float]) -> float:
             return np.inf
         delta[half::2] = scores / (scores.std() or 1.0)
     return _needed(delta)
+
+
+def _rows(psi: ArrayLike) -> Float:
+    rows = np.asarray(psi, dtype=np.float64)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise BadInput("psi", f"expected shape (n_queries, n_features), got {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise BadInput(
+            "psi", f"expected finite numbers, row {np.argwhere(~np.isfinite(rows))[0, 0]} has others"
+        )
+    return rows
+
+
+def _never_wrong(rows: Float) -> bool:
+    """Return whether some w has ``rows @ w >= 0``, not all zero, so that the likelihood has no maximum."""
+    from scipy.optimize import linprog
+
+    rows = np.unique(rows, axis=0)
+    solution = linprog(
+        -rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1), method="highs"
+    )
+    return solution.fun is not None and bool(solution.fun < -1e-7)
+
+
+def _length(total: Float) -> float:
+    length = norm(total)
+    if length == 0:
+        raise BadInput("psi", "the queries sum to zero, so no weights make the better ranker win")
+    return length

@@ -22,9 +22,8 @@ from structsvm.online.interleaving import (
     Shown,
     TeamDraft,
 )
-from structsvm.online.interleaving.credit_shares import share_of_largest
 from structsvm.online.interleaving.probabilistic import duel_probabilities
-from structsvm.online.interleaving.record import signs
+from structsvm.online.interleaving.record import share_of_largest, signs
 from structsvm.online.interleaving.sosm import largest_difference
 from structsvm.protocols import Float
 

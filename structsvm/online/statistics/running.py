@@ -30,11 +30,11 @@ from structsvm.online.statistics.analysis import (
     compared,
     student_interval,
 )
-from structsvm.online.statistics.corrections import CORRECTIONS
 from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, beyond_bound, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
 from structsvm.online.statistics.sample_size import units_needed
 from structsvm.online.statistics.significance import (
+    CORRECTIONS,
     DECIMALS,
     TestResult,
     as_result,

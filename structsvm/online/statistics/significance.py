@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
+from structsvm.metrics.significance import holm, p_values
 from structsvm.protocols import Float
 
 # relative tolerance for ties: sums of the same weights in another order differ in the last digits
@@ -88,10 +89,8 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
 
     Notes
     -----
-    The mean over ``G`` clusters has ``G - 1`` degrees of freedom, and the level holds for clusters of any sizes
-    (the module says why).
-
-    Ibragimov & Mueller, t-statistic based correlation and heterogeneity robust inference (JBES 2010).
+    The mean over ``G`` clusters has ``G - 1`` degrees of freedom. The level holds for clusters of any sizes
+    (Ibragimov & Mueller, t-statistic based correlation and heterogeneity robust inference, JBES 2010).
 
     Examples
     --------
@@ -127,6 +126,25 @@ TESTS: dict[str, Callable[..., TestResult]] = {
     "wilcoxon": wilcoxon_test,
 }
 """The tests by name."""
+
+
+def benjamini_hochberg(p: ArrayLike) -> Float:
+    """Return Benjamini and Hochberg's adjusted p-values, which bound the expected share of false rejections.
+
+    The share is at most alpha for independent or positively dependent comparisons (JRSS B 1995).
+    """
+    from scipy.stats import false_discovery_control
+
+    values = p_values(p)
+    return np.asarray(false_discovery_control(values)) if len(values) else values
+
+
+CORRECTIONS: dict[str, Callable[[ArrayLike], Float]] = {
+    "holm": holm,
+    "bh": benjamini_hochberg,
+    "none": p_values,  # right for one comparison that was chosen before the data were seen
+}
+"""Corrections by name."""
 
 
 def as_result(statistic: Any, p: Any, n: Any) -> TestResult:

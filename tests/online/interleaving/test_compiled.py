@@ -14,7 +14,7 @@ from structsvm.online.interleaving.compiled.comparisons import (
     multileave_outcomes,
     preference_matrix,
 )
-from structsvm.online.interleaving.compiled.probabilistic import probabilistic
+from structsvm.online.interleaving.compiled.kernels import probabilistic
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users import CascadeUser, DependentClickUser, PositionBasedUser
 
@@ -172,57 +172,48 @@ def test_rankings_from_scores():
     np.testing.assert_array_equal(again.places, ranked.places)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "change", "message"),
-    [
-        ([(0, 9)], {}, r"pairs: expected rankers from 0 to 2, got \[\[0, 9\]\]"),
-        ([(0, -1)], {}, "pairs: expected rankers from 0 to 2"),
-        ([0, 1], {}, r"pairs: expected integers of shape \(n_pairs, 2\)"),
-        ([(0, 1)], {"method": "balanced"}, r"method=.*: expected 'team_draft'"),
-        ([(0, 1)], {"length": 0}, "length=0: expected a whole number >= 1"),
-        ([(0, 1)], {"n_samples": 0}, "n_samples=0: expected a whole number >= 1"),
-        ([(0, 1)], {"clicks": CascadeUser.named("perfect", 2)}, "expected an integer from 0 to 1"),
-        ([(0, 1)], {"clicks": USERS["position"]}, "examination: the table covers 3 place"),
-    ],
-)
-def test_bad_pairs(pairs, change, message):
-    with pytest.raises(ValueError, match=message):
-        compare_pairs(_world(), pairs, **{"clicks": USERS["any"], "n_samples": 5, **change})
+def _compare(pairs, **change):
+    return lambda: compare_pairs(_world(), pairs, **{"clicks": USERS["any"], "n_samples": 5, **change})
+
+
+def _multileave(rankers, method="sosm"):
+    return lambda: multileave_outcomes(_world(), rankers, USERS["any"], method=method)
+
+
+def _ranked(rankings, grades, offsets):
+    return lambda: RankedQueries.from_rankings(rankings, grades, offsets)
+
+
+def _scored(scores):
+    return lambda: RankedQueries.from_scores(scores, [0, 1], [0, 2])
 
 
 @pytest.mark.parametrize(
-    ("rankers", "method", "message"),
+    ("call", "message"),
     [
-        ([0], "sosm", "rankers: expected at least 2"),
-        ([0, 0], "sosm", "rankers: expected different ones from 0 to 2"),
-        ([0, 3], "sosm", "rankers: expected different ones from 0 to 2"),
-        ([0, 1], "om", "method='om': expected 'sosm'"),
+        (_compare([(0, 9)]), r"pairs: expected rankers from 0 to 2, got \[\[0, 9\]\]"),
+        (_compare([(0, -1)]), "pairs: expected rankers from 0 to 2"),
+        (_compare([0, 1]), r"pairs: expected integers of shape \(n_pairs, 2\)"),
+        (_compare([(0, 1)], method="balanced"), r"method=.*: expected 'team_draft'"),
+        (_compare([(0, 1)], length=0), "length=0: expected a whole number >= 1"),
+        (_compare([(0, 1)], n_samples=0), "n_samples=0: expected a whole number >= 1"),
+        (_compare([(0, 1)], clicks=CascadeUser.named("perfect", 2)), "expected an integer from 0 to 1"),
+        (_compare([(0, 1)], clicks=USERS["position"]), "examination: the table covers 3 place"),
+        (_multileave([0]), "rankers: expected at least 2"),
+        (_multileave([0, 0]), "rankers: expected different ones from 0 to 2"),
+        (_multileave([0, 3]), "rankers: expected different ones from 0 to 2"),
+        (_multileave([0, 1], "om"), "method='om': expected 'sosm'"),
+        (_ranked([[0, 1, 0, 0]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: .* 0 to 1 of query 1, got \[0, 0\]"),
+        (_ranked([[0, 2, -1, 1]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: expected a permutation"),
+        (_ranked([[0, 1]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),
+        (_ranked([[0, 1]], [0, 0.5], [0, 2]), r"grades\[1\]: expected an integer .* got 0.5"),
+        (_ranked([[0, 1]], [0], [0, 2]), "grades: expected one grade for each of 2 rows"),
+        (_ranked([[0, 1]], [0, 1], [0, 1]), "offsets: expected integers rising from 0 to 2"),
+        (_ranked([[0.0, 1.0]], [0, 1], [0, 2]), "rankings: expected integers"),
+        (_scored([[1.0], [np.nan]]), "got NaN at row 1, ranker 0"),
+        (_scored([1.0, 2.0]), r"scores: expected a matrix \(rows, rankers\)"),
     ],
 )
-def test_bad_multileavings(rankers, method, message):
+def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
-        multileave_outcomes(_world(), rankers, USERS["any"], method=method)
-
-
-@pytest.mark.parametrize(
-    ("rankings", "grades", "offsets", "message"),
-    [
-        ([[0, 1, 0, 0]], [0] * 4, [0, 2, 4], r"rankings\[0\]: .* 0 to 1 of query 1, got \[0, 0\]"),
-        ([[0, 2, -1, 1]], [0] * 4, [0, 2, 4], r"rankings\[0\]: expected a permutation"),
-        ([[0, 1]], [0, -1], [0, 2], r"grades\[1\]: expected an integer"),
-        ([[0, 1]], [0, 0.5], [0, 2], r"grades\[1\]: expected an integer .* got 0.5"),
-        ([[0, 1]], [0], [0, 2], "grades: expected one grade for each of 2 rows"),
-        ([[0, 1]], [0, 1], [0, 1], "offsets: expected integers rising from 0 to 2"),
-        ([[0.0, 1.0]], [0, 1], [0, 2], "rankings: expected integers"),
-    ],
-)
-def test_bad_rankings(rankings, grades, offsets, message):
-    with pytest.raises(ValueError, match=message):
-        RankedQueries.from_rankings(rankings, grades, offsets)
-
-
-def test_bad_scores():
-    with pytest.raises(ValueError, match="got NaN at row 1, ranker 0"):
-        RankedQueries.from_scores([[1.0], [np.nan]], [0, 1], [0, 2])
-    with pytest.raises(ValueError, match=r"scores: expected a matrix \(rows, rankers\)"):
-        RankedQueries.from_scores([1.0, 2.0], [0, 1], [0, 2])
+        call()

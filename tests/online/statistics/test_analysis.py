@@ -6,17 +6,19 @@ import json
 import math
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from unittest.mock import ANY
 
 import numpy as np
 import pytest
-import typer
 
-from structsvm.cli import interleave
+from structsvm import SVMMap
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_log, simulate_log
+from structsvm.online.statistics.page import summary
+from structsvm.online.statistics.significance import cluster_means
 from structsvm.online.users import CascadeUser
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
@@ -157,20 +159,15 @@ def test_the_winner_is_whom_the_chosen_test_speaks_for(many_small_few_large):
     assert (by_rank.winner, by_rank.leader) == (None, "high")
 
 
-def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(
-    many_small_few_large, tmp_path, capsys
-):
+def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(many_small_few_large):
     every = many_small_few_large.impressions
     small, large = ([i for i in every if len(i.clicks) == n] for n in (1, 4))
     log = ClickLog.of([*small[:4], *large[:2]])
     answer = analyse(log, test="sign")
     assert (answer.winner, answer.leader, answer.pairs[0].mean < 0) == (None, "often", True)
     assert answer.more_queries() == math.inf
-    write_log(tmp_path / "log.jsonl", log.impressions)
-    run("analyse", tmp_path / "log.jsonl", "--test", "sign")
-    assert (
-        "no number of queries can be foreseen: the mean does not speak for often" in capsys.readouterr().out
-    )
+    said = "no number of queries can be foreseen: the mean does not speak for often"
+    assert said in "\n".join(summary(answer))
 
 
 def test_bad_options_are_refused():
@@ -247,46 +244,30 @@ def test_simulated_logs_refuse_what_does_not_fit(data):
 # -- the commands ------------------------------------------------------------------------------------------
 
 
-def run(*arguments):
-    typer.main.get_command(interleave.app).main([str(a) for a in arguments], standalone_mode=False)
-
-
-def test_simulate_then_analyse(tmp_path, capsys, data):
-    write_letor(data, tmp_path / "data.txt")
-    log = tmp_path / "log.jsonl.gz"
-    options = ["--ranker", 1, "--ranker", 3, "--impressions", 200, "--seed", 4, "--users", 20]
-    run("simulate", "--data", tmp_path / "data.txt", "-o", log, *options)
-    first = log.read_bytes()
-    assert len(read_log(log).impressions) == 200
-    run("simulate", "--data", tmp_path / "data.txt", "-o", tmp_path / "again.jsonl.gz", *options)
-    assert read_log(tmp_path / "again.jsonl.gz") == read_log(log)
-    capsys.readouterr()
-    run("analyse", log, "--json", "--cluster", "user")
-    out = json.loads(capsys.readouterr().out)
-    assert out["rankers"] == ["feature 1", "feature 3"]
-    assert out["n_impressions"] == 200
-    assert out["n_clusters"] == 20
+def test_simulate_then_analyse(cli, data):
+    write_letor(data, "data.txt")
+    command = (
+        "interleave simulate --data data.txt --ranker 1 --ranker 3 --impressions 200 --seed 4 --users 20 -o"
+    )
+    for name in ("log.jsonl.gz", "again.jsonl.gz"):
+        cli(command, name)
+    log, first = read_log("log.jsonl.gz"), Path("log.jsonl.gz").read_bytes()
+    assert log == read_log("again.jsonl.gz")
+    out = cli.json("interleave analyse log.jsonl.gz --cluster user")
+    assert (out["rankers"], out["n_impressions"], out["n_clusters"]) == (["feature 1", "feature 3"], 200, 20)
     pair = out["pairs"][0]
     assert set(pair["p_values"]) == {"sign", "z", "t", "wilcoxon"}
     # the test counts users by the sign of their mean, and the text says so
-    credits, users = credit_log(read_log(log)).pairs[0].delta, [one.user for one in read_log(log).impressions]
-    means = [
-        np.mean([c for c, user in zip(credits, users, strict=True) if user == u]) for u in sorted(set(users))
-    ]
+    means = cluster_means(credit_log(log).pairs[0].delta, [one.user for one in log.impressions])
     assert [pair["unit_wins"], pair["unit_losses"]] == [np.sum(np.sign(means) == sign) for sign in (1, -1)]
-    run("analyse", log)
-    text = capsys.readouterr().out
+    text = cli("interleave analyse log.jsonl.gz --report out.html")
     count = f"feature 1 ahead in {pair['unit_wins']}, feature 3 in {pair['unit_losses']}, which the sign test counts"
-    assert f"  users         {count}\n" in text
-    assert " test over users" in text
-    run("analyse", log, "--report", tmp_path / "out.html")
-    text = capsys.readouterr().out
-    for word in ("winner", "more", "feature 1 against feature 3", "always valid"):
-        assert word in text
-    page = (tmp_path / "out.html").read_text()
-    assert "feature 1 against feature 3" in page
-    assert "<svg" in page
-    assert log.read_bytes() == first
+    for said in (f"  users         {count}\n", " test over users", "winner", "more", "always valid"):
+        assert said in text
+    page = Path("out.html").read_text()
+    for said in ("feature 1 against feature 3", "<svg"):
+        assert said in page
+    assert Path("log.jsonl.gz").read_bytes() == first
 
 
 @pytest.mark.parametrize(
@@ -297,110 +278,84 @@ def test_simulate_then_analyse(tmp_path, capsys, data):
         ("optimized", "difference in credit per click, as a share of the largest possible per query"),
     ],
 )
-def test_the_page_says_what_its_interval_is(tmp_path, capsys, method, what):
-    log, report = tmp_path / "log.jsonl", tmp_path / "log.html"
-    run("simulate", "-o", log, "--impressions", 60, "--interleaver", method, "--length", 4, "--users", 9)
-    for options, units in (
-        (["--alpha", 0.1, "--cluster", "none"], "number of queries"),
-        (["--cluster", "user"], "number of users"),
-        ([], "number of users"),  # as they come again
+def test_the_page_says_what_its_interval_is(cli, method, what):
+    cli(f"interleave simulate -o log.jsonl --impressions 60 --interleaver {method} --length 4 --users 9")
+    for options, sure, units in (
+        ("--alpha 0.1 --cluster none", "90%", "number of queries"),
+        ("--cluster user", "95%", "number of users"),
+        ("", "95%", "number of users"),  # as they come again
     ):
-        run("analyse", log, "--report", report, *options)
-        page = report.read_text()
-        sure = "90%" if "--alpha" in options else "95%"
+        cli("interleave analyse log.jsonl --report log.html", options)
+        page = Path("log.html").read_text()
         for text in (f"lower end of its {sure} interval", what, "confidence sequence", units):
             assert text in page
         assert ">lower<" not in page
         assert "It takes" not in page
 
 
-def test_a_fitted_model_is_a_ranker(tmp_path, capsys, data):
-    from structsvm import SVMMap
-
-    model = SVMMap(C=1.0).fit(data.X, data.y, qid=data.qid)
-    model.save(tmp_path / "model.npz")
-    write_letor(data, tmp_path / "data.txt")
-    log = tmp_path / "log.jsonl"
-    rankers = ["--ranker", 4, "--ranker", tmp_path / "model.npz"]
-    run("simulate", "--data", tmp_path / "data.txt", "--impressions", 300, "-o", log, *rankers)
-    capsys.readouterr()
-    run("analyse", log, "--json")
-    assert json.loads(capsys.readouterr().out)["leader"] == str(tmp_path / "model.npz")
+def test_a_fitted_model_is_a_ranker(cli, data):
+    SVMMap(C=1.0).fit(data.X, data.y, qid=data.qid).save("model.npz")
+    write_letor(data, "data.txt")
+    cli("interleave simulate --data data.txt --impressions 300 -o log.jsonl --ranker 4 --ranker model.npz")
+    assert cli.json("interleave analyse log.jsonl")["leader"] == "model.npz"
 
 
-def test_several_rankers_and_an_open_question(tmp_path, capsys):
-    log = tmp_path / "log.jsonl"
-    arguments = ["--clicks", "random", "--ranker", 1, "--ranker", 2, "--ranker", 3]
-    run("simulate", "-o", log, "--impressions", 40, *arguments)
-    capsys.readouterr()
-    run("analyse", log)
-    text = capsys.readouterr().out
+def test_several_rankers_and_an_open_question(cli):
+    cli("interleave simulate -o log.jsonl --impressions 40 --clicks random --ranker 1 --ranker 2 --ranker 3")
+    text = cli("interleave analyse log.jsonl")
     assert "not decided" in text
     assert "corrected by holm" in text
     assert text.count(" against ") == 3
 
 
-def test_without_a_difference_no_ranker_is_ahead(tmp_path, capsys):
-    log, report = tmp_path / "log.jsonl", tmp_path / "log.html"
-    run("simulate", "-o", log, "--impressions", 1, "--ranker", 1, "--ranker", 2)
-    shown = json.loads(log.read_text())["shown"]
-    log.write_text(json.dumps({"shown": shown, "clicks": []}) + "\n")
-    capsys.readouterr()
-    run("analyse", log, "--report", report)
-    text = capsys.readouterr().out
+def test_without_a_difference_no_ranker_is_ahead(cli):
+    write_log("log.jsonl", [Impression(TEAMS, ())])
+    text = cli("interleave analyse log.jsonl --report log.html")
     assert "winner     not decided; no ranker is ahead\n" in text
     assert "more       no number of queries can be foreseen: no ranker is ahead\n" in text
-    assert "no ranker is ahead" in report.read_text()
+    assert "no ranker is ahead" in Path("log.html").read_text()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--ranker", "1"], "two or more, got 1"),
-        (["--ranker", "1", "--ranker", "1"], "different rankers"),
-        (["--ranker", "1", "--ranker", "01"], "different rankers"),
-        (["--ranker", "1", "--ranker", "11"], "expected a feature from 1 to 10"),
-        (["--ranker", "1", "--ranker", "absent.npz"], "absent.npz: expected a file"),
+        ("--ranker 1", "two or more, got 1"),
+        ("--ranker 1 --ranker 1", "different rankers"),
+        ("--ranker 1 --ranker 01", "different rankers"),
+        ("--ranker 1 --ranker 11", "expected a feature from 1 to 10"),
+        ("--ranker 1 --ranker absent.npz", "absent.npz: expected a file"),
     ],
 )
-def test_commands_refuse_bad_options(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
-        run("simulate", "-o", tmp_path / "log.jsonl", *options)
-    assert list(tmp_path.iterdir()) == []
+def test_commands_refuse_bad_options(cli, options, message):
+    assert message in cli.refuses("interleave simulate -o log.jsonl", options)
+    assert list(Path.cwd().iterdir()) == []
 
 
-def test_lines_left_out_are_told(tmp_path, capsys):
-    log = tmp_path / "log.jsonl"
-    run("simulate", "-o", log, "--impressions", 20)
-    with log.open("a") as file:
+def test_lines_left_out_are_told(cli):
+    write_log("log.jsonl", [Impression(TEAMS, (Click(1),))] * 20)
+    with Path("log.jsonl").open("a") as file:
         file.write('{"clicks": []}\n{"clicks": [{"rank": 1}]}\n')
-    capsys.readouterr()
-    run("analyse", log, "--missing-record", "skip")
-    assert "note: 2 lines have no record of the list and were left out" in capsys.readouterr().out
+    text = cli("interleave analyse log.jsonl --missing-record skip")
+    assert "note: 2 lines have no record of the list and were left out" in text
 
 
-def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(tmp_path):
+def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(cli):
     """Also where lines before it were empty or left out, and braces are in the name of the file."""
-    log = tmp_path / "log{1}.jsonl"
-    good = Impression(Shown("team_draft", ("a",), 2, ((1,),)), (Click(1),))
-    broken = Impression(Shown("team_draft", ("a",), 2, ((7,),)), (Click(1),))
-    write_log(tmp_path / "good.jsonl", [good, Impression(good.shown, None)])
-    write_log(tmp_path / "broken.jsonl", [broken])
-    log.write_text((tmp_path / "good.jsonl").read_text() + "\n" + (tmp_path / "broken.jsonl").read_text())
-    message = r"log\{1\}\.jsonl:4: shown: expected teams from 0 to 1, got 7"
-    with pytest.raises(ValueError, match=message):
-        run("analyse", log)
-    with pytest.raises(ValueError, match=message):
-        run("learn", log, "--better", "ranker 1", "-o", tmp_path / "weights.json")
-    log.write_text((tmp_path / "good.jsonl").read_text())
-    with pytest.raises(ValueError, match=r"log\{1\}\.jsonl:1 has none"):
-        run("analyse", log, "--cluster", "user")
+    log = Path("log{1}.jsonl")
+    good, broken = (Shown("team_draft", ("a",), 2, ((team,),)) for team in (1, 7))
+    made = [Impression(good, (Click(1),)), Impression(good, None), Impression(broken, (Click(1),))]
+    write_log(log, made)
+    text = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([*text[:2], "\n", text[2]]))
+    for command in ("interleave analyse", "interleave learn --better 'ranker 1' -o weights.json"):
+        assert "log{1}.jsonl:4: shown: expected teams from 0 to 1, got 7" in cli.refuses(command, log)
+    write_log(log, made[:2])
+    assert "log{1}.jsonl:1 has none" in cli.refuses("interleave analyse --cluster user", log)
 
 
-def test_a_page_in_place_of_the_log_is_refused(tmp_path):
-    log = tmp_path / "log.jsonl"
-    run("simulate", "-o", log, "--impressions", 20)
-    before = log.read_bytes()
-    with pytest.raises(ValueError, match=r"got the same; choose another --report"):
-        run("analyse", log, "--report", log)
-    assert log.read_bytes() == before
+def test_a_page_in_place_of_the_log_is_refused(cli):
+    write_log("log.jsonl", [Impression(TEAMS, (Click(1),))])
+    before = Path("log.jsonl").read_bytes()
+    said = cli.refuses("interleave analyse log.jsonl --report log.jsonl")
+    assert "got the same; choose another --report" in said
+    assert Path("log.jsonl").read_bytes() == before

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
-from structsvm.cli import interleave
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import ClickWeights, analyse, learn_weights, queries_needed
-from structsvm.online.statistics.click_weights import LEARNERS
+from structsvm.online.statistics.click_weights import LEARNERS, inverse_z_test
 from structsvm.online.statistics.features import FEATURES, psi
-from structsvm.online.statistics.learning import inverse_z_test
 
 
 def impressions(n, seed, *, better=0, names=("old", "new")):
@@ -31,17 +29,12 @@ def impressions(n, seed, *, better=0, names=("old", "new")):
 
 
 @pytest.fixture
-def logs(tmp_path):
+def logs(cli):
     """Two logs in which another ranker is the better one, and a new one."""
-    paths = [tmp_path / name for name in ("one.jsonl", "two.jsonl.gz", "new.jsonl")]
-    write_log(paths[0], impressions(300, 0))
-    write_log(paths[1], impressions(300, 1, better=1))
-    write_log(paths[2], impressions(120, 2, better=1))
-    return paths
-
-
-def run(*arguments):
-    typer.main.get_command(interleave.app).main([str(a) for a in arguments], standalone_mode=False)
+    write_log("one.jsonl", impressions(300, 0))
+    write_log("two.jsonl.gz", impressions(300, 1, better=1))
+    write_log("new.jsonl", impressions(120, 2, better=1))
+    return "one.jsonl", "two.jsonl.gz", "new.jsonl"
 
 
 @pytest.mark.parametrize("method", LEARNERS)
@@ -98,68 +91,62 @@ def test_saved_weights_are_read_to_the_last_bit(tmp_path):
     assert json.loads((tmp_path / "w.json").read_text())["features"] == list(FEATURES)
 
 
-def test_learn_then_analyse(logs, tmp_path, capsys):
-    weights = tmp_path / "weights.json"
-    run("learn", *logs[:2], "--better", "old", "--better", "new", "-o", weights)
-    text = capsys.readouterr().out
+def test_learn_then_analyse(logs, cli):
+    text = cli("interleave learn one.jsonl two.jsonl.gz --better old --better new -o weights.json")
     assert all(feature in text for feature in FEATURES)
     assert "600 queries, inverse_z_test" in text
     rows = np.vstack([psi(read_log(logs[0]), 0, 1), psi(read_log(logs[1]), 1, 0)])
-    np.testing.assert_array_equal(ClickWeights.read(weights).weights, inverse_z_test(rows))
-    run("analyse", logs[2], "--json")
-    plain = json.loads(capsys.readouterr().out)
-    run("analyse", logs[2], "--statistic", weights, "--json", "--report", tmp_path / "page.html")
-    learned = json.loads(capsys.readouterr().out)
-    witness = analyse(read_log(logs[2]), weights=ClickWeights.read(weights).weights)
+    weights = ClickWeights.read("weights.json").weights
+    np.testing.assert_array_equal(weights, inverse_z_test(rows))
+    plain = cli.json("interleave analyse new.jsonl")
+    learned = cli.json("interleave analyse new.jsonl --statistic weights.json --report page.html")
     assert learned["statistic"] == "weighted clicks"
-    assert learned["pairs"][0]["p_values"] == witness.pairs[0].p_values
+    assert learned["pairs"][0]["p_values"] == analyse(read_log(logs[2]), weights=weights).pairs[0].p_values
     assert learned["winner"] == "new"
     assert "all other figures are by the weights" in learned["notes"][-1]
     assert not any("weights" in text for text in plain["notes"])
     assert learned["pairs"][0]["p_value"] < plain["pairs"][0]["p_value"]
-    assert "weighted clicks per query" in (tmp_path / "page.html").read_text()
+    assert "weighted clicks per query" in Path("page.html").read_text()
 
 
-def test_a_better_ranker_with_fewer_clicks_is_doubted(logs, tmp_path, capsys):
-    run("learn", logs[0], "--better", "new", "-o", tmp_path / "w.json")
-    assert "is the name right?" in capsys.readouterr().err
-    run("learn", logs[0], "--better", "old", "-o", tmp_path / "w.json")
-    assert capsys.readouterr().err == ""
+def test_a_better_ranker_with_fewer_clicks_is_doubted(logs, cli):
+    for better, said in (("new", "is the name right?"), ("old", "")):
+        cli(f"interleave learn one.jsonl --better {better} -o w.json")
+        assert said in cli.err
+        assert bool(cli.err) == bool(said)
 
 
-def test_learn_says_json_and_takes_one_name_for_all(logs, tmp_path, capsys):
-    run("learn", logs[0], logs[0], "--better", "old", "-o", tmp_path / "w.json", "--method", "inverse_rank_test",
-        "--ridge", 5, "--json")  # fmt: skip
-    record = json.loads(capsys.readouterr().out)
+def test_learn_says_json_and_takes_one_name_for_all(logs, cli):
+    command = (
+        "interleave learn one.jsonl one.jsonl --better old -o w.json --method inverse_rank_test --ridge 5"
+    )
+    record = cli.json(command)
     rows = psi(read_log(logs[0]), 0, 1)
-    assert record["output"] == str(tmp_path / "w.json")
+    assert record["output"] == "w.json"
     assert record["weights"] == LEARNERS["inverse_rank_test"](np.vstack([rows, rows]), ridge=5).tolist()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one.jsonl", "absent.jsonl", "--better", "old"], "absent.jsonl: expected a file"),
-        (["one.jsonl", "--better", "best"], "one.jsonl: --better: expected one of old, new, got 'best'"),
-        (["one.jsonl", "--better", "old", "--better", "new"], "one for each of 1 logs in their order, got 2"),
-        (["one.jsonl", "--better", "old", "--method", "max_mean_difference", "--ridge", "1"], "ridge: max_mean"),
-        (["other.jsonl", "--better", "old"], "other.jsonl: expected a log of team_draft"),
+        ("one.jsonl absent.jsonl --better old", "absent.jsonl: expected a file"),
+        ("one.jsonl --better best", "one.jsonl: --better: expected one of old, new, got 'best'"),
+        ("one.jsonl --better old --better new", "one for each of 1 logs in their order, got 2"),
+        ("one.jsonl --better old --method max_mean_difference --ridge 1", "ridge: max_mean"),
+        ("other.jsonl --better old", "other.jsonl: expected a log of team_draft"),
     ],
-)  # fmt: skip
-def test_learn_refuses(logs, tmp_path, arguments, message):
-    line = (tmp_path / "one.jsonl").read_text().splitlines()[0]
-    (tmp_path / "other.jsonl").write_text(line.replace("team_draft", "sosm"))
-    given = [str(tmp_path / a) if a.endswith(".jsonl") else a for a in arguments]
-    with pytest.raises(ValueError, match=message):
-        run("learn", *given, "-o", tmp_path / "w.json")
-    assert not (tmp_path / "w.json").exists()
+)
+def test_learn_refuses(logs, cli, arguments, message):
+    line = Path("one.jsonl").read_text().splitlines()[0]
+    Path("other.jsonl").write_text(line.replace("team_draft", "sosm"))
+    assert message in cli.refuses("interleave learn -o w.json", arguments)
+    assert not Path("w.json").exists()
 
 
-def test_a_log_is_not_overwritten(logs):
-    before = logs[0].read_bytes()
-    with pytest.raises(ValueError, match=r"one\.jsonl"):
-        run("learn", logs[0], "--better", "old", "-o", logs[0])
-    assert logs[0].read_bytes() == before
+def test_a_log_is_not_overwritten(logs, cli):
+    before = Path("one.jsonl").read_bytes()
+    assert "one.jsonl" in cli.refuses("interleave learn one.jsonl --better old -o one.jsonl")
+    assert Path("one.jsonl").read_bytes() == before
 
 
 GOOD = {
@@ -171,13 +158,13 @@ GOOD = {
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (GOOD | {"version": 2}, "version 1, got version 2"),
-        (GOOD | {"features": ["click"]}, "for the 14 click features"),
-        (GOOD | {"weights": [1.0]}, "14 finite numbers"),
-        (GOOD | {"weights": ["x"] * 14}, "14 finite numbers"),
-        (GOOD | {"weights": 3}, "14 finite numbers"),
-        (GOOD | {"n_queries": 10**400}, "a method and a number of queries"),
-        (GOOD | {"method": "m"}, "a method and a number of queries"),
+        (GOOD | {"version": 2}, "version 1, got 2"),
+        (GOOD | {"features": ["click"]}, "the 14 click features"),
+        (GOOD | {"weights": [1.0]}, "14 finite weights"),
+        (GOOD | {"weights": ["x"] * 14}, "14 finite weights"),
+        (GOOD | {"weights": 3}, "14 finite weights"),
+        (GOOD | {"n_queries": 10**400}, "a number of queries"),
+        (GOOD | {"method": "m"}, "a method of inverse_z_test"),
         (GOOD | {"needed": 10**400}, "needed above 0 or null, got 10{79};"),
         (GOOD | {"needed_by_clicks": 10**400}, "needed_by_clicks above 0 or null"),
         ([1], "with version"),

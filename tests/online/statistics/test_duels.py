@@ -9,8 +9,16 @@ import pytest
 
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Optimized, Probabilistic, TeamDraft
-from structsvm.online.statistics import analyse, learn_weights, read_credits
+from structsvm.online.statistics import (
+    analyse,
+    confidence_sequence,
+    credit_log,
+    learn_weights,
+    read_credits,
+    t_test,
+)
 from structsvm.online.statistics.page import page
+from structsvm.online.statistics.significance import cluster_means
 
 NAMES = ("a", "b", "c", "d")
 DUELS = [(0, 1), (1, 0), (2, 0), (1, 2), (0, 1, 2)]  # d meets nobody
@@ -35,8 +43,8 @@ def duels(method, n, seed=0, sizes=(2, 3)):
 @pytest.mark.parametrize("cluster", [None, "user"])
 @pytest.mark.parametrize("method", [TeamDraft, Optimized, Probabilistic])
 def test_a_pair_is_compared_on_its_own_lists(tmp_path, method, cluster):
-    """Each pair's figures are those of a log of two rankers that holds its lists alone."""
-    made = duels(method, 120, sizes=(2,))
+    """Also where three meet; each pair's figures are those of its lists alone."""
+    made = duels(method, 120)
     path = tmp_path / "duels.jsonl"
     write_log(path, [*made, *made[:7]])
     log = read_log(path)
@@ -49,53 +57,32 @@ def test_a_pair_is_compared_on_its_own_lists(tmp_path, method, cluster):
     answer = answers[0]
     assert answer.n_impressions == 120
     assert "bandit" in " ".join(answer.notes)
+    columns = credit_log(log, cluster=cluster)
     for k, (i, j) in enumerate(combinations(range(4), 2)):
-        pair = answer.pairs[k]
+        pair, delta = answer.pairs[k], columns.pairs[k].delta
         assert (pair.a, pair.b) == (NAMES[i], NAMES[j])
-        own = [one for one in made if set(one.rankers) == {NAMES[i], NAMES[j]}]
-        assert pair.wins + pair.losses + pair.ties == len(own)
+        own = [one for one in made if {NAMES[i], NAMES[j]} <= set(one.rankers)]
+        assert pair.wins + pair.losses + pair.ties == len(delta) == len(own)
         if not own:
             assert (pair.leader, pair.p_value, pair.always_valid_p_value, pair.mean) == (None, 1.0, 1.0, 0.0)
             continue
-        # the same lists as logs of two rankers in one order each: where the order is the other, figures turn
-        signs = {(NAMES[i], NAMES[j]): 1.0, (NAMES[j], NAMES[i]): -1.0}
-        total = 0.0
-        for names, sign in signs.items():
-            part = [replace(one, among=()) for one in own if one.rankers == names]
-            if part:
-                total += sign * analyse(ClickLog.of(part)).pairs[0].mean * len(part)
-        if cluster is None:
-            assert pair.mean == pytest.approx(total / len(own), rel=1e-12, abs=1e-15)
-    # (c, a) and (b, c) come in one order only: everything is as of a log of two, but for drawn signs
-    for names in (("c", "a"), ("b", "c")):
-        own = [replace(one, among=()) for one in made if one.rankers == names]
-        alone = analyse(ClickLog.of(own), **options).pairs[0]
-        pair = next(one for one in answer.pairs if {one.a, one.b} == set(names))
-        sign = 1.0 if (pair.a, pair.b) == names else -1.0
-        assert pair.mean == pytest.approx(sign * alone.mean, rel=1e-12)
-        for name in ("t", "z"):
-            assert pair.p_values[name] == pytest.approx(alone.p_values[name], rel=1e-9)
-        assert pair.queries_needed == pytest.approx(alone.queries_needed, rel=1e-9)
-        ends = (alone.always_valid_lower, alone.always_valid_upper)
-        ends = ends if sign > 0 else (-ends[1], -ends[0])
-        if method is not TeamDraft:  # the bound of team draft is the largest team of the whole log
+        expected = []
+        for one in own:  # by the method itself, whichever of the two its list names first
+            a, b = one.rankers.index(NAMES[i]), one.rankers.index(NAMES[j])
+            credit, outcome = (f(one.shown, one.clicked) for f in (method().credit, method().outcome))
+            expected.append(credit[a] - credit[b] if method is TeamDraft else outcome[a, b])
+        np.testing.assert_allclose(delta, expected, rtol=1e-12, atol=1e-15)
+        # from here on all is as for a log of two
+        values = expected if cluster is None else cluster_means(expected, [one.user for one in own])
+        assert pair.mean == pytest.approx(np.mean(values), rel=1e-12, abs=1e-15)
+        assert pair.p_values["t"] == pytest.approx(t_test(values).p_value, rel=1e-9)
+        if method is TeamDraft:
+            assert pair.wins == np.sum(np.array(expected) > 0)
+        else:  # the bound of team draft is the largest team of the whole log
+            seen = confidence_sequence(values)
+            ends = seen.lower[0], seen.upper[0]
             assert (pair.always_valid_lower, pair.always_valid_upper) == pytest.approx(ends, abs=1e-9)
     assert "<svg" in page("duels", log, answer)
-
-
-def test_three_that_meet_are_three_pairs(tmp_path):
-    made = duels(TeamDraft, 60)
-    answer = analyse(ClickLog.of(made))
-    for pair in answer.pairs:
-        met = sum({pair.a, pair.b} <= set(one.rankers) for one in made)
-        assert pair.wins + pair.losses + pair.ties == met
-        wins = 0
-        for one in made:
-            if {pair.a, pair.b} <= set(one.rankers):
-                credit = TeamDraft().credit(one.shown, one.clicked)
-                i, j = one.rankers.index(pair.a), one.rankers.index(pair.b)
-                wins += credit[i] > credit[j]
-        assert pair.wins == wins
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from structsvm.online.interleaving.compiled.multileaving import multileave
-from structsvm.online.interleaving.compiled.probabilistic import probabilistic
-from structsvm.online.interleaving.compiled.team_draft import team_draft
+from structsvm.online.interleaving.compiled.kernels import multileave, probabilistic, team_draft
 
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 

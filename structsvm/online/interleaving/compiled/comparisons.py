@@ -16,10 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.portable.elementary import power
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving.compiled.multileaving import multileave
-from structsvm.online.interleaving.compiled.probabilistic import probabilistic
+from structsvm.online.interleaving.compiled.kernels import multileave, probabilistic, team_draft
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
-from structsvm.online.interleaving.compiled.team_draft import team_draft
 from structsvm.online.users.click_tables import ClickTables, check_grades
 from structsvm.protocols import ClickModel
 
@@ -168,6 +166,26 @@ def multileave_outcomes(
     return outcome.astype(np.float64)
 
 
+def distortion(multileaved: ArrayLike, pairwise: ArrayLike, winner: int) -> float:
+    """Return the share of the other rankers that beat the Condorcet winner in multileaving but not in pairs.
+
+    ``[i, j]`` estimates the probability that ranker i beats j when all are multileaved, and when the two alone are
+    interleaved (Brost, Seldin, Cox & Lioma, "Multi-dueling bandits", CIKM 2016, 4.2.6 and Table 3).
+    """
+    together, alone = np.asarray(multileaved, dtype=np.float64), np.asarray(pairwise, dtype=np.float64)
+    for name, matrix in (("multileaved", together), ("pairwise", alone)):
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
+            raise BadInput(name, f"expected a square matrix of at least 2 rankers, got shape {matrix.shape}")
+        if not ((matrix >= 0) & (matrix <= 1)).all():
+            raise BadInput(name, "expected probabilities between 0 and 1")
+    if together.shape != alone.shape:
+        raise BadInput("pairwise", f"expected the shape of multileaved, {together.shape}, got {alone.shape}")
+    if not 0 <= winner < together.shape[0]:
+        raise BadInput("winner", f"expected a ranker from 0 to {together.shape[0] - 1}", value=winner)
+    others = np.arange(together.shape[0]) != winner
+    return float(((together[:, winner] > 0.5) & (alone[:, winner] <= 0.5))[others].mean())
+
+
 class LiveComparisons:
     """Comparisons one at a time: the rankings of some rankers are merged for a random query, and a user clicks."""
 
@@ -228,12 +246,7 @@ def _in_threads(
     pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
     report = callback or (lambda share: None)
     results = []
-    if max(1, min(n_jobs, len(pieces))) == 1:
-        for piece in pieces:
-            results.append(run(piece))
-            report(piece.stop / n_tasks)
-        return results
-    with ThreadPoolExecutor(n_jobs) as pool:
+    with ThreadPoolExecutor(max(1, min(n_jobs, len(pieces)))) as pool:
         try:
             for piece, future in zip(pieces, [pool.submit(run, piece) for piece in pieces], strict=True):
                 results.append(future.result())

@@ -1,0 +1,289 @@
+"""The compiled comparisons: two rankings by team draft or with exact credit, several by team draft or SOSM.
+
+The state of a stream of random numbers is a number that is passed in and returned: numba would count references to an
+array at every call, which takes twice as long as the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.common.kernel import kernel
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.users.click_tables import ClickTables
+
+
+@kernel
+def next_bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the next state and 64 random bits: SplitMix64 (Steele, Lea & Flood 2014), one stream per seed."""
+    state += np.uint64(0x9E3779B97F4A7C15)
+    z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state, np.uint64(z ^ (z >> np.uint64(31)))
+
+
+@kernel
+def uniform(state: np.uint64) -> tuple[np.uint64, float]:
+    """Return the next state and a number from [0, 1)."""
+    state, bits = next_bits(state)
+    return state, np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
+    """Return the next state and a whole number from 0 to ``n - 1``."""
+    # with 53 bits the probability of an option is off by less than n * 2^-53
+    state, u = uniform(state)
+    return state, int(u * n)
+
+
+@kernel
+def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
+    """Return the next state and True with probability ``p``."""
+    # certain events, frequent in click models, cost no random number
+    if p <= 0.0:
+        return state, False
+    if p >= 1.0:
+        return state, True
+    state, u = uniform(state)
+    return state, u < p
+
+
+@kernel
+def team_draft(
+    ranked: RankedQueries,
+    tables: ClickTables,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    wins: NDArray[np.int64],
+    losses: NDArray[np.int64],
+) -> None:
+    """Team draft of two rankings."""
+    rankings, _, grades, offsets = ranked
+    click, stop_after_click, stop_after_skip = tables
+    n_queries, length = offsets.shape[0] - 1, click.shape[1]
+    longest = 0
+    for q in range(n_queries):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    last_shown = np.zeros(longest, dtype=np.int64)  # number of the comparison that last showed each document
+    number = 0
+    for task in range(first.shape[0]):
+        state = seeds[task]
+        a, b = first[task], second[task]
+        for _ in range(counts[task]):
+            number += 1
+            state, q = below(state, n_queries)
+            start = offsets[q]
+            pointer_a, pointer_b, difference = start, start, 0
+            coins = np.uint64(0)
+            turn_a = False
+            for k in range(min(length, offsets[q + 1] - start)):
+                if k % 128 == 0:
+                    state, coins = next_bits(state)
+                if k % 2 == 0:
+                    turn_a = coins & np.uint64(1) == np.uint64(1)
+                    coins >>= np.uint64(1)
+                else:
+                    turn_a = not turn_a
+                if turn_a:
+                    while last_shown[rankings[a, pointer_a]] == number:
+                        pointer_a += 1
+                    document = rankings[a, pointer_a]
+                else:
+                    while last_shown[rankings[b, pointer_b]] == number:
+                        pointer_b += 1
+                    document = rankings[b, pointer_b]
+                last_shown[document] = number
+                grade = grades[start + document]
+                state, clicked = happens(state, click[grade, k])
+                if clicked:
+                    difference += 1 if turn_a else -1
+                state, stops = happens(
+                    state, stop_after_click[grade, k] if clicked else stop_after_skip[grade, k]
+                )
+                if stops:
+                    break
+            if difference > 0:
+                wins[task] += 1
+            elif difference < 0:
+                losses[task] += 1
+
+
+@kernel
+def probabilistic(
+    ranked: RankedQueries,
+    tables: ClickTables,
+    decay: NDArray[np.float64],
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    wins: NDArray[np.int64],
+    losses: NDArray[np.int64],
+    outcome: NDArray[np.float64],
+) -> None:
+    """Probabilistic interleaving of two rankings with exact credit."""
+    rankings, places, grades, offsets = ranked
+    click, stop_after_click, stop_after_skip = tables
+    n_queries, length = offsets.shape[0] - 1, click.shape[1]
+    total = np.cumsum(decay)
+    # number of the comparison that last showed each document
+    last_shown = np.zeros(decay.shape[0], dtype=np.int64)
+    # chance[c]: probability that c of the clicked documents so far came from ranker a
+    chance = np.zeros(length + 1)
+    number = 0
+    for task in range(first.shape[0]):
+        state = seeds[task]
+        a, b = first[task], second[task]
+        for _ in range(counts[task]):
+            number += 1
+            state, q = below(state, n_queries)
+            start, end = offsets[q], offsets[q + 1]
+            mass_a = mass_b = total[end - start - 1]
+            skip_a, skip_b = start, start  # all rows before these have been shown
+            n_clicks = 0
+            chance[0] = 1.0
+            for k in range(min(length, end - start)):
+                # one number gives coin and document: the half it lies in is the coin, its place there is uniform
+                state, u = uniform(state)
+                u *= 2.0
+                if u < 1.0:
+                    ranker, skip, goal = a, skip_a, u * mass_a
+                else:
+                    ranker, skip, goal = b, skip_b, (u - 1.0) * mass_b
+                row = skip
+                while last_shown[rankings[ranker, row]] == number:
+                    row += 1
+                if ranker == a:
+                    skip_a = row
+                if ranker == b:
+                    skip_b = row
+                document = rankings[ranker, row]
+                goal -= decay[row - start]
+                while goal >= 0.0:
+                    row += 1
+                    if row == end:
+                        break  # rounding may pass the last document not yet shown
+                    if last_shown[rankings[ranker, row]] != number:
+                        document = rankings[ranker, row]
+                        goal -= decay[row - start]
+                last_shown[document] = number
+                weight_a, weight_b = decay[places[a, start + document]], decay[places[b, start + document]]
+                grade = grades[start + document]
+                state, clicked = happens(state, click[grade, k])
+                if clicked:
+                    p = weight_a * mass_b / (weight_a * mass_b + weight_b * mass_a)
+                    chance[n_clicks + 1] = chance[n_clicks] * p
+                    for c in range(n_clicks, 0, -1):
+                        chance[c] = chance[c] * (1.0 - p) + chance[c - 1] * p
+                    chance[0] *= 1.0 - p
+                    n_clicks += 1
+                state, stops = happens(
+                    state, stop_after_click[grade, k] if clicked else stop_after_skip[grade, k]
+                )
+                if stops:
+                    break
+                mass_a -= weight_a
+                mass_b -= weight_b
+            if n_clicks > 0:
+                value = 0.0
+                for c in range(n_clicks + 1):
+                    if 2 * c > n_clicks:
+                        value += chance[c]
+                    elif 2 * c < n_clicks:
+                        value -= chance[c]
+                outcome[task] += value
+                # drawn with the outcome's probability: the mean of its sign need not be zero where its own is
+                state, u = uniform(state)
+                if u < value:
+                    wins[task] += 1
+                elif u < -value:
+                    losses[task] += 1
+
+
+@kernel
+def multileave(
+    ranked: RankedQueries,
+    tables: ClickTables,
+    rankers: NDArray[np.int64],
+    n_samples: int,
+    state: np.uint64,
+    sosm: bool,
+    outcome: NDArray[np.int64],
+) -> None:
+    """Team draft of several rankings, credited by teams or by SOSM."""
+    rankings, places, grades, offsets = ranked
+    click, stop_after_click, stop_after_skip = tables
+    n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, click.shape[1]
+    longest = 0
+    for q in range(n_queries):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    # number of the comparison that last showed each document
+    last_shown = np.zeros(longest, dtype=np.int64)
+    pointer = np.zeros(n, dtype=np.int64)
+    order = np.arange(n)
+    documents = np.zeros(length, dtype=np.int64)
+    clicked = np.zeros(length, dtype=np.int64)
+    credit = np.zeros(n)
+    for number in range(1, n_samples + 1):
+        state, q = below(state, n_queries)
+        start = offsets[q]
+        n_shown = min(length, offsets[q + 1] - start)
+        pointer[:] = start
+        credit[:] = 0.0
+        n_clicks = 0
+        reading = True
+        for k in range(n_shown):
+            # random order of the rankers in a round: one step of a shuffle per place
+            turn = k % n
+            state, step = below(state, n - turn)
+            other = turn + step
+            i = order[other]
+            order[other] = order[turn]
+            order[turn] = i
+            while last_shown[rankings[rankers[i], pointer[i]]] == number:
+                pointer[i] += 1
+            document = rankings[rankers[i], pointer[i]]
+            last_shown[document] = number
+            documents[k] = document
+            if not reading:
+                continue
+            grade = grades[start + document]
+            state, clicks = happens(state, click[grade, k])
+            if clicks:
+                clicked[n_clicks] = document
+                n_clicks += 1
+                if not sosm:
+                    credit[i] += 1.0
+            state, stops = happens(state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k])
+            if stops:
+                reading = False
+            # for teams no document behind the last possible click matters
+            if not reading and not sosm:
+                break
+        if n_clicks == 0 or (sosm and n_shown == 1):
+            continue
+        least, largest = 0.0, 1.0  # a team that is ahead wins
+        if sosm:
+            for i in range(n):
+                for c in range(n_clicks):
+                    own_rank = places[rankers[i], start + clicked[c]]
+                    rank = 1
+                    for k in range(n_shown):
+                        rank += places[rankers[i], start + documents[k]] < own_rank
+                    credit[i] += 1.0 / (rank * rank * rank)
+            # draw wins with the probability of the outcome, as its sign need not be fair; one draw for all pairs
+            largest = n_clicks * (1.0 - 1.0 / (n_shown * n_shown * n_shown))
+            state, least = uniform(state)
+        for i in range(n):
+            for j in range(i):
+                difference = (credit[i] - credit[j]) / largest
+                if least < difference:
+                    outcome[i, j] += 1
+                    outcome[j, i] -= 1
+                elif least < -difference:
+                    outcome[i, j] -= 1
+                    outcome[j, i] += 1
