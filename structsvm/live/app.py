@@ -17,9 +17,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structsvm.live import bodies, pages, proxy, ubi
+from structsvm.live.calls import Refused
 from structsvm.live.endpoints import as_json, body_of, endpoint, fields_of, is_allowed, refusal, who
 from structsvm.live.openapi import OPERATIONS
-from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings, is_loopback
 

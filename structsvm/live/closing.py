@@ -70,7 +70,6 @@ class Folded:
             self.running = RunningStatistics(
                 config["method"], rankers, length=config["length"], alpha=config["alpha"]
             )
-        self.counting = frozenset(a for a, counts in config["actions"].items() if counts)
 
     @classmethod
     def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Folded:
@@ -103,11 +102,11 @@ class Folded:
         """
         counted = {} if counted is None else counted
         by_unit = self.config["unit"] != "request"
-        guardrails = self.config["guardrails"]
+        guardrails, counts = self.config["guardrails"], self.config["actions"]
         snapshots: list[tuple[int, str]] = []
         rows: list[tuple[StoredImpression, CreditRow]] = []
         for impression in impressions:
-            places = sorted({place - 1 for place, action, *_ in impression.clicks if action in self.counting})
+            places = sorted({place - 1 for place, action, *_ in impression.clicks if counts.get(action)})
             control = impression.serve == "control"
             self.n_clicks += len(impression.clicks)
             self.last_at = impression.shown_at
@@ -284,10 +283,10 @@ class Closer:
 
     def _settle(self, row: ExperimentRow) -> None:
         """Say of a stopped experiment that nothing is left to do, once every worker knows that it was stopped."""
-        now, window = self._clock.now(), round(1000 * row.config["window_s"])
+        now = self._clock.now()
         if row.state == "stopped":
             seen = self._stopped.setdefault(row.id, now)
-            if now - seen > window + self._grace + _KNOWN_MS:
+            if now - seen > row.window_ms + self._grace + _KNOWN_MS:
                 self._store.settle(row.id)
                 self.failing.pop(f"{row.key} revision {row.revision}", None)
         elif row.state == "killed" and now - self._store.changed_at(row.key) > KILLED_MS:
@@ -295,13 +294,12 @@ class Closer:
             self._store.set_state(row.id, "stopped", now=now, who="closer", reason=reason)
 
     def _close(self, row: ExperimentRow) -> int:
-        store, window = self._store, round(1000 * row.config["window_s"])
-        n = 0
+        store, n = self._store, 0
         progress = store.progress(row.id)
         folded: Folded | None = None
         while not self._stop.is_set():
             now = self._clock.now()
-            due = now - window - self._grace
+            due = now - row.window_ms - self._grace
             if progress.horizon == progress.watermark:
                 first = store.first_after(row.id, progress.watermark)
                 if first is None:

@@ -27,12 +27,12 @@ from starlette.routing import Route
 
 from structsvm.checks import BadInput
 from structsvm.live.bodies import MAX_ID
-from structsvm.live.breaker import Breaker
+from structsvm.live.calls import Refused
 from structsvm.live.config import is_name, is_text
 from structsvm.live.endpoints import endpoint
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
-from structsvm.live.refused import Refused
+from structsvm.live.limits import Breaker
 from structsvm.live.service import Service
 
 if TYPE_CHECKING:  # httpx takes as long to load as all else here, and only services with engines need it

@@ -56,7 +56,7 @@ def report(
     late, not_compared = store.n_late(row.id), sum(why.values())
     pending = store.n_after(row.id, progress.watermark)
     oldest = store.first_after(row.id, progress.watermark) if pending else None
-    due = math.inf if oldest is None else oldest + experiment.window_ms
+    due = math.inf if oldest is None else oldest + row.window_ms
     guardrails = folded.watches.report(config["guardrails"])
     guardrails += by_counters(
         config["guardrails"], counters, late=late, clicks=folded.n_clicks, not_compared=not_compared,
@@ -195,7 +195,7 @@ def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
     names, arms = experiment.config["rankers"], one.record.get("arms")
     clicks: dict[int, dict[str, Any]] = {}
     for place, action, at, dwell, _ in one.clicks:
-        if action in experiment.counting and place not in clicks:
+        if experiment.config["actions"].get(action) and place not in clicks:
             clicks[place] = {"rank": place, "time": at / 1000} | ({} if dwell is None else {"dwell": dwell})
     line: dict[str, Any] = {
         "shown": {**shown_record(experiment.config, one.record), "impression": one.id.hex()},
@@ -249,7 +249,7 @@ def check_experiment(
             for place, action, at, _, late in one.clicks:
                 if not 1 <= place <= len(one.record["documents"]):
                     problems.append(f"impression {one.seq}: a click on place {place}, which it does not have")
-                if not late and at > one.shown_at + experiment.window_ms:
+                if not late and at > one.shown_at + row.window_ms:
                     problems.append(f"impression {one.seq}: a {action} after the window that is not late")
         timely = [one._replace(clicks=tuple(c for c in one.clicks if not c[4])) for one in page]
         try:

@@ -20,16 +20,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live import reporting
 from structsvm.live.assign import Assigned, Experiment, assign
-from structsvm.live.bodies import MAX_ID, Assign, Show, State
-from structsvm.live.calls import check_rankings, checked, page_length
+from structsvm.live.bodies import MAX_ID, MAX_IDS, Assign, Show, State
+from structsvm.live.calls import Refused, check_show, checked
 from structsvm.live.clock import Clock
 from structsvm.live.closing import Closer
 from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
 from structsvm.live.guardrails import SHARES, Watches
 from structsvm.live.keys import Keys
+from structsvm.live.limits import RateLimit
 from structsvm.live.metrics import Metrics
-from structsvm.live.rate import RateLimit
-from structsvm.live.refused import Refused
 from structsvm.live.registry import Registry
 from structsvm.live.settings import Settings
 from structsvm.live.store.backups import Backups
@@ -66,8 +65,6 @@ _WATCH_S = 5.0
 
 _TELL_MS = 50_000
 """How long other workers leave it to one to write alarms to the log."""
-
-_MOST_EVENTS = 1000
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -249,8 +246,7 @@ class Service:
                 "query": query, "assignment": assignment, "elapsed_ms": elapsed_ms, "context": context,
             },
         )  # fmt: skip
-        check_rankings(call.rankings, experiment.config["rankers"])
-        call.length = page_length(experiment, call.length)
+        check_show(call, experiment.config)
         found = self._assigned(experiment, call)
         if found.serve != "interleaved" and found.why != "control":
             return self._unrecorded(experiment, call, found)
@@ -305,8 +301,8 @@ class Service:
         dict
             ``{"accepted": n, "duplicate": n, "late": n, "rejected": [{"index", "code"}]}``.
         """
-        if not isinstance(events, list) or not 1 <= len(events) <= _MOST_EVENTS:
-            raise Refused(422, "bad_events", f"events: expected a list of 1 to {_MOST_EVENTS} clicks")
+        if not isinstance(events, list) or not 1 <= len(events) <= MAX_IDS:
+            raise Refused(422, "bad_events", f"events: expected a list of 1 to {MAX_IDS} clicks")
         now = self.clock.now()
         tokens = [
             self.secrets.read(event.get("token")) if isinstance(event, dict) else None for event in events
@@ -330,7 +326,7 @@ class Service:
             dwell = event.get("dwell_s")
             rows[k] = ClickRow(
                 token.impression, place, event.get("action", "click"), now, None if dwell is None else float(dwell),
-                token.shown_at, token.shown_at + self.registry.by_id[token.experiment].window_ms,
+                token.shown_at, token.shown_at + self.registry.by_id[token.experiment].row.window_ms,
             )  # fmt: skip
         fates: list[int] = []
         if rows:
@@ -436,7 +432,7 @@ class Service:
         """Return for how many seconds the oldest impression that is due has waited, by experiment."""
         now, known = self.clock.now() - self.settings.grace_ms, self.registry.by_id
         return {
-            e: max(0.0, (now - at - known[e].window_ms) / 1000)
+            e: max(0.0, (now - at - known[e].row.window_ms) / 1000)
             for e, at in self.store.oldest_open().items()
             if e in known
         }

@@ -15,7 +15,7 @@ import pytest
 from starlette.applications import Starlette
 
 from structsvm.cli import main
-from structsvm.live.breaker import Breaker
+from structsvm.live.limits import Breaker
 from structsvm.live.proxy import routes
 from structsvm.live.service import Refused
 from structsvm.online.interleaving import TeamDraft

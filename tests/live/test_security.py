@@ -16,7 +16,7 @@ from structsvm.cli import main
 from structsvm.live import bodies
 from structsvm.live.draw import Secrets, Token, hashed_unit
 from structsvm.live.keys import Keys, new_key
-from structsvm.live.rate import RateLimit
+from structsvm.live.limits import RateLimit
 from structsvm.live.settings import Settings
 from structsvm.live.store.backups import Backups
 from structsvm.live.store.opening import open_database, prepare

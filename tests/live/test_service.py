@@ -10,7 +10,7 @@ import pytest
 from structsvm.cli import main
 from structsvm.live.closing import next_snapshot
 from structsvm.live.config import check_config
-from structsvm.live.engine_changes import follow_engines
+from structsvm.live.registry import follow_engines
 from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log

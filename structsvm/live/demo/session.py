@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.live.calls import Refused
 from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
-from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 
 STAGES = {"pair": "digits", "twins": "twins", "contenders": "contenders"}

@@ -189,15 +189,11 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     structsvm.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
     """
-    _of_rankers(engines, tables)
+    engine_hashes(engines, tables)
 
 
 def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
     """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as of :func:`check`."""
-    return {ranker: engine.hash() for ranker, engine in _of_rankers(engines, tables).items()}
-
-
-def _of_rankers(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Engine]:
     known, found = engines_of(tables), {}
     for ranker, table in engines.items():
         name = converted(table, EngineUse, f"engines.{ranker}").engine
@@ -210,7 +206,7 @@ def _of_rankers(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[s
         raise BadInput(
             "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
         )
-    return found
+    return {ranker: engine.hash() for ranker, engine in found.items()}
 
 
 def _filled(part: Any, known: Mapping[str, Any]) -> Any:

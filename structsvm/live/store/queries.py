@@ -47,6 +47,11 @@ class ExperimentRow(NamedTuple):
     created_at: int
     settled: bool
 
+    @property
+    def window_ms(self) -> int:
+        """How long clicks on a list count."""
+        return round(1000 * self.config["window_s"])
+
 
 class ClosingProgress(NamedTuple):
     """How far the closer is with an experiment."""
