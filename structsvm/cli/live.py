@@ -169,7 +169,7 @@ def check(
         rows = opened.experiments(newest=False)
         with working("checking") as status:
             for row in rows:
-                title = f"{row.key} revision {row.revision}"
+                title = row.title
                 status.update(title)
                 read, found = check_experiment(opened, Experiment(row), tell=_telling(status, title))
                 n += read

@@ -266,12 +266,11 @@ class Closer:
         for row in self._store.experiments(newest=False):
             if row.settled:
                 continue
-            name = f"{row.key} revision {row.revision}"
             try:
                 n += self._close(row)
-                self.failing.pop(name, None)
+                self.failing.pop(row.title, None)
             except Exception as error:
-                self._note(name, error)
+                self._note(row.title, error)
                 self._settle(row)
         self.n_folded += n
         return n
@@ -288,7 +287,7 @@ class Closer:
             seen = self._stopped.setdefault(row.id, now)
             if now - seen > row.window_ms + self._grace + _KNOWN_MS:
                 self._store.settle(row.id)
-                self.failing.pop(f"{row.key} revision {row.revision}", None)
+                self.failing.pop(row.title, None)
         elif row.state == "killed" and now - self._store.changed_at(row.key) > KILLED_MS:
             reason = "killed a day ago and not started again"
             self._store.set_state(row.id, "stopped", now=now, who="closer", reason=reason)
@@ -352,7 +351,7 @@ class Closer:
         if to:
             changed = self._store.set_state(row.id, to, now=self._clock.now(), who="closer", reason=reason)
             if changed and to == "killed":
-                log.warning("structsvm live: %s revision %d was killed: %s", row.key, row.revision, reason)
+                log.warning("structsvm live: %s was killed: %s", row.title, reason)
 
 
 def winner_of(config: Mapping[str, Any], state: str) -> str | None:

@@ -255,7 +255,7 @@ def check_experiment(
         try:
             snapshots += [json.loads(snapshot) for _, snapshot in again.add(timely)]
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            return n, [f"{row.key} revision {row.revision}: statistics: {error}"]
+            return n, [f"{row.title}: statistics: {error}"]
         after = page[-1].seq
         n += len(page)
         tell(n)
@@ -270,7 +270,7 @@ def check_experiment(
         problems += [f"bandit: {text}" for text in _differences(*states)]
     if progress.horizon < progress.watermark:
         problems.append(f"the horizon {progress.horizon} is before the watermark {progress.watermark}")
-    return n, [f"{row.key} revision {row.revision}: {problem}" for problem in problems[:20]]
+    return n, [f"{row.title}: {problem}" for problem in problems[:20]]
 
 
 def _differences(stored: Any, made: Any, place: str = "") -> list[str]:

@@ -114,7 +114,7 @@ class Service:
         self._days: dict[str, int] = {}
         self._reports: dict[int, reporting.Figures] = {}
         self._owner = secrets.token_hex(8)
-        self._told: set[tuple[str, int, str]] = set()
+        self._told: set[tuple[str, str]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """What other rooms want called when the service stops."""
 
@@ -250,9 +250,9 @@ class Service:
         found = self._assigned(experiment, call)
         if found.serve != "interleaved" and found.why != "control":
             return self._unrecorded(experiment, call, found)
-        record, serve, why = await self._drawn(experiment, call, found)
+        record, serve = await self._drawn(experiment, call, found)
         if record is None:
-            return self._unrecorded(experiment, call, found._replace(serve="production", why=why))
+            return self._unrecorded(experiment, call, found._replace(serve="production", why=serve))
         row = ShownRow(
             impression_id(experiment.row.salt, request_id, offset),
             experiment.row.id,
@@ -281,17 +281,10 @@ class Service:
         if len(self._lists) > _LISTS:
             self._lists.popitem(last=False)
         token = self.secrets.token(Token(row.experiment, len(documents), shown_at, row.id))
-        answer = {
-            "token": token,
-            "query_id": token,
-            "serve": "production" if serve == "control" else "interleaved",
-            "documents": documents,
-            "replayed": earlier is not None,
-        }
-        if serve == "control":
-            answer["why"] = "control"
-        self.metrics.count_shown(answer["serve"], answer.get("why", ""))
-        return answer
+        answer = self._answer("production", "control") if serve == "control" else self._answer("interleaved")
+        return answer | {
+            "token": token, "query_id": token, "documents": documents, "replayed": earlier is not None,
+        }  # fmt: skip
 
     async def clicks(self, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Record clicks: ``{"token", "document" | "place" (from 1), "action": "click", "dwell_s"?}`` each.
@@ -413,14 +406,14 @@ class Service:
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
-        known = self.registry.by_id
-        in_time = all(
-            lag < 2 * known[e].config["window_s"] + _BEHIND_S
-            for e, lag in lags.items()
-            if e in known and known[e].row.state in ("running", "paused")
+        # what was ended may wait for its operator
+        going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
+        in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
+        closes = self.closer.alive and self.closer.failing.keys().isdisjoint(
+            {"", *(row.title for row in going)}
         )
         return {
-            "ready": reads and writes and in_time and self.closer.alive and not self._closing_fails(),
+            "ready": reads and writes and in_time and closes,
             "writer": writes,
             "closer": self.closer.alive,
             "closing_fails": dict(self.closer.failing),
@@ -437,15 +430,6 @@ class Service:
             if e in known
         }
 
-    def _closing_fails(self) -> bool:
-        """Return whether something that goes on cannot be closed; what was ended may wait for its operator."""
-        going = {
-            f"{e.row.key} revision {e.row.revision}"
-            for e in self.registry.by_key.values()
-            if e.row.state in ("running", "paused")
-        }
-        return any(not name or name in going for name in self.closer.failing)
-
     def _assigned(self, experiment: Experiment, call: Show) -> Assigned:
         """Return what the request gets: the duel of its assignment, where it has one."""
         found = assign(experiment, call)
@@ -461,7 +445,7 @@ class Service:
 
     async def _drawn(
         self, experiment: Experiment, call: Show, found: Assigned
-    ) -> tuple[dict[str, Any] | None, str, str]:
+    ) -> tuple[dict[str, Any] | None, str]:
         """Return the record of a list and how it is served; or None, and why it cannot be drawn."""
         config, rankings, offset, last = experiment.config, call.rankings, call.offset, call.last
         names = [config["rankers"][arm] for arm in found.arms]
@@ -469,36 +453,36 @@ class Service:
         if missing:
             raise Refused(422, "missing_ranking", f"rankings: expected one of {missing[0]!r:.80}, got none")
         if not rankings.get(config["production"], ["-"]):
-            return None, "production", "empty"
+            return None, "empty"
         record: dict[str, Any] = {}
         if found.why == "control":
             record["documents"] = rankings[names[0]][offset:last]
-            return (record, "control", "") if record["documents"] else (None, "production", "page")
+            return (record, "control") if record["documents"] else (None, "page")
         if experiment.bandit is not None:
             record |= {"arms": list(found.arms), "note": found.note}
         chosen = [rankings[name] for name in names]
         if not all(chosen):
             self.not_compared(experiment.row.key, "empty")
-            return None, "production", "empty"
+            return None, "empty"
         if offset and config["method"] != "team_draft":
-            return None, "production", "page"
+            return None, "page"
         top = [ranking[:last] for ranking in chosen]
         if all(ranking == top[0] for ranking in top):
             record["documents"] = top[0][offset:]
-            return (record, "same", "") if record["documents"] else (None, "production", "page")
+            return (record, "same") if record["documents"] else (None, "page")
         told = (config["method"], chosen, last, experiment.row.salt, call.request_id)
         # the linear programme of the optimised method takes milliseconds
         shown = draw(*told) if config["method"] == "team_draft" else await asyncio.to_thread(draw, *told)
         shown = page_of(shown, offset)
         if not shown.documents:
-            return None, "production", "page"
+            return None, "page"
         record["documents"] = list(shown.documents)
         record["evidence"] = [list(row) for row in shown.evidence]
         if shown.n_rankers != 2:
             record["n"] = shown.n_rankers
         if shown.bound != 1.0 or shown.slack:
             record |= {"bound": shown.bound, "slack": shown.slack}
-        return record, "interleaved", ""
+        return record, "interleaved"
 
     def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:
         """Return one ranker's list, of which nothing is stored."""
@@ -509,11 +493,13 @@ class Service:
                 name, found = experiment.config["production"], found._replace(serve="production")
         ranking = call.rankings.get(name)
         documents = None if ranking is None else ranking[call.offset : call.last]
-        self.metrics.count_shown(found.serve, found.why or "")
-        return {
-            "token": None, "query_id": None, "serve": found.serve, "why": found.why, "documents": documents,
-            "replayed": False,
-        }  # fmt: skip
+        return self._answer(found.serve, found.why) | {"documents": documents}
+
+    def _answer(self, serve: str, why: str | None = None) -> dict[str, Any]:
+        """Count a list, and return what is answered where nothing of it is stored."""
+        self.metrics.count_shown(serve, why or "")
+        reason = {} if why is None else {"why": why}
+        return {"token": None, "query_id": None, "serve": serve, **reason, "replayed": False}
 
     def _place(
         self, event: Mapping[str, Any], token: Token, lists: Mapping[bytes, list[str] | None]
@@ -570,7 +556,7 @@ class Service:
         """Show the states and alarms of all experiments as figures; one worker writes alarms that begin to the log."""
         now = self.clock.now()
         tells = await asyncio.to_thread(self.store.lease, "alarms", self._owner, now, now + _TELL_MS)
-        alarms: set[tuple[str, int, str]] = set()
+        alarms: set[tuple[str, str]] = set()
         for key, experiment in self.registry.by_key.items():
             row = experiment.row
             for state in get_args(State):
@@ -581,10 +567,10 @@ class Service:
             found = {one["name"] for one in guardrails if one["alarm"]}
             for name in (*Watches.NAMES, *SHARES):
                 self.metrics.alarm.labels(key, name).set(int(name in found))
-            alarms |= {(key, row.revision, name) for name in found}
+            alarms |= {(row.title, name) for name in found}
         if tells:
-            for key, revision, name in sorted(alarms - self._told):
-                log.warning("structsvm live: %s revision %d: guardrail %s gives alarm", key, revision, name)
+            for title, name in sorted(alarms - self._told):
+                log.warning("structsvm live: %s: guardrail %s gives alarm", title, name)
         self._told = alarms if tells else set()
 
     def _revive(self) -> None:
@@ -599,13 +585,14 @@ class Service:
         path = self.settings.sqlite_path
         assert path is not None
         backups = Backups(path, folder, 3600 * self.settings.backup_every_h, self.settings.backups_kept)
-        owner = secrets.token_hex(8)
         failing = stopping = False
         while not stopping:
             try:
                 if backups.is_due():
                     now = self.clock.now()
-                    if await asyncio.to_thread(self.store.lease, "backup", owner, now, now + _BACKUP_MS):
+                    if await asyncio.to_thread(
+                        self.store.lease, "backup", self._owner, now, now + _BACKUP_MS
+                    ):
                         await asyncio.to_thread(backups.make)
                 ended = {e.row.id for e in self.registry.by_id.values() if e.row.unit_key is None}
                 await asyncio.to_thread(backups.drop_unit_keys, frozenset(ended))

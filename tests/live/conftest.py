@@ -61,7 +61,7 @@ class Client:
         """Let a function answer the requests of the proxy."""
         from tests.live.stand_ins import caller_of
 
-        self.proxy._caller, self.proxy.budget_s = caller_of(engine), 20.0
+        self.proxy.caller, self.proxy.budget_s = caller_of(engine), 20.0
 
     def run(self, awaitable):
         return self.loop.run_until_complete(awaitable)

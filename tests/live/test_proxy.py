@@ -151,7 +151,7 @@ class Route:
         app.state.service = self.desk
         self.transport = httpx.ASGITransport(app)
         self.proxy = self.desk.closing[-1].__self__
-        self.proxy._caller, self.proxy.budget_s = caller_of(self.engines), budget
+        self.proxy.caller, self.proxy.budget_s = caller_of(self.engines), budget
 
     def ask(self, method="POST", path="/v1/search/shop", **options):
         async def call():

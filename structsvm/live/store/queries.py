@@ -48,6 +48,11 @@ class ExperimentRow(NamedTuple):
     settled: bool
 
     @property
+    def title(self) -> str:
+        """How people are told of it."""
+        return f"{self.key} revision {self.revision}"
+
+    @property
     def window_ms(self) -> int:
         """How long clicks on a list count."""
         return round(1000 * self.config["window_s"])
