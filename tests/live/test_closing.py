@@ -14,7 +14,6 @@ from structsvm.live.closing import Closer, Folded
 from structsvm.live.config import check_config
 from structsvm.live.draw import draw
 from structsvm.live.store.opening import connector
-from structsvm.online.statistics.always_valid import log_capitals
 from tests.live.processes import wait_until
 from tests.live.samples import RANKINGS, click_row, impression, shown_row
 
@@ -30,24 +29,6 @@ def simulated(n, seed, delays, window_ms=1_800_000, spacing_ms=3600):
     delay = 1000 * rng.exponential(np.array(delays)[team])
     counted = clicked & (delay <= window_ms)
     return np.where(counted, 1 - 2 * team, 0), shown, shown + delay
-
-
-def false_winner(values):
-    return bool((log_capitals(np.empty(0), np.empty(0, dtype=int), values) >= np.log(20)).any())
-
-
-def test_equal_rankers_whose_clicks_come_at_different_times():
-    """2,000 experiments of 1,000 impressions, delays of 10 and 600 seconds, with a look after every impression."""
-    in_order = as_they_come = 0
-    for seed in range(2000):
-        values, _, arrived = simulated(1000, seed, (10, 600))
-        in_order += false_winner(values)
-        if seed < 100:
-            # what a test on clicks as they arrive would see, while the experiment runs
-            until = np.flatnonzero((values != 0) & (arrived < 1000 * 3600))
-            as_they_come += false_winner(values[until[np.argsort(arrived[until])]].astype(float))
-    assert in_order / 2000 <= 0.05
-    assert as_they_come / 100 > 0.1  # the closer exists for a reason
 
 
 def impressions(n):
