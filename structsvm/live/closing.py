@@ -328,9 +328,7 @@ class Closer:
         counted = dict(before)
         snapshots = folded.add(impressions, counted)
         fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}
-        stored = self._store.fold(
-            row.id, progress, progress.horizon, folded.to_json(), snapshots, folded.bandit_json(), fresh
-        )
+        stored = self._store.fold(row.id, progress, folded.to_json(), snapshots, folded.bandit_json(), fresh)
         if not stored:
             return None
         self._act(row, folded)

@@ -122,9 +122,8 @@ class Watches:
 
     def look(self, guardrails: Mapping[str, Any]) -> None:
         """Raise alarms."""
-        margins = {"clickless": guardrails["clickless_margin"], "slow": guardrails["slow_margin"]}
         for name, watch in self.watches.items():
-            watch.look(guardrails["alpha"], margins.get(name))
+            watch.look(guardrails["alpha"], guardrails.get(f"{name}_margin"))
 
     def alarms(self) -> list[str]:
         """Return the names of the guardrails that gave alarm."""
@@ -132,25 +131,21 @@ class Watches:
 
     def report(self, guardrails: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return each guardrail as ``{"name", "alarm", "value", "limit", "n", "text"}``."""
+        slow = f"share of answers slower than {guardrails['slow_ms']:g} ms, compared with production alone"
         texts = {
-            "first_place": (0.0, "each ranker is first equally often"),
-            "clickless": (
-                guardrails["clickless_margin"], "share of lists without a click, compared with production alone"
-            ),
-            "slow": (
-                guardrails["slow_margin"],
-                f"share of answers slower than {guardrails['slow_ms']:g} ms, compared with production alone",
-            ),
-            "sample_ratio": (0.0, "as many units take part as the share says"),
-        }  # fmt: skip
+            "first_place": "each ranker is first equally often",
+            "clickless": "share of lists without a click, compared with production alone",
+            "slow": slow,
+            "sample_ratio": "as many units take part as the share says",
+        }
         found = []
         for name, watch in self.watches.items():
-            limit, text = texts[name]
             mean, lower, upper = watch.interval(guardrails["alpha"])
+            limit = guardrails.get(f"{name}_margin", 0.0)
             found.append(
                 {
                     "name": name, "alarm": watch.alarm_n is not None, "value": mean, "lower": lower, "upper": upper,
-                    "limit": limit, "n": watch.n, "text": text,
+                    "limit": limit, "n": watch.n, "text": texts[name],
                 }
             )  # fmt: skip
         return found
@@ -198,11 +193,10 @@ def by_counters(
             "requests whose challenger failed, of all that were to be compared",
         ),
     ):  # fmt: skip
-        before = [counters.get(counter, 0) for counter in seen(name)]
-        part = max(0, part - before[0])
-        whole = max(
-            part, whole - before[1]
-        )  # pending lists that turn out to be control's are no longer in it
+        part_before, whole_before = (counters.get(counter, 0) for counter in seen(name))
+        part = max(0, part - part_before)
+        # pending lists that turn out to be control's are no longer in the whole
+        whole = max(part, whole - whole_before)
         share = part / whole if whole else 0.0
         found.append(
             {"name": name, "alarm": whole >= _FEWEST and share > limit, "value": share, "limit": limit, "n": whole,

@@ -16,6 +16,7 @@ from structsvm.live.draw import Secrets, Token
 from structsvm.live.guardrails import by_counters
 from structsvm.live.store.queries import FORGOTTEN, ClosingProgress, Store, StoredImpression
 from structsvm.online.statistics import Analysis
+from structsvm.protocols import Bandit
 
 _PAGE = 2000
 _PIECE = 1 << 16
@@ -37,7 +38,7 @@ def report(
         folded = Folded.stored(store, row, progress)
         answer = _figures(folded)
         answer["caution"] = _caution(config)
-        answer["bandit"] = None if folded.policy is None else _bandit(folded)
+        answer["bandit"] = None if folded.policy is None else _bandit(folded, folded.policy)
         answer["verdict"] = _verdict(folded, answer)
         answer["fixed_sample_winner"] = answer.pop("winner")
         answer["winner"] = answer["verdict"]["winner"]
@@ -100,18 +101,14 @@ def _caution(config: dict[str, Any]) -> str | None:
 def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     """Return the answer in one sentence, which is valid however often one looks."""
     undecided = {"winner": None, "p": None, "decided_at": None}
-    if folded.policy is not None:
-        best = folded.config["rankers"][folded.policy.best()]
-        in_play = [one["name"] for one in _bandit(folded)["rankers"] if one["in_play"]]
-        sentence = f"{best} is ahead after {folded.n_duels:,} duels; in play: {', '.join(in_play)}."
-        if not folded.n_duels:
-            sentence = "No duel is closed yet."
-        return {**undecided, "sentence": sentence}
-    running = folded.running
-    assert running is not None
-    if not running.n_impressions:
-        return {**undecided, "sentence": "No impression is closed yet."}
+    running, bandit = folded.running, figures["bandit"]
+    if running is None:
+        in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
+        sentence = f"{bandit['best']} is ahead after {folded.n_duels:,} duels; in play: {in_play}."
+        return {**undecided, "sentence": sentence if folded.n_duels else "No duel is closed yet."}
     decision, n = running.decision, running.n_impressions
+    if not n:
+        return {**undecided, "sentence": "No impression is closed yet."}
     if decision is not None:
         return {
             "winner": decision["winner"],
@@ -129,34 +126,29 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     return {**undecided, "sentence": f"{sentence}.", "p": max(running.p_values())}
 
 
-def _bandit(folded: Folded) -> dict[str, Any]:
+def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
     """Return how a bandit stands; rankers are in play if they appear in duels drawn now."""
-    assert folded.policy is not None
     names = folded.config["rankers"]
     rng = np.random.default_rng(0)
     drawn = np.zeros(len(names))
     for _ in range(_LOOKS):
-        arms = set(folded.policy.select(rng).arms)
+        arms = set(policy.select(rng).arms)
         for arm in arms:
             drawn[arm] += 1 / len(arms) / _LOOKS
     wins = np.array(folded.wins)
-    ties = np.array(folded.ties)
+    of_row, of_column = (
+        [float(one.sum() - ties / 2) for one, ties in zip(table, folded.ties, strict=True)]
+        for table in (wins, wins.T)
+    )
+    columns = {
+        "name": names, "duels": folded.plays, "wins": of_row, "losses": of_column, "ties": folded.ties,
+        "share": [round(share, 12) for share in drawn.tolist()], "in_play": (drawn > 0).tolist(),
+    }  # fmt: skip
     return {
         "policy": folded.config["policy"],
         "n_duels": folded.n_duels,
-        "best": names[folded.policy.best()],
-        "rankers": [
-            {
-                "name": name,
-                "duels": folded.plays[k],
-                "wins": float(wins[k].sum() - ties[k] / 2),
-                "losses": float(wins[:, k].sum() - ties[k] / 2),
-                "ties": int(ties[k]),
-                "share": round(float(drawn[k]), 12),
-                "in_play": bool(drawn[k] > 0),
-            }
-            for k, name in enumerate(names)
-        ],
+        "best": names[policy.best()],
+        "rankers": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         "wins": folded.wins,
     }
 

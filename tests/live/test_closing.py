@@ -121,8 +121,8 @@ def test_of_two_closers_one_counts(opened):
     connection.write([shown_row(row, k, 10) for k in range(1, 6)], [])
     store.announce(row.id, 0, 100, 500)
     progress = store.progress(row.id)
-    assert store.fold(row.id, progress, 5, "{}", [], None)
-    assert not store.fold(row.id, progress, 5, "{}", [], None)
+    assert store.fold(row.id, progress, "{}")
+    assert not store.fold(row.id, progress, "{}")
     assert store.progress(row.id).version == 1
 
 
