@@ -12,9 +12,8 @@ from starlette.applications import Starlette
 
 from structsvm.live.pages import routes
 from structsvm.live.pages.band import band_over_time
-from structsvm.live.pages.experiment import experiment_page
+from structsvm.live.pages.experiments import experiment_page, overview_page
 from structsvm.live.pages.layout import address, ago, count, moment, percent
-from structsvm.live.pages.overview import overview_page
 from tests.live import samples
 from tests.test_browser import BROWSER, DARK, EVIL, LIGHT, seen
 

@@ -11,7 +11,7 @@ from structsvm import report
 from structsvm.common.escaping import escape
 from structsvm.live.demo.session import Session
 from structsvm.live.demo.world import EUCLIDEAN, LEARNED, N_NOISY, World
-from structsvm.live.pages.experiment import bands
+from structsvm.live.pages.experiments import bands
 from structsvm.live.pages.layout import STYLE, badge, count, facts, navigation, percent
 
 _STYLE = (

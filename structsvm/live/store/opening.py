@@ -14,10 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from structsvm.checks import BadInput
 from structsvm.live.settings import sqlite_file
 from structsvm.live.store import postgres, sqlite
-from structsvm.live.store.migrations import migrate, version_of
 from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import HotConnection
-from structsvm.live.store.schema import VERSION
+from structsvm.live.store.schema import VERSION, migrate, version_of
 
 
 def open_database(url: str) -> Store:
@@ -71,7 +70,8 @@ def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
             if before is not None and before < VERSION and not upgrade:
                 remedy = f"back it up, then structsvm live migrate --store {url}"
                 raise BadInput("store", f"expected schema version {VERSION}, got {before}", remedy)
-            return migrate(connection)
+            migrate(connection, before)
+            return before, VERSION
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
         text = f"store: expected a database at {without_password(url)}, got: {cause}".strip()
