@@ -135,30 +135,6 @@ def test_the_lease_runs_out(opened):
     assert not store.lease("closer", "a", 9001, 14001)
 
 
-@pytest.mark.slow
-def test_guardrails_give_alarm_where_there_is_harm():
-    rng = np.random.default_rng(0)
-    config = check_config({"rankers": ["prod", "new"], "share": 0.5})
-
-    def fold(clickless, first=0.5, n=3000):
-        folded, made = Folded(config), []
-        for k in range(n):
-            control = bool(rng.random() < 0.5)
-            team = int(rng.random() < first)
-            record = {"documents": ["a", "b"], "evidence": [[team, 1 - team]]}
-            clicked = () if rng.random() < (0.4 if control else clickless) else (1,)
-            serve = "control" if control else "interleaved"
-            more = {"unit": k.to_bytes(8), "chance": 0.5, "elapsed_ms": 2000 * control}
-            made.append(impression(k + 1, record, clicked, serve=serve, **more))
-        for start in range(0, n, 100):
-            folded.add(made[start : start + 100])
-        return folded.watches.alarms()
-
-    assert fold(0.4) == []
-    assert fold(0.6) == ["clickless"]
-    assert fold(0.4, first=0.6) == ["first_place"]
-
-
 def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):
     """Prometheus and the log are told."""
     monkeypatch.setattr("structsvm.live.service._WATCH_S", math.inf)  # the test itself calls what it delays

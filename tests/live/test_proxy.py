@@ -20,7 +20,7 @@ from structsvm.live.proxy import routes
 from structsvm.live.service import Refused
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import read_credits
-from tests.live.stand_ins import caller_of
+from tests.live.samples import caller_of
 
 PROD = [f"p{i}" for i in range(120)]
 NEW = [f"n{i}" for i in range(60)] + PROD[:60]
