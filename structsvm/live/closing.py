@@ -89,10 +89,6 @@ class Folded:
             kept["running"] = json.loads(self.running.to_json())
         return json.dumps(kept, separators=(",", ":"))
 
-    def bandit_json(self) -> str | None:
-        """Return the state of the policy; None where there is none."""
-        return None if self.policy is None else json.dumps({"policy": self.policy.to_json()})
-
     def add(
         self, impressions: Sequence[StoredImpression], counted: dict[bytes, int] | None = None
     ) -> list[tuple[int, str]]:
@@ -328,8 +324,8 @@ class Closer:
         counted = dict(before)
         snapshots = folded.add(impressions, counted)
         fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}
-        stored = self._store.fold(row.id, progress, folded.to_json(), snapshots, folded.bandit_json(), fresh)
-        if not stored:
+        bandit = None if folded.policy is None else json.dumps({"policy": folded.policy.to_json()})
+        if not self._store.fold(row.id, progress, folded.to_json(), snapshots, bandit, fresh):
             return None
         self._act(row, folded)
         return len(impressions)

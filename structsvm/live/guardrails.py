@@ -51,15 +51,6 @@ class Watch:
             if (lower > 0 or upper < 0) if margin is None else lower > margin:
                 self.alarm_n = self.n
 
-    def to_list(self) -> list[Any]:
-        """Return the state as values of JSON."""
-        return [sorted(self.cells.items()), self.alarm_n]
-
-    @classmethod
-    def from_list(cls, kept: list[Any]) -> Watch:
-        """Return the watch that :meth:`to_list` described."""
-        return cls({float(value): int(count) for value, count in kept[0]}, kept[1])
-
 
 class Watches:
     """The guardrails of one experiment that closed impressions feed.
@@ -153,7 +144,9 @@ class Watches:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as values of JSON."""
         return {
-            "watches": {name: watch.to_list() for name, watch in self.watches.items()},
+            "watches": {
+                name: [sorted(watch.cells.items()), watch.alarm_n] for name, watch in self.watches.items()
+            },
             "waiting": self.waiting,
             "epoch": self.epoch,
             "acknowledged": self.acknowledged,
@@ -163,7 +156,9 @@ class Watches:
     def from_dict(cls, kept: Mapping[str, Any]) -> Watches:
         """Return the watches that :meth:`to_dict` described."""
         watches = cls()
-        watches.watches = {name: Watch.from_list(kept["watches"][name]) for name in cls.NAMES}
+        for name in cls.NAMES:
+            cells, alarm_n = kept["watches"][name]
+            watches.watches[name] = Watch({float(value): n for value, n in cells}, alarm_n)
         if "recent" in kept:  # before schema 3, the share of another time may have been counted
             watches.watches["sample_ratio"] = Watch()
         watches.waiting, watches.acknowledged = list(kept["waiting"]), dict(kept.get("acknowledged", {}))

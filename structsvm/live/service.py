@@ -193,9 +193,8 @@ class Service:
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
         answer: dict[str, Any] = {"serve": found.serve, "rankers": names}
         if found.serve == "interleaved":
-            answer["assignment"] = self.secrets.seal(
-                {"e": experiment.row.id, "r": request_id, "a": found.arms, "n": found.note}
-            )
+            sealed = {"e": experiment.row.id, "r": request_id, "a": found.arms, "n": found.note}
+            answer["assignment"] = self.secrets.seal(sealed)
         else:
             answer["why"] = found.why
         return answer
@@ -300,21 +299,18 @@ class Service:
         tokens = [
             self.secrets.read(event.get("token")) if isinstance(event, dict) else None for event in events
         ]
-        await self.registry.know({token.experiment for token in tokens if token is not None})
-        lists = {token.impression: self._lists.get(token.impression) for token in tokens if token is not None}
-        unknown = [
-            token.impression
-            for event, token in zip(events, tokens, strict=True)
-            if token is not None and "document" in event and lists[token.impression] is None
-        ]
-        if unknown:
+        signed = [(event, token) for event, token in zip(events, tokens, strict=True) if token is not None]
+        await self.registry.know({token.experiment for _, token in signed})
+        lists = {token.impression: self._lists.get(token.impression) for _, token in signed}
+        named = {token.impression for event, token in signed if "document" in event}
+        if unknown := [impression for impression in named if lists[impression] is None]:
             lists |= await asyncio.to_thread(self.store.documents, unknown)
         rejected: list[dict[str, Any]] = []
         rows: dict[int, ClickRow] = {}
         for k, (event, token) in enumerate(zip(events, tokens, strict=True)):
-            code, place = ("bad_token", 0) if token is None else self._place(event, token, lists)
-            if token is None or code:
-                rejected.append({"index": k, "code": code})
+            place = "bad_token" if token is None else self._place(event, token, lists)
+            if token is None or isinstance(place, str):
+                rejected.append({"index": k, "code": place})
                 continue
             dwell = event.get("dwell_s")
             rows[k] = ClickRow(
@@ -327,11 +323,8 @@ class Service:
                 fates = await self.writer.click(list(rows.values()), CLICKS_BEHIND_S)
             except StoreDown as error:
                 raise Refused(503, "store", "clicks cannot be recorded now; send them again", 1) from error
-        rejected += [
-            {"index": k, "code": "unknown_impression"}
-            for k, fate in zip(rows, fates, strict=True)
-            if fate == GONE
-        ]
+        gone = [k for k, fate in zip(rows, fates, strict=True) if fate == GONE]
+        rejected += [{"index": k, "code": "unknown_impression"} for k in gone]
         answer: dict[str, Any] = {
             "accepted": fates.count(ACCEPTED),
             "duplicate": fates.count(DUPLICATE),
@@ -343,12 +336,11 @@ class Service:
                 self.metrics.clicks.labels(fate).inc(n)
         if len(rejected) == len(events):
             codes = {entry["code"] for entry in rejected}
-            forged = codes == {"bad_token"}
-            raise Refused(
-                403 if forged else 422, codes.pop() if len(codes) == 1 else "bad_clicks",
-                "no click could be taken: "
-                + ("the token was not given by this service" if forged else f"{rejected[0]['code']}"),
-            )  # fmt: skip
+            if codes == {"bad_token"}:
+                said = "no click could be taken: the token was not given by this service"
+                raise Refused(403, "bad_token", said)
+            said = f"no click could be taken: {rejected[0]['code']}"
+            raise Refused(422, codes.pop() if len(codes) == 1 else "bad_clicks", said)
         return answer
 
     def not_compared(self, key: str, why: str) -> None:
@@ -503,29 +495,25 @@ class Service:
 
     def _place(
         self, event: Mapping[str, Any], token: Token, lists: Mapping[bytes, list[str] | None]
-    ) -> tuple[str, int]:
-        """Return what is wrong with a click, and its place from 1; ``lists`` are the documents by impression."""
-        experiment = self.registry.by_id.get(token.experiment)
+    ) -> int | str:
+        """Return the place of a click, from 1, or what is wrong with it; ``lists`` are the documents by impression."""
+        experiment, documents = self.registry.by_id.get(token.experiment), lists[token.impression]
+        action, dwell = event.get("action", "click"), event.get("dwell_s")
+        place, document = event.get("place"), event.get("document")
         if experiment is None:
-            return "unknown_impression", 0
-        action = event.get("action", "click")
+            return "unknown_impression"
         if type(action) is not str or action not in experiment.config["actions"]:
-            return "bad_action", 0
-        dwell = event.get("dwell_s")
+            return "bad_action"
         if dwell is not None and (type(dwell) not in (int, float) or not 0 <= dwell <= 1e9):
-            return "bad_dwell", 0
-        place = event.get("place")
+            return "bad_dwell"
         if place is not None:
-            if "document" in event or type(place) is not int or not 1 <= place <= token.n_documents:
-                return "bad_place", 0
-            return "", place
-        document = event.get("document")
+            usable = type(place) is int and 1 <= place <= token.n_documents and "document" not in event
+            return place if usable else "bad_place"
         if type(document) is not str or len(document) > MAX_ID:
-            return "bad_document", 0
-        documents = lists[token.impression]
+            return "bad_document"
         if documents is None:
-            return "unknown_impression", 0
-        return ("", documents.index(document) + 1) if document in documents else ("bad_document", 0)
+            return "unknown_impression"
+        return documents.index(document) + 1 if document in documents else "bad_document"
 
     async def _keep_up(self) -> None:
         """Follow what other workers and the closer change, and write what is counted."""

@@ -106,7 +106,8 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
                 f"{one['experiment']['window_s']:g} s for clicks is over."
             )
         ]
-    order = sorted(range(len(pairs)), key=lambda k: (_p(pairs[k]), k))[:most]
+    p_values = [pair["always_valid_p_value"] for pair in pairs]
+    order = sorted(range(len(pairs)), key=lambda k: math.inf if p_values[k] is None else p_values[k])[:most]
     charts = []
     for k in sorted(order):
         points = [s for s in series if len(s["pairs"]) > k]
@@ -212,11 +213,6 @@ def _notes(one: Mapping[str, Any]) -> list[str]:
     return [report.paragraph(text, small=True) for text in notes]
 
 
-def _p(pair: Mapping[str, Any]) -> float:
-    p = pair.get("always_valid_p_value")
-    return math.inf if p is None else float(p)
-
-
 def _guardrails(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
         return report.paragraph("None is set.")
@@ -258,7 +254,11 @@ def _health(one: Mapping[str, Any], now_ms: float) -> str:
 
 
 def _set_up(experiment: Mapping[str, Any]) -> str:
-    rows = [(name, _plain(experiment[name])) for name in experiment if name in _SET_UP]
+    rows = [
+        (name, report.listed(value) if isinstance(value, list) else str(value))
+        for name, value in experiment.items()
+        if name in _SET_UP
+    ]
     rows += [("created", moment(experiment.get("created_at")))]
     return report.details(
         "Configuration",
@@ -268,10 +268,6 @@ def _set_up(experiment: Mapping[str, Any]) -> str:
             caption="A change of meaning starts a revision",
         ),
     )
-
-
-def _plain(value: Any) -> str:
-    return report.listed([str(v) for v in value]) if isinstance(value, list) else str(value)
 
 
 def _figure(value: float | None) -> str:

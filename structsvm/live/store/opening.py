@@ -20,25 +20,7 @@ from structsvm.live.store.schema import VERSION, migrate, version_of
 
 
 def open_database(url: str) -> Store:
-    """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; nothing is connected yet.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        For PostgreSQL without its driver; it names the command that installs it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from structsvm.live.store import open_database
-    >>> from structsvm.live.store.opening import prepare
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = prepare(f"sqlite:///{folder}/clicks.db")
-    ...     store = open_database(f"sqlite:///{folder}/clicks.db")
-    ...     print(store.experiments(), store.change_number())
-    ...     store.close()
-    [] 0
-    """
+    """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; nothing is connected yet."""
     path = sqlite_file(url)
     if path is not None:
         return Store(*sqlite.engines(path))

@@ -89,12 +89,7 @@ class StoredImpression(NamedTuple):
 
 
 class Store:
-    """A database: ``reading`` commits each statement by itself, a transaction of ``writing`` waits for other writers.
-
-    Examples
-    --------
-    See :func:`structsvm.live.store.open_database`.
-    """
+    """A database: statements of ``reading`` commit alone, transactions of ``writing`` wait for other writers."""
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         self.reading, self.writing = reading, writing
