@@ -56,9 +56,8 @@ def check_access(request: Request, scope: str) -> None:
         return
     key = service.keys.allows(_authorization(request), scope)
     if key is None:
-        raise Refused(
-            401, "key_needed", f"expected 'Authorization: Bearer sk_...' of a key with scope {scope}"
-        )
+        said = f"expected 'Authorization: Bearer sk_...' of a key with scope {scope}"
+        raise Refused(401, "key_needed", said)
     service.used(key)
     request.state.key = key
 

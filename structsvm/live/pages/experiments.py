@@ -100,12 +100,8 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
     """Return the chart of each pair of rankers, those with the smallest p first where there are many."""
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
-        return [
-            report.paragraph(
-                "Nothing is closed yet. An impression counts once its window of "
-                f"{one['experiment']['window_s']:g} s for clicks is over."
-            )
-        ]
+        window = f"its window of {one['experiment']['window_s']:g} s for clicks"
+        return [report.paragraph(f"Nothing is closed yet. An impression counts once {window} is over.")]
     p_values = [pair["always_valid_p_value"] for pair in pairs]
     order = sorted(range(len(pairs)), key=lambda k: math.inf if p_values[k] is None else p_values[k])[:most]
     charts = []
@@ -161,21 +157,14 @@ def bandit_sections(bandit: Mapping[str, Any]) -> list[str]:
             report.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: part of every duel"),
         ),
     ]
-    wins = bandit["wins"]
     if len(names) <= 20:
-        sections.append(
-            report.section(
-                "Who won against whom",
-                report.table(
-                    [report.Column("Won by"), *(report.Column(f"against {n}", True) for n in names)],
-                    [
-                        [names[i], *("" if i == j else count(wins[i][j]) for j in range(len(names)))]
-                        for i in range(len(names))
-                    ],
-                    caption="Duels won by the ranker of the row; a tie is half a win for both",
-                ),
-            )
-        )
+        columns = [report.Column("Won by"), *(report.Column(f"against {name}", True) for name in names)]
+        rows = [
+            [name, *("" if i == j else count(n) for j, n in enumerate(bandit["wins"][i]))]
+            for i, name in enumerate(names)
+        ]
+        caption = "Duels won by the ranker of the row; a tie is half a win for both"
+        sections.append(report.section("Who won against whom", report.table(columns, rows, caption=caption)))
     return sections
 
 
@@ -260,14 +249,9 @@ def _set_up(experiment: Mapping[str, Any]) -> str:
         if name in _SET_UP
     ]
     rows += [("created", moment(experiment.get("created_at")))]
-    return report.details(
-        "Configuration",
-        report.table(
-            [report.Column("Setting"), report.Column("Value")],
-            rows,
-            caption="A change of meaning starts a revision",
-        ),
-    )
+    columns = [report.Column("Setting"), report.Column("Value")]
+    table = report.table(columns, rows, caption="A change of meaning starts a revision")
+    return report.details("Configuration", table)
 
 
 def _figure(value: float | None) -> str:
