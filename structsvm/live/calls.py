@@ -40,10 +40,10 @@ def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
 
 def wrong_type(error: msgspec.ValidationError) -> Refused:
     """Return the refusal of a call, with the field that is wrong."""
-    place, said = problem_of(error)
-    first = re.split(r"[.\[]", place)[0] or "json"
+    path, said = problem_of(error)
+    first = re.split(r"[.\[]", path)[0] or "json"
     code = "unknown_field" if "unknown field" in said else f"bad_{first}"
-    return Refused(422, code, f"{place or 'body'}: {said}")
+    return Refused(422, code, f"{path or 'body'}: {said}")
 
 
 def check_show(call: Show, config: Mapping[str, Any]) -> None:

@@ -72,19 +72,19 @@ def converted(value: Any, kind: type[T], within: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        place, said = problem_of(error)
-        if "unknown field" in said and "." not in place:
+        path, said = problem_of(error)
+        if "unknown field" in said and "." not in path:
             said = f"expected one of {', '.join(kind.__struct_fields__)}"
-        found = at_path(value, place)
-        place = ".".join(filter(None, (within, place))) or "experiment"
-        raise (BadInput(place, said) if found is None else BadInput(place, said, value=found)) from None
+        found = at_path(value, path)
+        path = ".".join(filter(None, (within, path))) or "experiment"
+        raise (BadInput(path, said) if found is None else BadInput(path, said, value=found)) from None
 
 
 def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return where a value is wrong, as a dotted path, and what was expected."""
-    said, _, place = str(error).partition(" - at ")
+    said, _, at = str(error).partition(" - at ")
     field = re.search("(?:unknown|required) field `(.*)`", said)
-    path = place.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
+    path = at.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
     if field:
         path = ".".join(filter(None, (path, field[1][:80])))
     return path.replace("[...]", ""), said[:1].lower() + said[1:]

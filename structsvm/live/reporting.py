@@ -265,17 +265,17 @@ def check_experiment(
     return n, [f"{row.title}: {problem}" for problem in problems[:20]]
 
 
-def _differences(stored: Any, made: Any, place: str = "") -> list[str]:
+def _differences(stored: Any, made: Any, path: str = "") -> list[str]:
     """Return where two values of JSON differ; numbers that are no counts may differ by 1e-9 of their size."""
     if isinstance(stored, dict) and isinstance(made, dict) and stored.keys() == made.keys():
-        return [text for key in stored for text in _differences(stored[key], made[key], f"{place}.{key}")]
+        return [text for key in stored for text in _differences(stored[key], made[key], f"{path}.{key}")]
     if isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
         pairs = enumerate(zip(stored, made, strict=True))
-        return [text for k, (a, b) in pairs for text in _differences(a, b, f"{place}[{k}]")]
+        return [text for k, (a, b) in pairs for text in _differences(a, b, f"{path}[{k}]")]
     if isinstance(stored, float) and isinstance(made, (int, float)) and math.isclose(
         stored, made, rel_tol=1e-9, abs_tol=1e-12
     ):  # fmt: skip
         return []
     if type(stored) is type(made) and stored == made:
         return []
-    return [f"{place.lstrip('.')}: stored {stored!r:.60}, computed again {made!r:.60}"]
+    return [f"{path.lstrip('.')}: stored {stored!r:.60}, computed again {made!r:.60}"]

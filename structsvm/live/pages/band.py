@@ -50,9 +50,9 @@ def band_over_time(
     outline = path(3, points) + "L" + path(2, points[::-1])
     parts = [frame.levels()]
     for tick in _round_numbers(frame.x.low, frame.x.high):
-        place, _ = frame.at(tick, frame.y.low)
-        parts.append(f'<path class="grid" d="M{place} {top}V{bottom}"/>')
-        parts.append(f'<text x="{place}" y="{bottom + 18}" text-anchor="middle">{tick:,.0f}</text>')
+        across, _ = frame.at(tick, frame.y.low)
+        parts.append(f'<path class="grid" d="M{across} {top}V{bottom}"/>')
+        parts.append(f'<text x="{across}" y="{bottom + 18}" text-anchor="middle">{tick:,.0f}</text>')
     parts.append(f'<path class="axis" d="M{x0} {top}V{bottom}H{x1}"/>')
     parts.append(
         f'<text x="{(x0 + x1) / 2}" y="{bottom + 34}" text-anchor="middle">impressions, log scale</text>'
