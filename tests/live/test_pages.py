@@ -114,19 +114,17 @@ def test_overview():
 
 
 def test_the_band_leaves_out_what_has_no_interval():
-    chart = band_over_time(
-        [1, 10, 100, 1000], [0.1] * 4, [None, -0.5, -0.2, 0.05], [None, 0.7, 0.4, 0.15], first="a", second="b"
-    )
+    series = [(1, 0.1, None, None), (10, 0.1, -0.5, 0.7), (100, 0.1, -0.2, 0.4), (1000, 0.1, 0.05, 0.15)]
+    chart = band_over_time(series, "a", "b")
     assert "a against b after 1,000 impressions: +0.1, between +0.05 and +0.15" in chart
-    assert "Nothing is closed" in band_over_time([], [], [], [], first="a", second="b")
-    assert "<svg" in band_over_time([7], [0.0], [-1.0], [1.0], first="a", second="b")
+    assert "Nothing is closed" in band_over_time([], "a", "b")
+    assert "<svg" in band_over_time([(7, 0.0, -1.0, 1.0)], "a", "b")
 
 
 @pytest.mark.parametrize("n", [1, 3, 15, 99, 12_345, 10_000_000])
 def test_the_axis_has_round_numbers_or_its_ends(n):
     points = sorted({max(1, round(n ** (k / 9))) for k in range(10)})
-    levels = ([level] * len(points) for level in (0.1, -0.5, 0.5))
-    chart = band_over_time(points, *levels, first="a", second="b")
+    chart = band_over_time([(point, 0.1, -0.5, 0.5) for point in points], "a", "b")
     ticks = re.findall(r'text-anchor="middle">([\d,]+)</text>', chart)
     assert 1 <= len(ticks) <= 5
     assert all(1 <= int(tick.replace(",", "")) <= 1.6 * n + 1 for tick in ticks)

@@ -106,18 +106,9 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
     order = sorted(range(len(pairs)), key=lambda k: math.inf if p_values[k] is None else p_values[k])[:most]
     charts = []
     for k in sorted(order):
-        points = [s for s in series if len(s["pairs"]) > k]
-        charts.append(
-            band_over_time(
-                [s["n"] for s in points],
-                [s["pairs"][k]["mean"] for s in points],
-                [s["pairs"][k]["lower"] for s in points],
-                [s["pairs"][k]["upper"] for s in points],
-                first=pairs[k]["a"],
-                second=pairs[k]["b"],
-                explained=explained,
-            )
-        )
+        known = [(one["n"], one["pairs"][k]) for one in series if len(one["pairs"]) > k]
+        points = [(n, pair["mean"], pair["lower"], pair["upper"]) for n, pair in known]
+        charts.append(band_over_time(points, pairs[k]["a"], pairs[k]["b"], explained=explained))
     if len(pairs) > most and explained:
         charts.append(report.paragraph(f"The {most} clearest of {len(pairs)} pairs.", small=True))
     return [report.side_by_side(*charts)] if len(charts) > 1 else charts
