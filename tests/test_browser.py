@@ -73,9 +73,10 @@ document.body.textContent = JSON.stringify({
 """
 
 
-def look(page: Path, folder: Path, width: int, scheme: int) -> tuple[dict, str]:
-    """Measures of ``page`` in a frame of ``width`` pixels (a window is never narrower than 500), and the log."""
-    frame = folder / "frame.html"
+def seen(text: str, folder: Path, width: int, scheme: int) -> dict:
+    """Measures of a page in a frame of ``width`` pixels (a window is never narrower), and what holds of every page."""
+    page, frame = folder / "page.html", folder / "frame.html"
+    page.write_text(text)
     frame.write_text(
         f'<body><iframe id="page" src="{page.name}" style="width:{width}px;height:900px;border:0"></iframe>'
         f"<script>addEventListener('load', () => {{{MEASURE}}})</script>"
@@ -83,9 +84,20 @@ def look(page: Path, folder: Path, width: int, scheme: int) -> tuple[dict, str]:
     command = [BROWSER, *FLAGS, "--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}"]
     command += [f"--blink-settings=preferredColorScheme={scheme}", "--dump-dom", frame.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    found = re.search(r"<body>(\{.*?\})</body>", done.stdout, re.DOTALL)
-    assert found, done.stdout[:2000] + done.stderr[-2000:]
-    return json.loads(html.unescape(found.group(1))), done.stderr
+    measures = re.search(r"<body>(\{.*?\})</body>", done.stdout, re.DOTALL)
+    assert measures, done.stdout[:2000] + done.stderr[-2000:]
+    found = json.loads(html.unescape(measures[1]))
+    assert found["width"] == width
+    assert found["content"] <= width
+    assert found["wide"] == []
+    assert found["clashes"] == []
+    assert (found["broken"], found["images"], found["scripts"], found["loaded"]) == (0, 0, 0, [])
+    back, ink, line = (sum(map(int, re.findall(r"\d+", found[k])[:3])) for k in ("back", "ink", "line"))
+    assert (ink > back) == (scheme == DARK)
+    assert abs(ink - back) > 450
+    assert abs(line - back) > 200
+    assert "CONSOLE" not in done.stderr
+    return found
 
 
 def page_text() -> str:
@@ -112,24 +124,6 @@ def page_text() -> str:
         report.section("Rankings", report.rankings(image, "a query", [shelf])),
         lead="x" * 80,
     )
-
-
-def seen(text: str, folder: Path, width: int, scheme: int) -> dict:
-    """Measures of a page in a browser, and what holds of every page."""
-    page = folder / "page.html"
-    page.write_text(text)
-    found, log = look(page, folder, width, scheme)
-    assert found["width"] == width
-    assert found["content"] <= width
-    assert found["wide"] == []
-    assert found["clashes"] == []
-    assert (found["broken"], found["images"], found["scripts"], found["loaded"]) == (0, 0, 0, [])
-    back, ink, line = (sum(map(int, re.findall(r"\d+", found[k])[:3])) for k in ("back", "ink", "line"))
-    assert (ink > back) == (scheme == DARK)
-    assert abs(ink - back) > 450
-    assert abs(line - back) > 200
-    assert not [text for text in log.splitlines() if "CONSOLE" in text]
-    return found
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, DARK), (1100, LIGHT)])

@@ -27,14 +27,15 @@ def no_windows():
     pyplot.close("all")
 
 
-# these start a cluster or a service: tests/test_pages.py and tests/live/test_manual.py run their blocks
-ELSEWHERE = {"scale.md", "live.md", "live_recipes.md"}
+# these start a service: tests/live/test_manual.py runs their blocks
+ELSEWHERE = {"live.md", "live_recipes.md"}
+CLUSTER = DOCS / "scale.md"
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        page
+        pytest.param(page, marks=[pytest.mark.slow] if page == CLUSTER else [])
         for page in PAGES
         if page.name not in ELSEWHERE and any(block.language in ("python", "sh") for block in blocks(page))
     ],
@@ -42,6 +43,9 @@ ELSEWHERE = {"scale.md", "live.md", "live_recipes.md"}
 )
 def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if page == CLUSTER:
+        pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
+        warnings.simplefilter("ignore", ResourceWarning)
     run(page)
 
 

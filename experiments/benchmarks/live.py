@@ -268,7 +268,7 @@ def measure_report(store: str, n: int) -> dict[str, object]:
                 json.dumps({"n": at, "at": at, "pairs": [{"mean": 0.1, "lower": 0.0, "upper": 0.2, "p": 1}]}),
             )
         )
-    opened.fold(row.id, opened.progress(row.id), 0, folded.to_json(), snapshots, None)
+    opened.fold(row.id, opened.progress(row.id), folded.to_json(), snapshots)
     report(opened, Experiment(row), 10**12)  # loads what it needs
     seconds, cpu = [], []
     for _ in range(20):

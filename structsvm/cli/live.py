@@ -54,8 +54,8 @@ def serve(
     strict: Annotated[bool, "Answer 503 instead of the production list when it cannot be recorded."] = False,
 ) -> None:
     """Run the service until it is interrupted."""
-    from structsvm.live.engine_changes import follow_engines
     from structsvm.live.engines.engine import engines_of
+    from structsvm.live.registry import follow_engines
     from structsvm.live.serving import check_address
     from structsvm.live.settings import Settings, names_in
     from structsvm.live.store.opening import prepare
@@ -169,7 +169,7 @@ def check(
         rows = opened.experiments(newest=False)
         with working("checking") as status:
             for row in rows:
-                title = f"{row.key} revision {row.revision}"
+                title = row.title
                 status.update(title)
                 read, found = check_experiment(opened, Experiment(row), tell=_telling(status, title))
                 n += read

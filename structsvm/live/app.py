@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from inspect import isawaitable
 from typing import Any
 
 import msgspec
@@ -17,9 +18,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structsvm.live import bodies, pages, proxy, ubi
+from structsvm.live.calls import Refused
 from structsvm.live.endpoints import as_json, body_of, endpoint, fields_of, is_allowed, refusal, who
 from structsvm.live.openapi import OPERATIONS
-from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings, is_loopback
 
@@ -35,6 +36,8 @@ _HEADERS = {
     b"cache-control": b"no-store",
 }
 """What every answer carries unless its route said otherwise."""
+
+_PROMETHEUS = "text/plain; version=0.0.4"
 
 _OPEN = ("/v1/clicks", "/v1/ubi/events")
 """Paths that pages of other sites may call: tokens say what they may do."""
@@ -84,62 +87,53 @@ async def _plain_error(request: Request, error: Exception) -> Response:
 def _own_routes(service: Service) -> list[Route]:
     """Return the routes of the API, whose keys and bodies openapi.py says; proxy, UBI and pages have their own."""
 
-    def key(request: Request) -> str:
-        return str(request.path_params["key"])
-
-    async def put(request: Request, body: Any) -> Any:
+    async def put(request: Request, key: str, body: Any) -> Any:
         match = request.headers.get("if-match", "").strip('"')
         if match and not (match.isascii() and match.isdigit() and len(match) < 10):
             raise Refused(422, "bad_revision", "If-Match: expected the number of a revision")
         if_match = int(match) if match else None
-        answer = await service.registry.put(key(request), body, if_match=if_match, who=who(request))
+        answer = await service.registry.put(key, body, if_match=if_match, who=who(request))
         return as_json(answer, 201)
 
-    async def every(request: Request, body: Any) -> Any:
+    async def every(request: Request, key: str, body: Any) -> Any:
         return {"experiments": await service.experiments()}
 
-    async def changes(request: Request, body: Any) -> Any:
-        return {"changes": await service.registry.changes(key(request))}
+    async def changes(request: Request, key: str, body: Any) -> Any:
+        return {"changes": await service.registry.changes(key)}
 
-    async def export(request: Request, body: Any) -> Any:
+    def export(request: Request, key: str, body: Any) -> Any:
         form = request.query_params.get("format", "structsvm")
         if form == "ubi":
-            lines = ubi.lines(service.rows(key(request), tokens=is_allowed(request, "admin")), key(request))
+            lines = ubi.lines(service.rows(key, tokens=is_allowed(request, "admin")), key)
         else:
-            lines = service.export(key(request), form)
+            lines = service.export(key, form)
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
-    async def metrics(request: Request, body: Any) -> Any:
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
-
-    async def live(request: Request, body: Any) -> Any:
-        return {"live": True}
-
-    async def ready(request: Request, body: Any) -> Any:
+    async def ready(request: Request, key: str, body: Any) -> Any:
         found = await service.ready()
         return as_json(found, 200 if found["ready"] else 503)
 
     one = "/v1/experiments/{key}"
-    calls: dict[tuple[str, str], Callable[[Request, Any], Awaitable[Any]]] = {
+    calls: dict[tuple[str, str], Callable[[Request, str, Any], Any]] = {
         # the busiest first: routes are tried in this order
-        ("post", f"{one}/show"): lambda request, body: service.show(key(request), **body),
-        ("post", "/v1/clicks"): lambda request, body: service.clicks(**body),
-        ("post", f"{one}/assign"): lambda request, body: service.assign(key(request), **body),
+        ("post", f"{one}/show"): lambda _, key, body: service.show(key, **body),
+        ("post", "/v1/clicks"): lambda _, key, body: service.clicks(**body),
+        ("post", f"{one}/assign"): lambda _, key, body: service.assign(key, **body),
         ("put", one): put,
-        ("get", one): lambda request, body: service.experiment(key(request)),
+        ("get", one): lambda _, key, body: service.experiment(key),
         ("get", "/v1/experiments"): every,
-        ("post", f"{one}/state"): lambda request, body: service.registry.set_state(
-            key(request), **body, who=who(request)
+        ("post", f"{one}/state"): lambda asked, key, body: service.registry.set_state(
+            key, **body, who=who(asked)
         ),
-        ("post", f"{one}/acknowledge"): lambda request, body: service.registry.acknowledge(
-            key(request), **body, who=who(request)
+        ("post", f"{one}/acknowledge"): lambda asked, key, body: service.registry.acknowledge(
+            key, **body, who=who(asked)
         ),
-        ("post", "/v1/kill"): lambda request, body: service.registry.kill_all(**body, who=who(request)),
-        ("get", f"{one}/report"): lambda request, body: service.report(key(request)),
+        ("post", "/v1/kill"): lambda asked, key, body: service.registry.kill_all(**body, who=who(asked)),
+        ("get", f"{one}/report"): lambda _, key, body: service.report(key),
         ("get", f"{one}/changes"): changes,
         ("get", f"{one}/export"): export,
-        ("get", "/metrics"): metrics,
-        ("get", "/livez"): live,
+        ("get", "/metrics"): lambda *_: Response(service.metrics.text(), media_type=_PROMETHEUS),
+        ("get", "/livez"): lambda *_: {"live": True},
         ("get", "/readyz"): ready,
     }
 
@@ -152,7 +146,9 @@ def _own_routes(service: Service) -> list[Route]:
             body: Any = {}
             if operation.body is not None and (operation.body is not bodies.Kill or await request.body()):
                 body = await body_of(request, decoder)
-            return await call(request, fields_of(body) if isinstance(body, msgspec.Struct) else body)
+            given = fields_of(body) if isinstance(body, msgspec.Struct) else body
+            found = call(request, request.path_params.get("key", ""), given)
+            return await found if isawaitable(found) else found
 
         answer = endpoint(decoded, scope=operation.scope, limited=path == "/v1/clicks")
         return Route(path, answer, methods=[method.upper()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,21 +23,11 @@ class Experiment:
     winner: str | None = None  # served after the end, where the experiment says so
     bandit: Bandit | None = None
     bandit_version: int = -1
-    counting: frozenset[str] = field(init=False)
-    window_ms: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.counting = frozenset(a for a, counts in self.config["actions"].items() if counts)
-        self.window_ms = round(1000 * self.config["window_s"])
 
     @property
     def config(self) -> dict[str, Any]:
         """The whole configuration."""
         return self.row.config
-
-    def load_bandit(self, version: int, state: str) -> None:
-        """Take over the state of the policy that the closer stored."""
-        self.bandit, self.bandit_version = fresh_bandit(self.config, state), version
 
     def to_dict(self) -> dict[str, Any]:
         """Return the experiment as the API answers it."""
@@ -86,12 +76,12 @@ def assign(experiment: Experiment, call: Assign | Show) -> Assigned:
     if context.get("bot"):
         return Assigned("production", "bot", production)
     share = config["share"]
-    place = bucket(row.unit_key, call.request_id if unit is None or config["unit"] == "request" else unit)
+    position = bucket(row.unit_key, call.request_id if unit is None or config["unit"] == "request" else unit)
     beside = min(share, 1 - share) if config["guardrails"]["control"] else 0.0
-    if place >= share + beside:
+    if position >= share + beside:
         return Assigned("production", "share", production)
     chance = share / (share + beside) if beside else None
-    if place >= share:
+    if position >= share:
         return Assigned("production", "control", production, None, chance)
     if experiment.bandit is None:
         return Assigned("interleaved", None, tuple(range(len(config["rankers"]))), None, chance)

@@ -1,18 +1,27 @@
-"""The checks of what callers send: the types of the API, and what no type says."""
+"""What callers send: the checks by the types of the API and beyond them, and the error for what is not taken."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
-from structsvm.live.assign import Experiment
+from structsvm.common.escaping import printable
+from structsvm.live.bodies import Show
 from structsvm.live.config import is_name, is_text, problem_of
-from structsvm.live.refused import Refused
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Refused(Exception):
+    """A call that is answered by an error: HTTP status, a word for programs, and a sentence for people."""
+
+    def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
+        said = " ".join(printable(message).split())[:500]  # some of it may be the caller's
+        super().__init__(said)
+        self.status, self.code, self.message, self.retry_after = status, code, said, retry_after
 
 
 def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
@@ -31,30 +40,25 @@ def checked(kind: type[T], fields: Mapping[str, Any]) -> T:
 
 def wrong_type(error: msgspec.ValidationError) -> Refused:
     """Return the refusal of a call, with the field that is wrong."""
-    place, said = problem_of(error)
-    first = re.split(r"[.\[]", place)[0] or "json"
+    path, said = problem_of(error)
+    first = re.split(r"[.\[]", path)[0] or "json"
     code = "unknown_field" if "unknown field" in said else f"bad_{first}"
-    return Refused(422, code, f"{place or 'body'}: {said}")
+    return Refused(422, code, f"{path or 'body'}: {said}")
 
 
-def check_rankings(rankings: Mapping[str, Sequence[str]], known: Sequence[str]) -> None:
-    """Raise Refused unless there are rankings, each of different ids, and of a known ranker."""
-    if not rankings:
+def check_show(call: Show, config: Mapping[str, Any]) -> None:
+    """Fill in the length of the page; raise Refused for rankings that are not of the experiment, or a longer page."""
+    known, most = config["rankers"], config["length"]
+    if not call.rankings:
         raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
-    for name, ranking in rankings.items():
+    for name, ranking in call.rankings.items():
         if name not in known:
-            raise Refused(
-                422, "unknown_ranker", f"rankings: expected names of {', '.join(known)}, got {name!r:.80}"
-            )
+            said = f"rankings: expected names of {', '.join(known)}, got {name!r:.80}"
+            raise Refused(422, "unknown_ranker", said)
         if len(set(ranking)) < len(ranking):
             raise Refused(422, "duplicate_document", f"rankings.{name}: expected different ids")
         if not is_name("".join(ranking)):
             raise Refused(422, "bad_document", f"rankings.{name}: expected ids that can be written as UTF-8")
-
-
-def page_length(experiment: Experiment, length: int | None) -> int:
-    """Return the number of documents to show; raise Refused for more than the experiment's lists have."""
-    most: int = experiment.config["length"]
-    if length is not None and length > most:
-        raise Refused(422, "bad_length", f"length: expected a number from 1 to {most}, got {length}")
-    return length or most
+    call.length = call.length or most
+    if call.length > most:
+        raise Refused(422, "bad_length", f"length: expected a number from 1 to {most}, got {call.length}")

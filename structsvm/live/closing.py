@@ -70,7 +70,6 @@ class Folded:
             self.running = RunningStatistics(
                 config["method"], rankers, length=config["length"], alpha=config["alpha"]
             )
-        self.counting = frozenset(a for a, counts in config["actions"].items() if counts)
 
     @classmethod
     def stored(cls, store: Store, row: ExperimentRow, progress: ClosingProgress) -> Folded:
@@ -90,10 +89,6 @@ class Folded:
             kept["running"] = json.loads(self.running.to_json())
         return json.dumps(kept, separators=(",", ":"))
 
-    def bandit_json(self) -> str | None:
-        """Return the state of the policy; None where there is none."""
-        return None if self.policy is None else json.dumps({"policy": self.policy.to_json()})
-
     def add(
         self, impressions: Sequence[StoredImpression], counted: dict[bytes, int] | None = None
     ) -> list[tuple[int, str]]:
@@ -103,11 +98,11 @@ class Folded:
         """
         counted = {} if counted is None else counted
         by_unit = self.config["unit"] != "request"
-        guardrails = self.config["guardrails"]
+        guardrails, counts = self.config["guardrails"], self.config["actions"]
         snapshots: list[tuple[int, str]] = []
         rows: list[tuple[StoredImpression, CreditRow]] = []
         for impression in impressions:
-            places = sorted({place - 1 for place, action, *_ in impression.clicks if action in self.counting})
+            places = sorted({place - 1 for place, action, *_ in impression.clicks if counts.get(action)})
             control = impression.serve == "control"
             self.n_clicks += len(impression.clicks)
             self.last_at = impression.shown_at
@@ -267,12 +262,11 @@ class Closer:
         for row in self._store.experiments(newest=False):
             if row.settled:
                 continue
-            name = f"{row.key} revision {row.revision}"
             try:
                 n += self._close(row)
-                self.failing.pop(name, None)
+                self.failing.pop(row.title, None)
             except Exception as error:
-                self._note(name, error)
+                self._note(row.title, error)
                 self._settle(row)
         self.n_folded += n
         return n
@@ -284,24 +278,23 @@ class Closer:
 
     def _settle(self, row: ExperimentRow) -> None:
         """Say of a stopped experiment that nothing is left to do, once every worker knows that it was stopped."""
-        now, window = self._clock.now(), round(1000 * row.config["window_s"])
+        now = self._clock.now()
         if row.state == "stopped":
             seen = self._stopped.setdefault(row.id, now)
-            if now - seen > window + self._grace + _KNOWN_MS:
+            if now - seen > row.window_ms + self._grace + _KNOWN_MS:
                 self._store.settle(row.id)
-                self.failing.pop(f"{row.key} revision {row.revision}", None)
+                self.failing.pop(row.title, None)
         elif row.state == "killed" and now - self._store.changed_at(row.key) > KILLED_MS:
             reason = "killed a day ago and not started again"
             self._store.set_state(row.id, "stopped", now=now, who="closer", reason=reason)
 
     def _close(self, row: ExperimentRow) -> int:
-        store, window = self._store, round(1000 * row.config["window_s"])
-        n = 0
+        store, n = self._store, 0
         progress = store.progress(row.id)
         folded: Folded | None = None
         while not self._stop.is_set():
             now = self._clock.now()
-            due = now - window - self._grace
+            due = now - row.window_ms - self._grace
             if progress.horizon == progress.watermark:
                 first = store.first_after(row.id, progress.watermark)
                 if first is None:
@@ -331,10 +324,8 @@ class Closer:
         counted = dict(before)
         snapshots = folded.add(impressions, counted)
         fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}
-        stored = self._store.fold(
-            row.id, progress, progress.horizon, folded.to_json(), snapshots, folded.bandit_json(), fresh
-        )
-        if not stored:
+        bandit = None if folded.policy is None else json.dumps({"policy": folded.policy.to_json()})
+        if not self._store.fold(row.id, progress, folded.to_json(), snapshots, bandit, fresh):
             return None
         self._act(row, folded)
         return len(impressions)
@@ -354,7 +345,7 @@ class Closer:
         if to:
             changed = self._store.set_state(row.id, to, now=self._clock.now(), who="closer", reason=reason)
             if changed and to == "killed":
-                log.warning("structsvm live: %s revision %d was killed: %s", row.key, row.revision, reason)
+                log.warning("structsvm live: %s was killed: %s", row.title, reason)
 
 
 def winner_of(config: Mapping[str, Any], state: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.live.bodies import MAX_ID, MOST, Config
+from structsvm.live.bodies import MOST, Config
 from structsvm.live.engines.answers import at_path
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -26,31 +26,20 @@ _BANDIT = ("policy", "policy_options", "horizon")
 
 def check_key(key: Any) -> str:
     """Return the key of an experiment: letters, digits, dots, dashes and underscores, 64 at most."""
-    plain = isinstance(key, str) and 0 < len(key) <= 64 and key.isascii()
-    if not plain or not all(c.isalnum() or c in "._-" for c in key) or key[0] in ".-":
-        raise BadInput(
-            "key",
-            f"expected up to 64 letters, digits, '.', '_' or '-', a letter or digit first, got {key!r:.80}",
-        )
-    return str(key)
-
-
-def check_id(name: str, value: Any) -> str:
-    """Return an id: text of 1 to 256 characters without halves of surrogate pairs or NUL."""
-    if type(value) is not str or not 0 < len(value) <= MAX_ID:
-        raise BadInput(name, f"expected text of 1 to {MAX_ID} characters, got {value!r:.80}")
-    if not is_name(value):
-        raise BadInput(name, f"expected text that can be written as UTF-8, got {value!r:.80}")
-    return value
+    if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", key):
+        said = f"expected up to 64 letters, digits, '.', '_' or '-', a letter or digit first, got {key!r:.80}"
+        raise BadInput("key", said)
+    return key
 
 
 def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the whole configuration of an experiment, defaults filled in."""
     made = converted(config, Config)
     rankers = made.rankers
-    for name in rankers:
-        if not check_id("rankers", name).isprintable():
-            raise BadInput("rankers", f"expected names that can be printed, got {name!r:.80}")
+    for field, names in (("rankers", rankers), ("actions", made.actions)):
+        for name in names:
+            if not name.isprintable():
+                raise BadInput(field, f"expected names that can be printed, got {name!r:.80}")
     if len(set(rankers)) < len(rankers):
         raise BadInput("rankers", "expected different names")
     if made.kind == "interleaving" and len(rankers) > 10:
@@ -61,13 +50,6 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
     check_choice("production", made.production, rankers)
     if 1 not in made.actions.values():
         raise BadInput("actions", f"expected actions of which one or more count 1, got {made.actions!r:.80}")
-    for action in made.actions:
-        if not check_id("actions", action).isprintable():
-            raise BadInput("actions", f"expected names that can be printed, got {action!r:.80}")
-    if made.kind == "bandit" and made.stop.on_winner != "keep":
-        raise BadInput(
-            "stop.on_winner", "expected keep, as a bandit has no winner", value=made.stop.on_winner
-        )
     policy = {}
     if made.kind == "bandit":
         policy = _check_policy(made)
@@ -90,19 +72,19 @@ def converted(value: Any, kind: type[T], within: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        place, said = problem_of(error)
-        if "unknown field" in said and "." not in place:
+        path, said = problem_of(error)
+        if "unknown field" in said and "." not in path:
             said = f"expected one of {', '.join(kind.__struct_fields__)}"
-        found = at_path(value, place)
-        place = ".".join(filter(None, (within, place))) or "experiment"
-        raise (BadInput(place, said) if found is None else BadInput(place, said, value=found)) from None
+        found = at_path(value, path)
+        path = ".".join(filter(None, (within, path))) or "experiment"
+        raise (BadInput(path, said) if found is None else BadInput(path, said, value=found)) from None
 
 
 def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return where a value is wrong, as a dotted path, and what was expected."""
-    said, _, place = str(error).partition(" - at ")
+    said, _, at = str(error).partition(" - at ")
     field = re.search("(?:unknown|required) field `(.*)`", said)
-    path = place.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
+    path = at.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
     if field:
         path = ".".join(filter(None, (path, field[1][:80])))
     return path.replace("[...]", ""), said[:1].lower() + said[1:]
@@ -110,9 +92,8 @@ def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
 
 def same_meaning(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Return whether statistics go on from one configuration to the other."""
-    return {k: v for k, v in old.items() if k not in _FREE} == {
-        k: v for k, v in new.items() if k not in _FREE
-    }
+    meant = [{name: value for name, value in one.items() if name not in _FREE} for one in (old, new)]
+    return meant[0] == meant[1]
 
 
 def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,7 +120,9 @@ def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
 def _check_policy(made: Config) -> dict[str, Any]:
     from structsvm.online.bandits import NAMES, make
 
-    policy, options = made.policy or "rucb", made.policy_options or {}
+    policy, options, on_winner = made.policy or "rucb", made.policy_options or {}, made.stop.on_winner
+    if on_winner != "keep":
+        raise BadInput("stop.on_winner", "expected keep, as a bandit has no winner", value=on_winner)
     check_choice("policy", policy, NAMES)
     for name, value in options.items():
         if isinstance(value, (int, float)) and not -MOST <= value <= MOST:

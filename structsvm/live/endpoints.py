@@ -11,8 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from structsvm.live.calls import wrong_type
-from structsvm.live.refused import Refused
+from structsvm.live.calls import Refused, wrong_type
 from structsvm.live.service import Service
 
 T = TypeVar("T")
@@ -57,9 +56,8 @@ def check_access(request: Request, scope: str) -> None:
         return
     key = service.keys.allows(_authorization(request), scope)
     if key is None:
-        raise Refused(
-            401, "key_needed", f"expected 'Authorization: Bearer sk_...' of a key with scope {scope}"
-        )
+        said = f"expected 'Authorization: Bearer sk_...' of a key with scope {scope}"
+        raise Refused(401, "key_needed", said)
     service.used(key)
     request.state.key = key
 
@@ -129,11 +127,6 @@ def as_json(value: Any, status: int = 200) -> Response:
     return Response(_ENCODE(value), status, None, "application/json")
 
 
-async def json_body(request: Request) -> Any:
-    """Return the JSON of a request's body; Refused for anything else."""
-    return await body_of(request, _ANYTHING)
-
-
 async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
     """Return a request's body as its type; Refused, with the field that is wrong, for anything else."""
     try:
@@ -150,4 +143,3 @@ def fields_of(body: Any) -> dict[str, Any]:
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_ANYTHING = msgspec.json.Decoder(Any)

@@ -51,15 +51,6 @@ class Watch:
             if (lower > 0 or upper < 0) if margin is None else lower > margin:
                 self.alarm_n = self.n
 
-    def to_list(self) -> list[Any]:
-        """Return the state as values of JSON."""
-        return [sorted(self.cells.items()), self.alarm_n]
-
-    @classmethod
-    def from_list(cls, kept: list[Any]) -> Watch:
-        """Return the watch that :meth:`to_list` described."""
-        return cls({float(value): int(count) for value, count in kept[0]}, kept[1])
-
 
 class Watches:
     """The guardrails of one experiment that closed impressions feed.
@@ -122,9 +113,8 @@ class Watches:
 
     def look(self, guardrails: Mapping[str, Any]) -> None:
         """Raise alarms."""
-        margins = {"clickless": guardrails["clickless_margin"], "slow": guardrails["slow_margin"]}
         for name, watch in self.watches.items():
-            watch.look(guardrails["alpha"], margins.get(name))
+            watch.look(guardrails["alpha"], guardrails.get(f"{name}_margin"))
 
     def alarms(self) -> list[str]:
         """Return the names of the guardrails that gave alarm."""
@@ -132,25 +122,21 @@ class Watches:
 
     def report(self, guardrails: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return each guardrail as ``{"name", "alarm", "value", "limit", "n", "text"}``."""
+        slow = f"share of answers slower than {guardrails['slow_ms']:g} ms, compared with production alone"
         texts = {
-            "first_place": (0.0, "each ranker is first equally often"),
-            "clickless": (
-                guardrails["clickless_margin"], "share of lists without a click, compared with production alone"
-            ),
-            "slow": (
-                guardrails["slow_margin"],
-                f"share of answers slower than {guardrails['slow_ms']:g} ms, compared with production alone",
-            ),
-            "sample_ratio": (0.0, "as many units take part as the share says"),
-        }  # fmt: skip
+            "first_place": "each ranker is first equally often",
+            "clickless": "share of lists without a click, compared with production alone",
+            "slow": slow,
+            "sample_ratio": "as many units take part as the share says",
+        }
         found = []
         for name, watch in self.watches.items():
-            limit, text = texts[name]
             mean, lower, upper = watch.interval(guardrails["alpha"])
+            limit = guardrails.get(f"{name}_margin", 0.0)
             found.append(
                 {
                     "name": name, "alarm": watch.alarm_n is not None, "value": mean, "lower": lower, "upper": upper,
-                    "limit": limit, "n": watch.n, "text": text,
+                    "limit": limit, "n": watch.n, "text": texts[name],
                 }
             )  # fmt: skip
         return found
@@ -158,7 +144,9 @@ class Watches:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as values of JSON."""
         return {
-            "watches": {name: watch.to_list() for name, watch in self.watches.items()},
+            "watches": {
+                name: [sorted(watch.cells.items()), watch.alarm_n] for name, watch in self.watches.items()
+            },
             "waiting": self.waiting,
             "epoch": self.epoch,
             "acknowledged": self.acknowledged,
@@ -168,7 +156,9 @@ class Watches:
     def from_dict(cls, kept: Mapping[str, Any]) -> Watches:
         """Return the watches that :meth:`to_dict` described."""
         watches = cls()
-        watches.watches = {name: Watch.from_list(kept["watches"][name]) for name in cls.NAMES}
+        for name in cls.NAMES:
+            cells, alarm_n = kept["watches"][name]
+            watches.watches[name] = Watch({float(value): n for value, n in cells}, alarm_n)
         if "recent" in kept:  # before schema 3, the share of another time may have been counted
             watches.watches["sample_ratio"] = Watch()
         watches.waiting, watches.acknowledged = list(kept["waiting"]), dict(kept.get("acknowledged", {}))
@@ -198,11 +188,10 @@ def by_counters(
             "requests whose challenger failed, of all that were to be compared",
         ),
     ):  # fmt: skip
-        before = [counters.get(counter, 0) for counter in seen(name)]
-        part = max(0, part - before[0])
-        whole = max(
-            part, whole - before[1]
-        )  # pending lists that turn out to be control's are no longer in it
+        part_before, whole_before = (counters.get(counter, 0) for counter in seen(name))
+        part = max(0, part - part_before)
+        # pending lists that turn out to be control's are no longer in the whole
+        whole = max(part, whole - whole_before)
         share = part / whole if whole else 0.0
         found.append(
             {"name": name, "alarm": whole >= _FEWEST and share > limit, "value": share, "limit": limit, "n": whole,

@@ -17,6 +17,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
@@ -27,12 +28,12 @@ from starlette.routing import Route
 
 from structsvm.checks import BadInput
 from structsvm.live.bodies import MAX_ID
-from structsvm.live.breaker import Breaker
+from structsvm.live.calls import Refused
 from structsvm.live.config import is_name, is_text
 from structsvm.live.endpoints import endpoint
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
-from structsvm.live.refused import Refused
+from structsvm.live.limits import Breaker
 from structsvm.live.service import Service
 
 if TYPE_CHECKING:  # httpx takes as long to load as all else here, and only services with engines need it
@@ -161,13 +162,6 @@ class _Draft(NamedTuple):
         return every[query.first : query.last]
 
 
-def _lost_page(engine: Engine, asked: Asked, main: _Answer) -> str | None:
-    """Return ``"search_id"`` where the next page would not go on from this one."""
-    total, last = engine.dialect.total(main.parsed), asked.query.last
-    more = len(main.ranking) >= last if total is None else total > last
-    return "search_id" if asked.search is None and more else None
-
-
 class Proxy:
     """Asks engines, and merges their answers by what the service says."""
 
@@ -177,7 +171,6 @@ class Proxy:
         self.breakers: defaultdict[tuple[str, str], Breaker] = defaultdict(Breaker)
         """By experiment and ranker."""
         self._told: dict[tuple[str, ...], float] = {}
-        self._caller: Caller | None = None
 
     async def search(self, key: str, asked: Asked) -> Response:
         """Answer a search; raise Refused if the experiment is unknown, or production's engine unknown or gone."""
@@ -203,7 +196,11 @@ class Proxy:
         if main.why == "production_junk" or (main.why is None and why is not None):
             self.service.not_compared(key, main.why or why or "")
         # production's own error, or a list of nothing, is the answer
-        why = main.why or why or _lost_page(engine, asked, main)
+        why = main.why or why
+        if why is None and asked.search is None:  # the next page would not go on from this one
+            total = engine.dialect.total(main.parsed)
+            more = len(main.ranking) >= query.last if total is None else total > query.last
+            why = "search_id" if more else None
         draft = _Draft.of(experiment, query, len(main.ranking))
         if why is not None or draft.length <= 0:
             return await self._page(engine, asked, why or "page", main)
@@ -293,23 +290,22 @@ class Proxy:
                 left = max(asked.arrived + self.budget_s - time.perf_counter(), 0.0)
                 await asyncio.wait(tasks.values(), timeout=left)
             for ranker, task in tasks.items():
-                reason = None
-                if not task.done():
-                    reason, said = "timeout", f"no answer within {self.budget_s:g} s"
-                elif (error := task.exception()) is not None:
-                    reason, said = _reason(error), str(error)
-                elif main.ranking and not task.result().ranking:
-                    why = why or "empty"  # an answer, but nothing to compare
-                if reason is None:
+                late = UnusableAnswer("timeout", f"no answer within {self.budget_s:g} s")
+                error = task.exception() if task.done() else late
+                if error is None:
                     self.breakers[key, ranker].succeeded()
-                    if why is None:
-                        others[ranker] = task.result()
-                else:
-                    self._tell(engines[ranker], reason, said)
-                    why = why or reason
-                    # a request that production refuses as well says nothing of the challenger
-                    if reason != "unfilled" and not (reason == "status" and main.why == "production_status"):
-                        self.breakers[key, ranker].failed()
+                    others[ranker] = task.result()
+                    if main.ranking and not others[ranker].ranking:
+                        why = why or "empty"  # an answer, but nothing to compare
+                    continue
+                reason = getattr(error, "reason", "error")
+                if reason == "error":
+                    _log.error("a challenger failed", exc_info=error)
+                self._tell(engines[ranker], reason, str(error))
+                why = why or reason
+                # a request that production refuses as well says nothing of the challenger
+                if reason != "unfilled" and not (reason == "status" and main.why == "production_status"):
+                    self.breakers[key, ranker].failed()
             return main, others, why
         finally:
             for task in tasks.values():
@@ -385,14 +381,12 @@ class Proxy:
                 raise Refused(504, "engine_timeout", "the production engine did not answer in time") from None
             raise Refused(502, "engine_unreachable", "the production engine cannot be reached") from None
 
-    @property
+    @cached_property
     def caller(self) -> Caller:
         """What posts to the engines; made when first needed."""
-        if self._caller is None:
-            from structsvm.live.engines.calling import Caller
+        from structsvm.live.engines.calling import Caller
 
-            self._caller = Caller()
-        return self._caller
+        return Caller()
 
     def _tell(self, engine: Engine, reason: str, said: str) -> None:
         """Log why an engine's answer is of no use, with its status and text; each reason once a minute."""
@@ -423,8 +417,8 @@ class Proxy:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._caller is not None:
-            await self._caller.close()
+        if "caller" in vars(self):
+            await self.caller.close()
 
 
 def routes(service: Service) -> list[Route]:
@@ -502,13 +496,6 @@ def _name(value: Any) -> str | None:
 
 def _kept(text: str | None) -> str | None:
     return text if text is not None and len(text) <= 2000 and is_text(text) else None
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, UnusableAnswer):
-        return error.reason
-    _log.error("a challenger failed", exc_info=error)
-    return "error"
 
 
 def _excerpt(raw: Raw) -> str:

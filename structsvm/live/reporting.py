@@ -16,6 +16,7 @@ from structsvm.live.draw import Secrets, Token
 from structsvm.live.guardrails import by_counters
 from structsvm.live.store.queries import FORGOTTEN, ClosingProgress, Store, StoredImpression
 from structsvm.online.statistics import Analysis
+from structsvm.protocols import Bandit
 
 _PAGE = 2000
 _PIECE = 1 << 16
@@ -37,7 +38,7 @@ def report(
         folded = Folded.stored(store, row, progress)
         answer = _figures(folded)
         answer["caution"] = _caution(config)
-        answer["bandit"] = None if folded.policy is None else _bandit(folded)
+        answer["bandit"] = None if folded.policy is None else _bandit(folded, folded.policy)
         answer["verdict"] = _verdict(folded, answer)
         answer["fixed_sample_winner"] = answer.pop("winner")
         answer["winner"] = answer["verdict"]["winner"]
@@ -56,7 +57,7 @@ def report(
     late, not_compared = store.n_late(row.id), sum(why.values())
     pending = store.n_after(row.id, progress.watermark)
     oldest = store.first_after(row.id, progress.watermark) if pending else None
-    due = math.inf if oldest is None else oldest + experiment.window_ms
+    due = math.inf if oldest is None else oldest + row.window_ms
     guardrails = folded.watches.report(config["guardrails"])
     guardrails += by_counters(
         config["guardrails"], counters, late=late, clicks=folded.n_clicks, not_compared=not_compared,
@@ -100,18 +101,14 @@ def _caution(config: dict[str, Any]) -> str | None:
 def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     """Return the answer in one sentence, which is valid however often one looks."""
     undecided = {"winner": None, "p": None, "decided_at": None}
-    if folded.policy is not None:
-        best = folded.config["rankers"][folded.policy.best()]
-        in_play = [one["name"] for one in _bandit(folded)["rankers"] if one["in_play"]]
-        sentence = f"{best} is ahead after {folded.n_duels:,} duels; in play: {', '.join(in_play)}."
-        if not folded.n_duels:
-            sentence = "No duel is closed yet."
-        return {**undecided, "sentence": sentence}
-    running = folded.running
-    assert running is not None
-    if not running.n_impressions:
-        return {**undecided, "sentence": "No impression is closed yet."}
+    running, bandit = folded.running, figures["bandit"]
+    if running is None:
+        in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
+        sentence = f"{bandit['best']} is ahead after {folded.n_duels:,} duels; in play: {in_play}."
+        return {**undecided, "sentence": sentence if folded.n_duels else "No duel is closed yet."}
     decision, n = running.decision, running.n_impressions
+    if not n:
+        return {**undecided, "sentence": "No impression is closed yet."}
     if decision is not None:
         return {
             "winner": decision["winner"],
@@ -129,34 +126,29 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     return {**undecided, "sentence": f"{sentence}.", "p": max(running.p_values())}
 
 
-def _bandit(folded: Folded) -> dict[str, Any]:
+def _bandit(folded: Folded, policy: Bandit) -> dict[str, Any]:
     """Return how a bandit stands; rankers are in play if they appear in duels drawn now."""
-    assert folded.policy is not None
     names = folded.config["rankers"]
     rng = np.random.default_rng(0)
     drawn = np.zeros(len(names))
     for _ in range(_LOOKS):
-        arms = set(folded.policy.select(rng).arms)
+        arms = set(policy.select(rng).arms)
         for arm in arms:
             drawn[arm] += 1 / len(arms) / _LOOKS
     wins = np.array(folded.wins)
-    ties = np.array(folded.ties)
+    of_row, of_column = (
+        [float(one.sum() - ties / 2) for one, ties in zip(table, folded.ties, strict=True)]
+        for table in (wins, wins.T)
+    )
+    columns = {
+        "name": names, "duels": folded.plays, "wins": of_row, "losses": of_column, "ties": folded.ties,
+        "share": [round(share, 12) for share in drawn.tolist()], "in_play": (drawn > 0).tolist(),
+    }  # fmt: skip
     return {
         "policy": folded.config["policy"],
         "n_duels": folded.n_duels,
-        "best": names[folded.policy.best()],
-        "rankers": [
-            {
-                "name": name,
-                "duels": folded.plays[k],
-                "wins": float(wins[k].sum() - ties[k] / 2),
-                "losses": float(wins[:, k].sum() - ties[k] / 2),
-                "ties": int(ties[k]),
-                "share": round(float(drawn[k]), 12),
-                "in_play": bool(drawn[k] > 0),
-            }
-            for k, name in enumerate(names)
-        ],
+        "best": names[policy.best()],
+        "rankers": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         "wins": folded.wins,
     }
 
@@ -195,7 +187,7 @@ def _log_line(experiment: Experiment, one: StoredImpression) -> dict[str, Any]:
     names, arms = experiment.config["rankers"], one.record.get("arms")
     clicks: dict[int, dict[str, Any]] = {}
     for place, action, at, dwell, _ in one.clicks:
-        if action in experiment.counting and place not in clicks:
+        if experiment.config["actions"].get(action) and place not in clicks:
             clicks[place] = {"rank": place, "time": at / 1000} | ({} if dwell is None else {"dwell": dwell})
     line: dict[str, Any] = {
         "shown": {**shown_record(experiment.config, one.record), "impression": one.id.hex()},
@@ -249,13 +241,13 @@ def check_experiment(
             for place, action, at, _, late in one.clicks:
                 if not 1 <= place <= len(one.record["documents"]):
                     problems.append(f"impression {one.seq}: a click on place {place}, which it does not have")
-                if not late and at > one.shown_at + experiment.window_ms:
+                if not late and at > one.shown_at + row.window_ms:
                     problems.append(f"impression {one.seq}: a {action} after the window that is not late")
         timely = [one._replace(clicks=tuple(c for c in one.clicks if not c[4])) for one in page]
         try:
             snapshots += [json.loads(snapshot) for _, snapshot in again.add(timely)]
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            return n, [f"{row.key} revision {row.revision}: statistics: {error}"]
+            return n, [f"{row.title}: statistics: {error}"]
         after = page[-1].seq
         n += len(page)
         tell(n)
@@ -270,20 +262,20 @@ def check_experiment(
         problems += [f"bandit: {text}" for text in _differences(*states)]
     if progress.horizon < progress.watermark:
         problems.append(f"the horizon {progress.horizon} is before the watermark {progress.watermark}")
-    return n, [f"{row.key} revision {row.revision}: {problem}" for problem in problems[:20]]
+    return n, [f"{row.title}: {problem}" for problem in problems[:20]]
 
 
-def _differences(stored: Any, made: Any, place: str = "") -> list[str]:
+def _differences(stored: Any, made: Any, path: str = "") -> list[str]:
     """Return where two values of JSON differ; numbers that are no counts may differ by 1e-9 of their size."""
     if isinstance(stored, dict) and isinstance(made, dict) and stored.keys() == made.keys():
-        return [text for key in stored for text in _differences(stored[key], made[key], f"{place}.{key}")]
+        return [text for key in stored for text in _differences(stored[key], made[key], f"{path}.{key}")]
     if isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
         pairs = enumerate(zip(stored, made, strict=True))
-        return [text for k, (a, b) in pairs for text in _differences(a, b, f"{place}[{k}]")]
+        return [text for k, (a, b) in pairs for text in _differences(a, b, f"{path}[{k}]")]
     if isinstance(stored, float) and isinstance(made, (int, float)) and math.isclose(
         stored, made, rel_tol=1e-9, abs_tol=1e-12
     ):  # fmt: skip
         return []
     if type(stored) is type(made) and stored == made:
         return []
-    return [f"{place.lstrip('.')}: stored {stored!r:.60}, computed again {made!r:.60}"]
+    return [f"{path.lstrip('.')}: stored {stored!r:.60}, computed again {made!r:.60}"]

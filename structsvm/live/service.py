@@ -20,16 +20,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.live import reporting
 from structsvm.live.assign import Assigned, Experiment, assign
-from structsvm.live.bodies import MAX_ID, Assign, Show, State
-from structsvm.live.calls import check_rankings, checked, page_length
+from structsvm.live.bodies import MAX_ID, MAX_IDS, Assign, Show, State
+from structsvm.live.calls import Refused, check_show, checked
 from structsvm.live.clock import Clock
 from structsvm.live.closing import Closer
 from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
 from structsvm.live.guardrails import SHARES, Watches
 from structsvm.live.keys import Keys
+from structsvm.live.limits import RateLimit
 from structsvm.live.metrics import Metrics
-from structsvm.live.rate import RateLimit
-from structsvm.live.refused import Refused
 from structsvm.live.registry import Registry
 from structsvm.live.settings import Settings
 from structsvm.live.store.backups import Backups
@@ -66,8 +65,6 @@ _WATCH_S = 5.0
 
 _TELL_MS = 50_000
 """How long other workers leave it to one to write alarms to the log."""
-
-_MOST_EVENTS = 1000
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -117,7 +114,7 @@ class Service:
         self._days: dict[str, int] = {}
         self._reports: dict[int, reporting.Figures] = {}
         self._owner = secrets.token_hex(8)
-        self._told: set[tuple[str, int, str]] = set()
+        self._told: set[tuple[str, str]] = set()
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """What other rooms want called when the service stops."""
 
@@ -196,9 +193,8 @@ class Service:
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
         answer: dict[str, Any] = {"serve": found.serve, "rankers": names}
         if found.serve == "interleaved":
-            answer["assignment"] = self.secrets.seal(
-                {"e": experiment.row.id, "r": request_id, "a": found.arms, "n": found.note}
-            )
+            sealed = {"e": experiment.row.id, "r": request_id, "a": found.arms, "n": found.note}
+            answer["assignment"] = self.secrets.seal(sealed)
         else:
             answer["why"] = found.why
         return answer
@@ -249,14 +245,13 @@ class Service:
                 "query": query, "assignment": assignment, "elapsed_ms": elapsed_ms, "context": context,
             },
         )  # fmt: skip
-        check_rankings(call.rankings, experiment.config["rankers"])
-        call.length = page_length(experiment, call.length)
+        check_show(call, experiment.config)
         found = self._assigned(experiment, call)
         if found.serve != "interleaved" and found.why != "control":
             return self._unrecorded(experiment, call, found)
-        record, serve, why = await self._drawn(experiment, call, found)
+        record, serve = await self._drawn(experiment, call, found)
         if record is None:
-            return self._unrecorded(experiment, call, found._replace(serve="production", why=why))
+            return self._unrecorded(experiment, call, found._replace(serve="production", why=serve))
         row = ShownRow(
             impression_id(experiment.row.salt, request_id, offset),
             experiment.row.id,
@@ -285,17 +280,10 @@ class Service:
         if len(self._lists) > _LISTS:
             self._lists.popitem(last=False)
         token = self.secrets.token(Token(row.experiment, len(documents), shown_at, row.id))
-        answer = {
-            "token": token,
-            "query_id": token,
-            "serve": "production" if serve == "control" else "interleaved",
-            "documents": documents,
-            "replayed": earlier is not None,
-        }
-        if serve == "control":
-            answer["why"] = "control"
-        self.metrics.count_shown(answer["serve"], answer.get("why", ""))
-        return answer
+        answer = self._answer("production", "control") if serve == "control" else self._answer("interleaved")
+        return answer | {
+            "token": token, "query_id": token, "documents": documents, "replayed": earlier is not None,
+        }  # fmt: skip
 
     async def clicks(self, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Record clicks: ``{"token", "document" | "place" (from 1), "action": "click", "dwell_s"?}`` each.
@@ -305,32 +293,29 @@ class Service:
         dict
             ``{"accepted": n, "duplicate": n, "late": n, "rejected": [{"index", "code"}]}``.
         """
-        if not isinstance(events, list) or not 1 <= len(events) <= _MOST_EVENTS:
-            raise Refused(422, "bad_events", f"events: expected a list of 1 to {_MOST_EVENTS} clicks")
+        if not isinstance(events, list) or not 1 <= len(events) <= MAX_IDS:
+            raise Refused(422, "bad_events", f"events: expected a list of 1 to {MAX_IDS} clicks")
         now = self.clock.now()
         tokens = [
             self.secrets.read(event.get("token")) if isinstance(event, dict) else None for event in events
         ]
-        await self.registry.know({token.experiment for token in tokens if token is not None})
-        lists = {token.impression: self._lists.get(token.impression) for token in tokens if token is not None}
-        unknown = [
-            token.impression
-            for event, token in zip(events, tokens, strict=True)
-            if token is not None and "document" in event and lists[token.impression] is None
-        ]
-        if unknown:
+        signed = [(event, token) for event, token in zip(events, tokens, strict=True) if token is not None]
+        await self.registry.know({token.experiment for _, token in signed})
+        lists = {token.impression: self._lists.get(token.impression) for _, token in signed}
+        named = {token.impression for event, token in signed if "document" in event}
+        if unknown := [impression for impression in named if lists[impression] is None]:
             lists |= await asyncio.to_thread(self.store.documents, unknown)
         rejected: list[dict[str, Any]] = []
         rows: dict[int, ClickRow] = {}
         for k, (event, token) in enumerate(zip(events, tokens, strict=True)):
-            code, place = ("bad_token", 0) if token is None else self._place(event, token, lists)
-            if token is None or code:
-                rejected.append({"index": k, "code": code})
+            place = "bad_token" if token is None else self._place(event, token, lists)
+            if token is None or isinstance(place, str):
+                rejected.append({"index": k, "code": place})
                 continue
             dwell = event.get("dwell_s")
             rows[k] = ClickRow(
                 token.impression, place, event.get("action", "click"), now, None if dwell is None else float(dwell),
-                token.shown_at, token.shown_at + self.registry.by_id[token.experiment].window_ms,
+                token.shown_at, token.shown_at + self.registry.by_id[token.experiment].row.window_ms,
             )  # fmt: skip
         fates: list[int] = []
         if rows:
@@ -338,11 +323,8 @@ class Service:
                 fates = await self.writer.click(list(rows.values()), CLICKS_BEHIND_S)
             except StoreDown as error:
                 raise Refused(503, "store", "clicks cannot be recorded now; send them again", 1) from error
-        rejected += [
-            {"index": k, "code": "unknown_impression"}
-            for k, fate in zip(rows, fates, strict=True)
-            if fate == GONE
-        ]
+        gone = [k for k, fate in zip(rows, fates, strict=True) if fate == GONE]
+        rejected += [{"index": k, "code": "unknown_impression"} for k in gone]
         answer: dict[str, Any] = {
             "accepted": fates.count(ACCEPTED),
             "duplicate": fates.count(DUPLICATE),
@@ -354,12 +336,11 @@ class Service:
                 self.metrics.clicks.labels(fate).inc(n)
         if len(rejected) == len(events):
             codes = {entry["code"] for entry in rejected}
-            forged = codes == {"bad_token"}
-            raise Refused(
-                403 if forged else 422, codes.pop() if len(codes) == 1 else "bad_clicks",
-                "no click could be taken: "
-                + ("the token was not given by this service" if forged else f"{rejected[0]['code']}"),
-            )  # fmt: skip
+            if codes == {"bad_token"}:
+                said = "no click could be taken: the token was not given by this service"
+                raise Refused(403, "bad_token", said)
+            said = f"no click could be taken: {rejected[0]['code']}"
+            raise Refused(422, codes.pop() if len(codes) == 1 else "bad_clicks", said)
         return answer
 
     def not_compared(self, key: str, why: str) -> None:
@@ -417,14 +398,14 @@ class Service:
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
-        known = self.registry.by_id
-        in_time = all(
-            lag < 2 * known[e].config["window_s"] + _BEHIND_S
-            for e, lag in lags.items()
-            if e in known and known[e].row.state in ("running", "paused")
+        # what was ended may wait for its operator
+        going = [e.row for e in self.registry.by_id.values() if e.row.state in ("running", "paused")]
+        in_time = all(lags.get(row.id, 0.0) < 2 * row.config["window_s"] + _BEHIND_S for row in going)
+        closes = self.closer.alive and self.closer.failing.keys().isdisjoint(
+            {"", *(row.title for row in going)}
         )
         return {
-            "ready": reads and writes and in_time and self.closer.alive and not self._closing_fails(),
+            "ready": reads and writes and in_time and closes,
             "writer": writes,
             "closer": self.closer.alive,
             "closing_fails": dict(self.closer.failing),
@@ -436,19 +417,10 @@ class Service:
         """Return for how many seconds the oldest impression that is due has waited, by experiment."""
         now, known = self.clock.now() - self.settings.grace_ms, self.registry.by_id
         return {
-            e: max(0.0, (now - at - known[e].window_ms) / 1000)
+            e: max(0.0, (now - at - known[e].row.window_ms) / 1000)
             for e, at in self.store.oldest_open().items()
             if e in known
         }
-
-    def _closing_fails(self) -> bool:
-        """Return whether something that goes on cannot be closed; what was ended may wait for its operator."""
-        going = {
-            f"{e.row.key} revision {e.row.revision}"
-            for e in self.registry.by_key.values()
-            if e.row.state in ("running", "paused")
-        }
-        return any(not name or name in going for name in self.closer.failing)
 
     def _assigned(self, experiment: Experiment, call: Show) -> Assigned:
         """Return what the request gets: the duel of its assignment, where it has one."""
@@ -465,7 +437,7 @@ class Service:
 
     async def _drawn(
         self, experiment: Experiment, call: Show, found: Assigned
-    ) -> tuple[dict[str, Any] | None, str, str]:
+    ) -> tuple[dict[str, Any] | None, str]:
         """Return the record of a list and how it is served; or None, and why it cannot be drawn."""
         config, rankings, offset, last = experiment.config, call.rankings, call.offset, call.last
         names = [config["rankers"][arm] for arm in found.arms]
@@ -473,36 +445,36 @@ class Service:
         if missing:
             raise Refused(422, "missing_ranking", f"rankings: expected one of {missing[0]!r:.80}, got none")
         if not rankings.get(config["production"], ["-"]):
-            return None, "production", "empty"
+            return None, "empty"
         record: dict[str, Any] = {}
         if found.why == "control":
             record["documents"] = rankings[names[0]][offset:last]
-            return (record, "control", "") if record["documents"] else (None, "production", "page")
+            return (record, "control") if record["documents"] else (None, "page")
         if experiment.bandit is not None:
             record |= {"arms": list(found.arms), "note": found.note}
         chosen = [rankings[name] for name in names]
         if not all(chosen):
             self.not_compared(experiment.row.key, "empty")
-            return None, "production", "empty"
+            return None, "empty"
         if offset and config["method"] != "team_draft":
-            return None, "production", "page"
+            return None, "page"
         top = [ranking[:last] for ranking in chosen]
         if all(ranking == top[0] for ranking in top):
             record["documents"] = top[0][offset:]
-            return (record, "same", "") if record["documents"] else (None, "production", "page")
+            return (record, "same") if record["documents"] else (None, "page")
         told = (config["method"], chosen, last, experiment.row.salt, call.request_id)
         # the linear programme of the optimised method takes milliseconds
         shown = draw(*told) if config["method"] == "team_draft" else await asyncio.to_thread(draw, *told)
         shown = page_of(shown, offset)
         if not shown.documents:
-            return None, "production", "page"
+            return None, "page"
         record["documents"] = list(shown.documents)
         record["evidence"] = [list(row) for row in shown.evidence]
         if shown.n_rankers != 2:
             record["n"] = shown.n_rankers
         if shown.bound != 1.0 or shown.slack:
             record |= {"bound": shown.bound, "slack": shown.slack}
-        return record, "interleaved", ""
+        return record, "interleaved"
 
     def _unrecorded(self, experiment: Experiment, call: Show, found: Assigned) -> dict[str, Any]:
         """Return one ranker's list, of which nothing is stored."""
@@ -513,37 +485,35 @@ class Service:
                 name, found = experiment.config["production"], found._replace(serve="production")
         ranking = call.rankings.get(name)
         documents = None if ranking is None else ranking[call.offset : call.last]
-        self.metrics.count_shown(found.serve, found.why or "")
-        return {
-            "token": None, "query_id": None, "serve": found.serve, "why": found.why, "documents": documents,
-            "replayed": False,
-        }  # fmt: skip
+        return self._answer(found.serve, found.why) | {"documents": documents}
+
+    def _answer(self, serve: str, why: str | None = None) -> dict[str, Any]:
+        """Count a list, and return what is answered where nothing of it is stored."""
+        self.metrics.count_shown(serve, why or "")
+        reason = {} if why is None else {"why": why}
+        return {"token": None, "query_id": None, "serve": serve, **reason, "replayed": False}
 
     def _place(
         self, event: Mapping[str, Any], token: Token, lists: Mapping[bytes, list[str] | None]
-    ) -> tuple[str, int]:
-        """Return what is wrong with a click, and its place from 1; ``lists`` are the documents by impression."""
-        experiment = self.registry.by_id.get(token.experiment)
+    ) -> int | str:
+        """Return the place of a click, from 1, or what is wrong with it; ``lists`` are the documents by impression."""
+        experiment, documents = self.registry.by_id.get(token.experiment), lists[token.impression]
+        action, dwell = event.get("action", "click"), event.get("dwell_s")
+        place, document = event.get("place"), event.get("document")
         if experiment is None:
-            return "unknown_impression", 0
-        action = event.get("action", "click")
+            return "unknown_impression"
         if type(action) is not str or action not in experiment.config["actions"]:
-            return "bad_action", 0
-        dwell = event.get("dwell_s")
+            return "bad_action"
         if dwell is not None and (type(dwell) not in (int, float) or not 0 <= dwell <= 1e9):
-            return "bad_dwell", 0
-        place = event.get("place")
+            return "bad_dwell"
         if place is not None:
-            if "document" in event or type(place) is not int or not 1 <= place <= token.n_documents:
-                return "bad_place", 0
-            return "", place
-        document = event.get("document")
+            usable = type(place) is int and 1 <= place <= token.n_documents and "document" not in event
+            return place if usable else "bad_place"
         if type(document) is not str or len(document) > MAX_ID:
-            return "bad_document", 0
-        documents = lists[token.impression]
+            return "bad_document"
         if documents is None:
-            return "unknown_impression", 0
-        return ("", documents.index(document) + 1) if document in documents else ("bad_document", 0)
+            return "unknown_impression"
+        return documents.index(document) + 1 if document in documents else "bad_document"
 
     async def _keep_up(self) -> None:
         """Follow what other workers and the closer change, and write what is counted."""
@@ -574,7 +544,7 @@ class Service:
         """Show the states and alarms of all experiments as figures; one worker writes alarms that begin to the log."""
         now = self.clock.now()
         tells = await asyncio.to_thread(self.store.lease, "alarms", self._owner, now, now + _TELL_MS)
-        alarms: set[tuple[str, int, str]] = set()
+        alarms: set[tuple[str, str]] = set()
         for key, experiment in self.registry.by_key.items():
             row = experiment.row
             for state in get_args(State):
@@ -585,10 +555,10 @@ class Service:
             found = {one["name"] for one in guardrails if one["alarm"]}
             for name in (*Watches.NAMES, *SHARES):
                 self.metrics.alarm.labels(key, name).set(int(name in found))
-            alarms |= {(key, row.revision, name) for name in found}
+            alarms |= {(row.title, name) for name in found}
         if tells:
-            for key, revision, name in sorted(alarms - self._told):
-                log.warning("structsvm live: %s revision %d: guardrail %s gives alarm", key, revision, name)
+            for title, name in sorted(alarms - self._told):
+                log.warning("structsvm live: %s: guardrail %s gives alarm", title, name)
         self._told = alarms if tells else set()
 
     def _revive(self) -> None:
@@ -603,13 +573,14 @@ class Service:
         path = self.settings.sqlite_path
         assert path is not None
         backups = Backups(path, folder, 3600 * self.settings.backup_every_h, self.settings.backups_kept)
-        owner = secrets.token_hex(8)
         failing = stopping = False
         while not stopping:
             try:
                 if backups.is_due():
                     now = self.clock.now()
-                    if await asyncio.to_thread(self.store.lease, "backup", owner, now, now + _BACKUP_MS):
+                    if await asyncio.to_thread(
+                        self.store.lease, "backup", self._owner, now, now + _BACKUP_MS
+                    ):
                         await asyncio.to_thread(backups.make)
                 ended = {e.row.id for e in self.registry.by_id.values() if e.row.unit_key is None}
                 await asyncio.to_thread(backups.drop_unit_keys, frozenset(ended))

@@ -12,11 +12,16 @@ import tempfile
 import threading
 from pathlib import Path
 
+import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from structsvm.checks import BadInput
 from structsvm.live.app import create_app
 from structsvm.live.settings import Settings
+
+MAX_HEAD = 65_536
+"""Most bytes of the headers of a request, behind those that came with its first packet."""
 
 _VARIABLE = "STRUCTSVM_LIVE_SETTINGS"
 
@@ -67,10 +72,6 @@ def _end_with_parent() -> None:
 
 def serve(settings: Settings) -> None:
     """Answer until interrupted; workers that die are replaced."""
-    import uvicorn
-
-    from structsvm.live.limited_headers import LimitedHeaders
-
     os.environ[_VARIABLE] = json.dumps(settings.to_dict())
     with tempfile.TemporaryDirectory(prefix="structsvm-live-") as folder:
         if settings.workers > 1:
@@ -94,3 +95,32 @@ def serve(settings: Settings) -> None:
             lifespan="on",
             timeout_graceful_shutdown=5,
         )
+
+
+class LimitedHeaders(HttpToolsProtocol):
+    """HTTP by httptools, which takes headers of any length; 431 and its end for one whose headers do not end."""
+
+    _in_head = False
+    _head = 0
+
+    def on_message_begin(self) -> None:
+        """Begin to count."""
+        self._in_head, self._head = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Count no more: bodies have their own limit."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, unless the headers are too long by now."""
+        if self._in_head:
+            self._head += len(data)
+            if self._head > MAX_HEAD:
+                self.transport.write(
+                    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
+                )
+                self.transport.close()
+                return
+        super().data_received(data)

@@ -91,18 +91,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         sqlite_file(self.store)
-        check_whole("port", self.port, 0, 65535)
-        check_whole("workers", self.workers, 1, 256)
+        for name, least, most in (
+            ("port", 0, 65535), ("workers", 1, 256), ("max_body", 1024, 1 << 30),
+            ("max_search_body", 1024, 1 << 31), ("backups_kept", 1, 1_000_000),
+        ):  # fmt: skip
+            check_whole(name, getattr(self, name), least, most)
+        for name, high in (("close_every_s", 1e7), ("behind_s", 3600.0), ("backup_every_h", 1e6)):
+            check_number(name, getattr(self, name), 0.0, high, open_end=True)
+        check_number("click_rate", self.click_rate, 0.0, 1e9)
         check_flag("keyless", self.keyless)
         if self.keyless and not all(map(is_loopback, (self.host, *self.allowed_hosts))):
             raise BadInput("keyless", "expected loopback addresses only, as others would need no key either")
-        check_whole("max_body", self.max_body, 1024, 1 << 30)
-        check_whole("max_search_body", self.max_search_body, 1024, 1 << 31)
-        check_number("close_every_s", self.close_every_s, 0.0, 1e7, open_end=True)
-        check_number("behind_s", self.behind_s, 0.0, 3600.0, open_end=True)
-        check_number("click_rate", self.click_rate, 0.0, 1e9)
-        check_number("backup_every_h", self.backup_every_h, 0.0, 1e6, open_end=True)
-        check_whole("backups_kept", self.backups_kept, 1, 1_000_000)
         if self.backup_folder is not None and self.sqlite_path is None:
             raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump by a timer")
         if self.grace_s is not None:

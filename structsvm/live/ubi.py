@@ -9,17 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from structsvm.live.endpoints import endpoint, json_body
+from structsvm.live.bodies import MAX_IDS
+from structsvm.live.calls import Refused
+from structsvm.live.endpoints import body_of, endpoint
 from structsvm.live.engines.answers import at_path
-from structsvm.live.refused import Refused
 from structsvm.live.reporting import in_pieces
 from structsvm.live.service import Service
 
-MAX_EVENTS = 1000
-_CLICKS = {"click": "click", "item_click": "click"}
+_ANYTHING = msgspec.json.Decoder(Any)
 _NO_ACTIONS = frozenset(("impression", "view", "search", "on_search", "query"))
 
 
@@ -34,7 +35,7 @@ def click_of(event: Any) -> dict[str, Any] | None:
     named = isinstance(action, str) and action not in _NO_ACTIONS
     if not named or not isinstance(token, str) or not isinstance(document, str):
         return None
-    return {"token": token, "document": document, "action": _CLICKS.get(str(action), action)}
+    return {"token": token, "document": document, "action": "click" if action == "item_click" else action}
 
 
 def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any]]:
@@ -77,10 +78,10 @@ def routes(service: Service) -> list[Route]:
     """Return the route ``POST /v1/ubi/events``."""
 
     async def events(request: Request) -> Any:
-        body = await json_body(request)
+        body = await body_of(request, _ANYTHING)
         given = body if isinstance(body, list) else [body]
-        if len(given) > MAX_EVENTS:
-            raise Refused(413, "too_many", f"expected at most {MAX_EVENTS} events, got {len(given)}")
+        if len(given) > MAX_IDS:
+            raise Refused(413, "too_many", f"expected at most {MAX_IDS} events, got {len(given)}")
         clicks = [
             (index, click) for index, event in enumerate(given) if (click := click_of(event)) is not None
         ]

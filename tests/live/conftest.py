@@ -26,7 +26,7 @@ from structsvm.live.settings import Settings
 from structsvm.live.store import sqlite
 from structsvm.live.store.opening import connector, open_database, prepare
 from tests.live.processes import free_port, wait_until
-from tests.live.samples import RANKINGS
+from tests.live.samples import RANKINGS, caller_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,9 +59,7 @@ class Client:
 
     def search_by(self, engine):
         """Let a function answer the requests of the proxy."""
-        from tests.live.stand_ins import caller_of
-
-        self.proxy._caller, self.proxy.budget_s = caller_of(engine), 20.0
+        self.proxy.caller, self.proxy.budget_s = caller_of(engine), 20.0
 
     def run(self, awaitable):
         return self.loop.run_until_complete(awaitable)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -174,10 +173,3 @@ def test_buttons_that_open_a_document_are_clicks(button, sends, tmp_path):
 
             wait_until(lambda: {"token": "T", "document": "last", "action": "click"} in events(), said=events)
     assert [event["document"] for event in events()] == ["d1"] * sends + ["last"]
-
-
-def test_the_snippet_is_javascript():
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("needs node")
-    subprocess.run([node, "--check", SCRIPT], check=True)

@@ -14,7 +14,6 @@ from structsvm.live.closing import Closer, Folded
 from structsvm.live.config import check_config
 from structsvm.live.draw import draw
 from structsvm.live.store.opening import connector
-from structsvm.online.statistics.always_valid import log_capitals
 from tests.live.processes import wait_until
 from tests.live.samples import RANKINGS, click_row, impression, shown_row
 
@@ -30,24 +29,6 @@ def simulated(n, seed, delays, window_ms=1_800_000, spacing_ms=3600):
     delay = 1000 * rng.exponential(np.array(delays)[team])
     counted = clicked & (delay <= window_ms)
     return np.where(counted, 1 - 2 * team, 0), shown, shown + delay
-
-
-def false_winner(values):
-    return bool((log_capitals(np.empty(0), np.empty(0, dtype=int), values) >= np.log(20)).any())
-
-
-def test_equal_rankers_whose_clicks_come_at_different_times():
-    """2,000 experiments of 1,000 impressions, delays of 10 and 600 seconds, with a look after every impression."""
-    in_order = as_they_come = 0
-    for seed in range(2000):
-        values, _, arrived = simulated(1000, seed, (10, 600))
-        in_order += false_winner(values)
-        if seed < 100:
-            # what a test on clicks as they arrive would see, while the experiment runs
-            until = np.flatnonzero((values != 0) & (arrived < 1000 * 3600))
-            as_they_come += false_winner(values[until[np.argsort(arrived[until])]].astype(float))
-    assert in_order / 2000 <= 0.05
-    assert as_they_come / 100 > 0.1  # the closer exists for a reason
 
 
 def impressions(n):
@@ -140,8 +121,8 @@ def test_of_two_closers_one_counts(opened):
     connection.write([shown_row(row, k, 10) for k in range(1, 6)], [])
     store.announce(row.id, 0, 100, 500)
     progress = store.progress(row.id)
-    assert store.fold(row.id, progress, 5, "{}", [], None)
-    assert not store.fold(row.id, progress, 5, "{}", [], None)
+    assert store.fold(row.id, progress, "{}")
+    assert not store.fold(row.id, progress, "{}")
     assert store.progress(row.id).version == 1
 
 
@@ -152,30 +133,6 @@ def test_the_lease_runs_out(opened):
     assert store.lease("closer", "a", 2000, 7000)
     assert store.lease("closer", "b", 9000, 14000)
     assert not store.lease("closer", "a", 9001, 14001)
-
-
-@pytest.mark.slow
-def test_guardrails_give_alarm_where_there_is_harm():
-    rng = np.random.default_rng(0)
-    config = check_config({"rankers": ["prod", "new"], "share": 0.5})
-
-    def fold(clickless, first=0.5, n=3000):
-        folded, made = Folded(config), []
-        for k in range(n):
-            control = bool(rng.random() < 0.5)
-            team = int(rng.random() < first)
-            record = {"documents": ["a", "b"], "evidence": [[team, 1 - team]]}
-            clicked = () if rng.random() < (0.4 if control else clickless) else (1,)
-            serve = "control" if control else "interleaved"
-            more = {"unit": k.to_bytes(8), "chance": 0.5, "elapsed_ms": 2000 * control}
-            made.append(impression(k + 1, record, clicked, serve=serve, **more))
-        for start in range(0, n, 100):
-            folded.add(made[start : start + 100])
-        return folded.watches.alarms()
-
-    assert fold(0.4) == []
-    assert fold(0.6) == ["clickless"]
-    assert fold(0.4, first=0.6) == ["first_place"]
 
 
 def test_the_kill_of_a_guardrail(client, caplog, monkeypatch):

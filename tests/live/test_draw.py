@@ -45,18 +45,6 @@ def test_draws_have_the_probabilities_of_the_method(n):
     assert chi < len(expected) + 5 * np.sqrt(2 * len(expected))
 
 
-def test_a_longer_list_goes_on_from_a_shorter_one():
-    rng = np.random.default_rng(1)
-    for k in range(300):
-        rankings = [[f"d{d}" for d in rng.permutation(30)] for _ in range(2)]
-        short, long = (draw("team_draft", rankings, length, SALT, f"r{k}") for length in (10, 20))
-        assert long.documents[:10] == short.documents
-        assert long.evidence[0][:10] == short.evidence[0]
-        second = page_of(long, 10)
-        assert second.documents == long.documents[10:]
-        assert sorted(second.evidence[0]) == [0] * 5 + [1] * 5
-
-
 def test_optimized_lists_are_the_same_again():
     rankings = [["a", "b", "c", "d"], ["c", "a", "d", "b"]]
     lists = [draw("optimized", rankings, 3, SALT, f"r{k % 5}") for k in range(10)]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from blocks import blocks
 
 from structsvm.cli import app
 from structsvm.live.client import Client
@@ -18,15 +19,11 @@ from structsvm.live.engines.engine import check, engines_of
 from structsvm.live.settings import Settings
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
-BLOCKS = [
-    (page.name, kind, code)
-    for page in (DOCS / "live.md", DOCS / "live_recipes.md")
-    for kind, code in re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
-]
+BLOCKS = [block for name in ("live.md", "live_recipes.md") for block in blocks(DOCS / name)]
 
 
 def of(kind):
-    return [code for _, found, code in BLOCKS if found == kind]
+    return [block.code for block in BLOCKS if block.language == kind]
 
 
 def test_configurations_are_taken(monkeypatch):
@@ -108,14 +105,3 @@ def test_the_calls_of_the_manual(serve):
             assert answer["accepted"] == 1
     assert answer["experiment"]["key"] == "trial"
     assert answer["pending"] == 1
-
-
-def test_pages_are_in_the_table_of_contents():
-    assert {"../live", "../live_recipes"} <= set((DOCS / "guide" / "index.md").read_text().split())
-    links = [
-        link
-        for page in ("live.md", "live_recipes.md")
-        for link in re.findall(r"\]\((\w+\.md)\)", (DOCS / page).read_text())
-    ]
-    assert links
-    assert all((DOCS / link).exists() for link in links)

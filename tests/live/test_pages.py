@@ -12,9 +12,8 @@ from starlette.applications import Starlette
 
 from structsvm.live.pages import routes
 from structsvm.live.pages.band import band_over_time
-from structsvm.live.pages.experiment import experiment_page
+from structsvm.live.pages.experiments import experiment_page, overview_page
 from structsvm.live.pages.layout import address, ago, count, moment, percent
-from structsvm.live.pages.overview import overview_page
 from tests.live import samples
 from tests.test_browser import BROWSER, DARK, EVIL, LIGHT, seen
 
@@ -88,46 +87,42 @@ def test_the_verdict_comes_first_and_every_figure_is_there():
     assert "<script" not in page
 
 
-def test_before_anything_is_closed():
-    text = text_of(page_of(samples.empty()))
-    assert "Not decided: nothing is closed yet." in text
-    assert "window of 1800 s" in text
-    assert "never" in text
-    assert "None is set." in text
+ALONE = samples.bandit()
+for ranker in ALONE["bandit"]["rankers"]:
+    ranker["in_play"] = ranker["name"] == "hybrid"
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (page_of(samples.empty()),
+         ["Not decided: nothing is closed yet.", "window of 1800 s", "never", "None is set."]),
+        (page_of(samples.bandit()), ["Still in play: dense and hybrid.", "1,500 duels by rucb"]),
+        (page_of(ALONE), ["Only hybrid is still in play."]),
+        (overview(samples.report("a/b?#"), samples.bandit()),
+         ["2 of 2 running, 1 decided, 2 with a guardrail alarm."]),
+        (overview(), ["No experiment yet"]),
+    ],
+)  # fmt: skip
+def test_what_pages_say(page, said):
+    text = text_of(page)
+    assert [one for one in said if one not in text] == []
     assert "nan" not in text.lower()
-
-
-def test_a_bandit_says_who_is_in_play():
-    text = text_of(page_of(samples.bandit()))
-    assert "Still in play: dense and hybrid." in text
-    assert "1,500 duels by rucb" in text
-    alone = samples.bandit()
-    for ranker in alone["bandit"]["rankers"]:
-        ranker["in_play"] = ranker["name"] == "hybrid"
-    assert "Only hybrid is still in play." in text_of(page_of(alone))
-
-
-def test_overview():
-    text = text_of(overview(samples.report(), samples.bandit()))
-    assert "2 of 2 running, 1 decided, 2 with a guardrail alarm." in text
-    assert 'href="/e/a%2Fb%3F%23"' in overview(samples.report("a/b?#"))
-    assert "No experiment yet" in text_of(overview())
+    assert ('href="/e/a%2Fb%3F%23"' in page) == ("a/b?#" in text)
 
 
 def test_the_band_leaves_out_what_has_no_interval():
-    chart = band_over_time(
-        [1, 10, 100, 1000], [0.1] * 4, [None, -0.5, -0.2, 0.05], [None, 0.7, 0.4, 0.15], first="a", second="b"
-    )
+    series = [(1, 0.1, None, None), (10, 0.1, -0.5, 0.7), (100, 0.1, -0.2, 0.4), (1000, 0.1, 0.05, 0.15)]
+    chart = band_over_time(series, "a", "b")
     assert "a against b after 1,000 impressions: +0.1, between +0.05 and +0.15" in chart
-    assert "Nothing is closed" in band_over_time([], [], [], [], first="a", second="b")
-    assert "<svg" in band_over_time([7], [0.0], [-1.0], [1.0], first="a", second="b")
+    assert "Nothing is closed" in band_over_time([], "a", "b")
+    assert "<svg" in band_over_time([(7, 0.0, -1.0, 1.0)], "a", "b")
 
 
 @pytest.mark.parametrize("n", [1, 3, 15, 99, 12_345, 10_000_000])
 def test_the_axis_has_round_numbers_or_its_ends(n):
     points = sorted({max(1, round(n ** (k / 9))) for k in range(10)})
-    levels = ([level] * len(points) for level in (0.1, -0.5, 0.5))
-    chart = band_over_time(points, *levels, first="a", second="b")
+    chart = band_over_time([(point, 0.1, -0.5, 0.5) for point in points], "a", "b")
     ticks = re.findall(r'text-anchor="middle">([\d,]+)</text>', chart)
     assert 1 <= len(ticks) <= 5
     assert all(1 <= int(tick.replace(",", "")) <= 1.6 * n + 1 for tick in ticks)

@@ -15,12 +15,12 @@ import pytest
 from starlette.applications import Starlette
 
 from structsvm.cli import main
-from structsvm.live.breaker import Breaker
+from structsvm.live.limits import Breaker
 from structsvm.live.proxy import routes
 from structsvm.live.service import Refused
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import read_credits
-from tests.live.stand_ins import caller_of
+from tests.live.samples import caller_of
 
 PROD = [f"p{i}" for i in range(120)]
 NEW = [f"n{i}" for i in range(60)] + PROD[:60]
@@ -151,7 +151,7 @@ class Route:
         app.state.service = self.desk
         self.transport = httpx.ASGITransport(app)
         self.proxy = self.desk.closing[-1].__self__
-        self.proxy._caller, self.proxy.budget_s = caller_of(self.engines), budget
+        self.proxy.caller, self.proxy.budget_s = caller_of(self.engines), budget
 
     def ask(self, method="POST", path="/v1/search/shop", **options):
         async def call():
@@ -314,13 +314,6 @@ def test_a_page_longer_than_what_is_drafted_goes_on_as_productions():
     assert pages == expected[:50]
 
 
-@pytest.mark.parametrize("why", ["share", "killed", "bot", "draft"])
-def test_beside_the_experiment_only_production_is_asked(why):
-    desk = Desk(assigned={"serve": "production", "why": why, "rankers": ["prod"]})
-    answer, desk, engines = run({}, desk=desk)
-    assert (served(answer), len(engines.asked), desk.calls) == (f"production; why={why}", 1, [])
-
-
 def test_control_is_production_with_a_token():
     desk = Desk(assigned={"serve": "production", "why": "control", "rankers": ["prod"]})
     answer, desk, engines = run({"from": 10}, desk=desk)
@@ -360,21 +353,20 @@ def test_a_duel_of_two_challengers_asks_production_too():
 
 
 @pytest.mark.parametrize(
-    "fault", [Refused(503, "store", "behind"), Refused(422, "x", "y"), OSError("disk full")]
-)
-def test_a_service_that_cannot_record_serves_production(fault):
-    answer, *_ = run({}, desk=Desk(fault=fault))
+    ("found", "why"),
+    [
+        (Refused(503, "store", "behind"), "refused"), (Refused(422, "x", "y"), "refused"),
+        (OSError("disk full"), "store"), (["gone"], "replayed"), ([*PROD[:9], "gone"], "replayed"),
+        (PROD[:3], "replayed"), (PROD[:12], "replayed"),
+    ],
+)  # fmt: skip
+def test_a_list_that_is_not_recorded_or_of_another_search_is_not_shown(found, why):
+    """The other has other documents, or another length."""
+    shown = {"serve": "interleaved", "token": "t", "documents": found, "replayed": True}
+    desk = Desk(shown=shown) if isinstance(found, list) else Desk(fault=found)
+    answer, *_ = run({}, desk=desk)
     assert (answer.status_code, ids_of(answer)) == (200, PROD[:10])
-    assert served(answer).startswith("production; why=")
-
-
-@pytest.mark.parametrize("stored", [["gone"], [*PROD[:9], "gone"], PROD[:3], PROD[:12]])
-def test_a_stored_list_of_another_search_is_not_shown(stored):
-    """Which has other documents, or is of another length."""
-
-    shown = {"serve": "interleaved", "token": "t", "documents": stored, "replayed": True}
-    answer, *_ = run({}, desk=Desk(shown=shown))
-    assert (ids_of(answer), served(answer)) == (PROD[:10], "production; why=replayed")
+    assert served(answer) == f"production; why={why}"
 
 
 def test_the_breaker_opens_rests_and_tries_again():
@@ -424,19 +416,20 @@ def test_experiments_without_productions_engine_are_refused(tables):
     assert "no engine" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("why", [None, "share", "killed", "stopped", "control"])
-def test_without_a_challengers_engine_production_answers(why):
+@pytest.mark.parametrize("why", [None, "control", "share", "killed", "stopped", "bot", "draft"])
+@pytest.mark.parametrize("new", ["new", "gone", "third"])
+def test_beside_the_experiment_or_without_a_challengers_engine_only_production_is_asked(why, new):
     """Nothing is recorded, not of the control either; what is production's anyway keeps its reason."""
-    desk = Desk(tables={"prod": {"engine": "prod"}, "new": {"engine": "gone"}})
+    desk = Desk(tables={"prod": {"engine": "prod"}, "new": {"engine": new}})
+    desk.settings.engines["third"]["kind"] = "solr"  # whose documents are no hits
     if why is not None:
         desk.assigned = {"serve": "production", "why": why, "rankers": ["prod"]}
-    expected = "engines" if why in (None, "control") else why
     answer, desk, engines = run({}, desk=desk)
-    assert (served(answer), ids_of(answer)) == (f"production; why={expected}", PROD[:10])
+    if why in (None, "control"):
+        assert (served(answer).endswith("why=engines"), desk.calls == []) == ((new != "new"),) * 2
+        return
+    assert (served(answer), ids_of(answer)) == (f"production; why={why}", PROD[:10])
     assert ([name for name, *_ in engines.asked], desk.calls, desk.uncompared) == (["prod"], [], [])
-    desk.tables["new"] = {"engine": "third"}
-    desk.settings.engines["third"]["kind"] = "solr"  # whose documents are no hits
-    assert served(run({}, desk=desk)[0]) == f"production; why={expected}"
 
 
 def test_parameters_and_headers_of_the_configuration_are_sent_and_those_of_the_client_are_not():

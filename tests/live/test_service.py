@@ -10,7 +10,7 @@ import pytest
 from structsvm.cli import main
 from structsvm.live.closing import next_snapshot
 from structsvm.live.config import check_config
-from structsvm.live.engine_changes import follow_engines
+from structsvm.live.registry import follow_engines
 from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log
@@ -32,6 +32,11 @@ def test_a_request_is_one_impression(client):
     status, other = client.show("r1", rankings={"prod": ["x", "y"], "new": ["y", "x"]})
     assert other == {**first, "replayed": True}
     assert client.report()["pending"] == 1
+    figures = client.request("GET", "/metrics").text
+    assert 'structsvm_live_not_compared_total{why="timeout"} 0.0' in figures
+    assert 'structsvm_live_shown_total{serve="interleaved",why=""} 3.0' in figures
+    assert 'route="/v1/experiments/{key}/show"' in figures
+    assert client.call("GET", "/readyz")[1]["writer"]
 
 
 def test_clicks_count_once_and_only_in_time(client):
@@ -431,18 +436,6 @@ def test_an_assignment_is_for_its_request(client):
     for request, assignment in (("r2", sealed), ("r1", sealed[:-4]), ("r1", sealed[:-2] + "AA"), ("r1", "")):
         status, answer = client.show(request, rankings=RANKINGS, assignment=assignment)
         assert (status, answer["error"]["code"]) == (403, "bad_assignment"), (request, assignment)
-
-
-def test_metrics_and_health(client):
-    client.create()
-    client.show("r")
-    text = client.request("GET", "/metrics").text
-    assert 'structsvm_live_not_compared_total{why="timeout"} 0.0' in text
-    assert 'structsvm_live_shown_total{serve="interleaved",why=""} 1.0' in text
-    assert 'route="/v1/experiments/{key}/show"' in text
-    assert client.call("GET", "/livez") == (200, {"live": True})
-    status, ready = client.call("GET", "/readyz")
-    assert (status, ready["ready"], ready["writer"]) == (200, True, True)
 
 
 def test_series_grows_slowly():

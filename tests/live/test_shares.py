@@ -35,17 +35,22 @@ class World:
     def change(self, share):
         self.config = continued(self.config, config(share))
 
-    def visit(self, unit, bucket, lost=0.0):
-        """Show a list to a unit; ``lost`` is the share of production's lists that the site fails to record."""
+    def visit(self, unit, bucket, lost=0.0, seen=lambda control: ({"documents": ["a"]}, ())):
+        """Show a list to a unit; ``lost`` is the share of production's lists that the site fails to record.
+
+        ``seen`` returns the record of a list, and where it is clicked.
+        """
         share = self.config["share"]
         beside = min(share, 1 - share)
         if bucket >= share + beside or (bucket >= share and self.rng.random() < lost):
             return
         self.n += 1
         chance, epoch = share / (share + beside) if beside else None, self.config.get("epoch", 0)
-        serve = "control" if bucket >= share else "same"
-        more = {"unit": unit, "serve": serve, "chance": chance, "epoch": epoch}
-        self.pending.append(impression(self.n, {"documents": ["a"]}, **more))
+        control = bucket >= share
+        record, clicked = seen(control)
+        serve = "control" if control else "interleaved" if "evidence" in record else "same"
+        more = {"serve": serve, "chance": chance, "epoch": epoch, "elapsed_ms": 2000 * control}
+        self.pending.append(impression(self.n, record, clicked, unit=unit, **more))
         if len(self.pending) == self.window + FOLDS:
             self.fold()
 
@@ -129,6 +134,24 @@ def test_a_ratio_that_is_broken_is_an_alarm(share, most):
             shown += 1
             assert shown < 2 * most / min(1, 2 * share), (share, seed)
         assert world.alarms == ["sample_ratio"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("clickless", "first", "alarms"), [(0.4, 0.5, []), (0.6, 0.5, ["clickless"]), (0.4, 0.6, ["first_place"])]
+)
+def test_guardrails_give_alarm_where_there_is_harm(clickless, first, alarms):
+    world = World(0.5, 0)
+
+    def seen(control):
+        team = int(world.rng.random() < first)
+        clicked = () if world.rng.random() < (0.4 if control else clickless) else (1,)
+        return {"documents": ["a", "b"], "evidence": [[team, 1 - team]]}, clicked
+
+    for k in range(3000):
+        world.visit(k.to_bytes(8), world.rng.random(), seen=seen)
+    world.close()
+    assert world.alarms == alarms
 
 
 def test_without_production_beside_it_nothing_is_compared(client):

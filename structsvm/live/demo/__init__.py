@@ -13,9 +13,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from structsvm.live.app import create_app
+from structsvm.live.calls import Refused
 from structsvm.live.demo.session import STAGES, Session
 from structsvm.live.endpoints import endpoint
-from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings
 

@@ -11,7 +11,7 @@ from structsvm import report
 from structsvm.common.escaping import escape
 from structsvm.live.demo.session import Session
 from structsvm.live.demo.world import EUCLIDEAN, LEARNED, N_NOISY, World
-from structsvm.live.pages.experiment import bands
+from structsvm.live.pages.experiments import bands
 from structsvm.live.pages.layout import STYLE, badge, count, facts, navigation, percent
 
 _STYLE = (
@@ -166,9 +166,12 @@ def train_page(session: Session, *, waiting: int, problem: str = "") -> str:
         [[name, percent(world.precision(name))] for name in names],
         caption="By the true digits, which the click-trained rankers never saw",
     )
-    pictures = report.side_by_side(
-        _mask(world), *(_weights(world, name) for name in names if name in world.weights)
+    mask = report.weight_image(
+        world.noisy.reshape(8, 8).astype(float),
+        title="noisy pixels",
+        caption="the pixels that are noise (filled)",
     )
+    pictures = report.side_by_side(mask, *(_weights(world, name) for name in names if name in world.weights))
     second = report.section("What was learned", table, pictures)
     next_step = ""
     if session.trainings:
@@ -233,11 +236,3 @@ def _weights(world: World, name: str) -> str:
         -world.weights[name].reshape(8, 8), title=f"what counts for {name}",
         caption=f"{name}: how much a difference at each pixel counts",
     )  # fmt: skip
-
-
-def _mask(world: World) -> str:
-    return report.weight_image(
-        world.noisy.reshape(8, 8).astype(float),
-        title="noisy pixels",
-        caption="the pixels that are noise (filled)",
-    )

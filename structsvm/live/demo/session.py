@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.live.calls import Refused
 from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
-from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 
 STAGES = {"pair": "digits", "twins": "twins", "contenders": "contenders"}
@@ -108,16 +108,12 @@ class Session:
         query = int(rng.choice(world.queries))
         request = uuid.UUID(bytes=rng.bytes(16)).hex
         assigned = await self.service.assign(key, request)
-        rankers = dict.fromkeys([*assigned["rankers"], self._production(key)])
+        rankers = dict.fromkeys([*assigned["rankers"], TWINS[0] if key == "twins" else EUCLIDEAN])
         rankings = {ranker: world.ranking(ranker, query, rng) for ranker in rankers}
         shown = await self.service.show(
             key, request, rankings, length=LENGTH, query=f"d{query}", assignment=assigned.get("assignment")
         )
         return {"query": query, "documents": shown["documents"], "token": shown["token"]}
-
-    @staticmethod
-    def _production(key: str) -> str:
-        return TWINS[0] if key == "twins" else EUCLIDEAN
 
     async def click(self, token: str, places: list[int]) -> dict[str, Any]:
         """Send clicks on places, from 1."""

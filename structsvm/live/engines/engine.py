@@ -80,21 +80,21 @@ class Engine:
         BadInput
             For a key that is unknown or has a wrong value, and for an environment variable that is not set.
         """
-        place = f"engines.{name}"
+        path = f"engines.{name}"
         variables = os.environ if environment is None else environment
-        given = converted(table, _Table, place)
-        check_choice(f"{place}.kind", given.kind, tuple(labels("structsvm.live.engines")))
+        given = converted(table, _Table, path)
+        check_choice(f"{path}.kind", given.kind, tuple(labels("structsvm.live.engines")))
         dialect: Dialect = labelled("structsvm.live.engines")[given.kind]()
         parts = urlsplit(given.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadInput(f"{place}.url", "expected an http or https address", value=given.url)
+            raise BadInput(f"{path}.url", "expected an http or https address", value=given.url)
         if parts.username is not None or parts.password is not None:
-            raise BadInput(f"{place}.url", "expected no password in the address", "use headers_env")
+            raise BadInput(f"{path}.url", "expected no password in the address", "use headers_env")
         headers = dict(given.headers)
         for header, variable in given.headers_env.items():
             if variable not in variables:
                 raise BadInput(
-                    f"{place}.headers_env.{header}", f"the environment variable {variable} is not set"
+                    f"{path}.headers_env.{header}", f"the environment variable {variable} is not set"
                 )
             headers[header] = variables[variable]
         identity = given.id or dialect.identity
@@ -189,15 +189,11 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     structsvm.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
     """
-    _of_rankers(engines, tables)
+    engine_hashes(engines, tables)
 
 
 def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
     """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as of :func:`check`."""
-    return {ranker: engine.hash() for ranker, engine in _of_rankers(engines, tables).items()}
-
-
-def _of_rankers(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Engine]:
     known, found = engines_of(tables), {}
     for ranker, table in engines.items():
         name = converted(table, EngineUse, f"engines.{ranker}").engine
@@ -210,7 +206,7 @@ def _of_rankers(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[s
         raise BadInput(
             "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
         )
-    return found
+    return {ranker: engine.hash() for ranker, engine in found.items()}
 
 
 def _filled(part: Any, known: Mapping[str, Any]) -> Any:

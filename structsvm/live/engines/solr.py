@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structsvm.checks import BadInput
-from structsvm.live.engines.answers import (
-    NO_PARAMETERS,
-    Dialect,
-    Object,
-    Query,
-    page_number,
-    text_in,
-)
+from structsvm.live.engines.answers import NO_PARAMETERS, Dialect, Object, Query, page_number, text_in
 
 _COSTLY = ("facet", "stats", "spellcheck", "debug", "debugQuery", "mlt", "terms")
 """Components whose answer is taken from production only, as parameters: the name, or the name and a point."""

@@ -16,8 +16,7 @@ from starlette.routing import Route
 
 from structsvm.live.endpoints import endpoint
 from structsvm.live.openapi import document
-from structsvm.live.pages.experiment import experiment_page
-from structsvm.live.pages.overview import overview_page
+from structsvm.live.pages.experiments import experiment_page, overview_page
 from structsvm.live.service import Service
 
 __all__ = ["routes"]

@@ -14,21 +14,21 @@ _DECADES = 3
 
 
 def band_over_time(
-    n: Sequence[float],
-    mean: Sequence[float],
-    lower: Sequence[float | None],
-    upper: Sequence[float | None],
-    *,
+    series: Sequence[tuple[int, float, float | None, float | None]],
     first: str,
     second: str,
+    *,
     explained: bool = True,
 ) -> str:
-    """Return a chart: above 0 speaks for ``first``, below for ``second``; decided where 0 is outside of the band."""
-    least = max(n, default=0) / 10**_DECADES
+    """Return a chart of impressions, means and their lower and upper bounds.
+
+    Above 0 speaks for ``first``, below for ``second``; it is decided where 0 is outside of the band.
+    """
+    least = max((n for n, *_ in series), default=0) / 10**_DECADES
     points = [
-        (float(a), float(b), float(low), float(high))
-        for a, b, low, high in zip(n, mean, lower, upper, strict=True)
-        if low is not None and high is not None and a > 0 and a >= least and math.isfinite(low + high + b)
+        (float(n), float(mean), float(low), float(high))
+        for n, mean, low, high in series
+        if low is not None and high is not None and n > 0 and n >= least and math.isfinite(low + high + mean)
     ]
     if not points:
         return report.paragraph("Nothing is closed yet: the chart begins after the first window.", small=True)
@@ -50,9 +50,9 @@ def band_over_time(
     outline = path(3, points) + "L" + path(2, points[::-1])
     parts = [frame.levels()]
     for tick in _round_numbers(frame.x.low, frame.x.high):
-        place, _ = frame.at(tick, frame.y.low)
-        parts.append(f'<path class="grid" d="M{place} {top}V{bottom}"/>')
-        parts.append(f'<text x="{place}" y="{bottom + 18}" text-anchor="middle">{tick:,.0f}</text>')
+        across, _ = frame.at(tick, frame.y.low)
+        parts.append(f'<path class="grid" d="M{across} {top}V{bottom}"/>')
+        parts.append(f'<text x="{across}" y="{bottom + 18}" text-anchor="middle">{tick:,.0f}</text>')
     parts.append(f'<path class="axis" d="M{x0} {top}V{bottom}H{x1}"/>')
     parts.append(
         f'<text x="{(x0 + x1) / 2}" y="{bottom + 34}" text-anchor="middle">impressions, log scale</text>'

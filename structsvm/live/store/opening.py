@@ -14,32 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from structsvm.checks import BadInput
 from structsvm.live.settings import sqlite_file
 from structsvm.live.store import postgres, sqlite
-from structsvm.live.store.migrations import migrate, version_of
 from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import HotConnection
-from structsvm.live.store.schema import VERSION
+from structsvm.live.store.schema import VERSION, migrate, version_of
 
 
 def open_database(url: str) -> Store:
-    """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; nothing is connected yet.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        For PostgreSQL without its driver; it names the command that installs it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from structsvm.live.store import open_database
-    >>> from structsvm.live.store.opening import prepare
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = prepare(f"sqlite:///{folder}/clicks.db")
-    ...     store = open_database(f"sqlite:///{folder}/clicks.db")
-    ...     print(store.experiments(), store.change_number())
-    ...     store.close()
-    [] 0
-    """
+    """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; nothing is connected yet."""
     path = sqlite_file(url)
     if path is not None:
         return Store(*sqlite.engines(path))
@@ -71,7 +52,8 @@ def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
             if before is not None and before < VERSION and not upgrade:
                 remedy = f"back it up, then structsvm live migrate --store {url}"
                 raise BadInput("store", f"expected schema version {VERSION}, got {before}", remedy)
-            return migrate(connection)
+            migrate(connection, before)
+            return before, VERSION
     except (SQLAlchemyError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
         text = f"store: expected a database at {without_password(url)}, got: {cause}".strip()

@@ -36,9 +36,9 @@ ON CONFLICT DO NOTHING RETURNING impression, place, action"""
 
 def engines(url: str) -> tuple[Engine, Engine]:
     """Return an engine for reading, each statement by itself, and one for transactions that write."""
-    place = make_url(url).set(drivername="postgresql+psycopg")
-    reading = create_engine(place, isolation_level="AUTOCOMMIT", pool_size=4, pool_pre_ping=True)
-    writing = create_engine(place, pool_size=2, pool_pre_ping=True)
+    address = make_url(url).set(drivername="postgresql+psycopg")
+    reading = create_engine(address, isolation_level="AUTOCOMMIT", pool_size=4, pool_pre_ping=True)
+    writing = create_engine(address, pool_size=2, pool_pre_ping=True)
     return reading, writing
 
 

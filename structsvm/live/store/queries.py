@@ -15,6 +15,7 @@ from structsvm.live.store import schema
 from structsvm.live.store.postgres import LOCK
 
 _e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, schema.stats.c
+_m, _u, _b, _k = schema.meta.c, schema.units.c, schema.bandits.c, schema.keys.c
 
 FORGOTTEN = b""
 """The unit of impressions whose unit was forgotten."""
@@ -32,6 +33,9 @@ _NUMBERED = text(
     "INSERT INTO meta (name, value) VALUES ('changes', :value) "
     "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
+_ORPHANS = text(
+    "SELECT count(*) FROM clicks c LEFT JOIN impressions i ON i.seq = c.impression WHERE i.seq IS NULL"
+)
 
 
 class ExperimentRow(NamedTuple):
@@ -46,6 +50,16 @@ class ExperimentRow(NamedTuple):
     unit_key: bytes | None
     created_at: int
     settled: bool
+
+    @property
+    def title(self) -> str:
+        """How people are told of it."""
+        return f"{self.key} revision {self.revision}"
+
+    @property
+    def window_ms(self) -> int:
+        """How long clicks on a list count."""
+        return round(1000 * self.config["window_s"])
 
 
 class ClosingProgress(NamedTuple):
@@ -75,12 +89,7 @@ class StoredImpression(NamedTuple):
 
 
 class Store:
-    """A database: ``reading`` commits each statement by itself, a transaction of ``writing`` waits for other writers.
-
-    Examples
-    --------
-    See :func:`structsvm.live.store.open_database`.
-    """
+    """A database: statements of ``reading`` commit alone, transactions of ``writing`` wait for other writers."""
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         self.reading, self.writing = reading, writing
@@ -104,7 +113,7 @@ class Store:
 
     def change_number(self) -> int:
         """Return a number that grows with every change of an experiment or its state."""
-        return int(self._one(select(schema.meta.c.value).where(schema.meta.c.name == "changes")) or 0)
+        return int(self._one(select(_m.value).where(_m.name == "changes")) or 0)
 
     def experiments(self, *, newest: bool = True) -> list[ExperimentRow]:
         """Return all experiments by key and revision; with ``newest`` the last revision of each."""
@@ -255,10 +264,7 @@ class Store:
                 .where(_i.experiment == experiment, _i.unit == unit)
                 .values(unit=FORGOTTEN, query=None, rankings=None)
             )
-            column = schema.units.c
-            connection.execute(
-                delete(schema.units).where(column.experiment == experiment, column.unit == unit)
-            )
+            connection.execute(delete(schema.units).where(_u.experiment == experiment, _u.unit == unit))
         return int(found.rowcount)
 
     def n_forgotten(self, experiment: int) -> int:
@@ -271,11 +277,9 @@ class Store:
         n = 0
         reason = "its impressions are deleted"
         for row in self.experiments(newest=False):
-            if row.state != "killed" or self.changed_at(row.key) >= before:
-                continue
-            if (
-                self.first_after(row.id, self.progress(row.id).watermark) is None
-            ):  # else it may be started again
+            if row.state == "killed" and self.changed_at(row.key) < before:
+                if self.first_after(row.id, self.progress(row.id).watermark) is not None:
+                    continue  # it may be started again
                 self.set_state(row.id, "stopped", now=before, who="clean", reason=reason)
                 self.settle(row.id)
         for (experiment,) in self._rows(select(_e.id).where(_e.settled == 1)):
@@ -293,8 +297,8 @@ class Store:
 
     def progress(self, experiment: int) -> ClosingProgress:
         """Return how far the closer is."""
-        query = select(_s.horizon, _s.watermark, _s.version, _s.state).where(_s.experiment == experiment)
-        (row,) = self._rows(query)
+        columns = [_s[name] for name in ClosingProgress._fields]
+        (row,) = self._rows(select(*columns).where(_s.experiment == experiment))
         return ClosingProgress(*row)
 
     def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
@@ -302,88 +306,61 @@ class Store:
 
         The horizon stops before the first impression that is not due, in the order of the sequence.
         """
-        query = (
-            select(_i.seq, _i.shown_at)
-            .where(_i.experiment == experiment, _i.seq > horizon)
-            .order_by(_i.seq)
-            .limit(limit)
-        )
-        with self.reading.connect() as connection:
-            first = connection.execute(query.limit(1)).first()
-        if first is None or first.shown_at > due:
+        first = self.first_after(experiment, horizon)
+        if first is None or first > due:
             return horizon  # the usual case, without a transaction
+        query = select(_i.seq, _i.shown_at).where(_i.experiment == experiment, _i.seq > horizon)
         with self.writing.begin() as connection:
             if self._is_postgres:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
             reached = horizon
-            for row in connection.execute(query):
+            for row in connection.execute(query.order_by(_i.seq).limit(limit)):
                 if row.shown_at > due:
                     break
                 reached = row.seq
-            moved = connection.execute(
-                update(schema.stats)
-                .where(_s.experiment == experiment, _s.horizon == horizon)
-                .values(horizon=reached)
-            )
+            own = update(schema.stats).where(_s.experiment == experiment, _s.horizon == horizon)
+            moved = connection.execute(own.values(horizon=reached))
         return reached if moved.rowcount else horizon
 
     def counted(self, experiment: int, units: Collection[bytes]) -> dict[bytes, int]:
         """Return those of some units of which an impression is closed, and the epoch of the last that counted."""
-        column = schema.units.c
-        known = select(column.unit, column.epoch).where(column.experiment == experiment)
-        return {row.unit: row.epoch for row in self._rows(known.where(column.unit.in_(units)))}
+        known = select(_u.unit, _u.epoch).where(_u.experiment == experiment, _u.unit.in_(units))
+        return {row.unit: row.epoch for row in self._rows(known)}
 
     def fold(
-        self,
-        experiment: int,
-        before: ClosingProgress,
-        watermark: int,
-        state: str,
-        snapshots: Sequence[tuple[int, str]],
-        bandit: str | None,
-        units: Mapping[bytes, int] | None = None,
-    ) -> bool:
-        """Store the statistics after a batch; return False, and store nothing, where another closer was faster."""
+        self, experiment: int, before: ClosingProgress, state: str, snapshots: Sequence[tuple[int, str]] = (),
+        bandit: str | None = None, units: Mapping[bytes, int] | None = None,
+    ) -> bool:  # fmt: skip
+        """Store the statistics up to the horizon; return False, and store nothing, where another closer was faster."""
+        now: dict[str, Any] = {"version": before.version + 1, "state": state}
         with self.writing.begin() as connection:
-            moved = connection.execute(
-                update(schema.stats)
-                .where(_s.experiment == experiment, _s.version == before.version)
-                .values(watermark=watermark, version=before.version + 1, state=state)
-            )
-            if not moved.rowcount:
+            own = update(schema.stats).where(_s.experiment == experiment, _s.version == before.version)
+            if not connection.execute(own.values(now | {"watermark": before.horizon})).rowcount:
                 return False
             if snapshots:
-                connection.execute(
-                    schema.series.insert(),
-                    [{"experiment": experiment, "n": n, "snapshot": snapshot} for n, snapshot in snapshots],
-                )
+                rows = [{"experiment": experiment, "n": n, "snapshot": snapshot} for n, snapshot in snapshots]
+                connection.execute(schema.series.insert(), rows)
             if units:
-                connection.execute(
-                    _COUNTED,
-                    [{"experiment": experiment, "unit": unit, "epoch": n} for unit, n in units.items()],
-                )
+                rows = [{"experiment": experiment, "unit": unit, "epoch": n} for unit, n in units.items()]
+                connection.execute(_COUNTED, rows)
             if bandit is not None:
-                connection.execute(
-                    update(schema.bandits)
-                    .where(schema.bandits.c.experiment == experiment)
-                    .values(version=before.version + 1, state=bandit)
-                )
+                policy = update(schema.bandits).where(_b.experiment == experiment)
+                connection.execute(policy.values(now | {"state": bandit}))
         return True
 
     def settle(self, experiment: int) -> None:
         """Say that the closer has nothing left to do for an experiment."""
         with self.writing.begin() as connection:
             _set(connection, experiment, settled=1, unit_key=None)
-            connection.execute(delete(schema.units).where(schema.units.c.experiment == experiment))
+            connection.execute(delete(schema.units).where(_u.experiment == experiment))
         if not self._is_postgres:
             with self.reading.connect() as connection:  # what was deleted is not left in the log either
                 connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def lease(self, name: str, owner: str, now: int, until: int) -> bool:
         """Take or keep a task for one process, and return whether it has it; a lease runs out by itself."""
-        column = schema.meta.c
         mine = json.dumps({"owner": owner, "until": until})
-        found = self._one(select(column.value).where(column.name == name))
+        found = self._one(select(_m.value).where(_m.name == name))
         if found is not None:
             held = json.loads(found)
             if now < held["until"] < now + 60_000:
@@ -395,7 +372,7 @@ class Store:
             if found is None:
                 taken = connection.execute(_NEW, {"name": name, "value": mine})
             else:
-                own = update(schema.meta).where(column.name == name, column.value == found)
+                own = update(schema.meta).where(_m.name == name, _m.value == found)
                 taken = connection.execute(own.values(value=mine))
             return bool(taken.rowcount)
 
@@ -406,14 +383,12 @@ class Store:
 
     def bandit(self, experiment: int) -> tuple[int, str]:
         """Return version and state of a bandit; the state is empty before its first outcomes."""
-        column = schema.bandits.c
-        (row,) = self._rows(select(column.version, column.state).where(column.experiment == experiment))
+        (row,) = self._rows(select(_b.version, _b.state).where(_b.experiment == experiment))
         return row.version, row.state
 
     def bandit_version(self, experiment: int) -> int:
         """Return the version of a bandit."""
-        column = schema.bandits.c
-        return int(self._one(select(column.version).where(column.experiment == experiment)))
+        return int(self._one(select(_b.version).where(_b.experiment == experiment)))
 
     # ---- counters, keys ----------------------------------------------------------------------------------------
 
@@ -431,27 +406,23 @@ class Store:
     def add_key(self, identity: str, hashed: bytes, scope: str, now: int) -> None:
         """Store a key."""
         with self.writing.begin() as connection:
-            connection.execute(
-                schema.keys.insert().values(id=identity, hash=hashed, scope=scope, created_at=now)
-            )
+            row = {"id": identity, "hash": hashed, "scope": scope, "created_at": now}
+            connection.execute(schema.keys.insert().values(row))
 
     def callers(self) -> list[dict[str, Any]]:
         """Return all keys: id, hash, scope, created_at, last_used_day."""
-        return [row._asdict() for row in self._rows(select(schema.keys).order_by(schema.keys.c.created_at))]
+        return [row._asdict() for row in self._rows(select(schema.keys).order_by(_k.created_at))]
 
     def delete_key(self, identity: str) -> bool:
         """Delete a key; return False where none has that id."""
         with self.writing.begin() as connection:
-            return bool(connection.execute(delete(schema.keys).where(schema.keys.c.id == identity)).rowcount)
+            return bool(connection.execute(delete(schema.keys).where(_k.id == identity)).rowcount)
 
     def use_keys(self, days: Mapping[str, int]) -> None:
         """Note the day on which keys were last used."""
-        statement = (
-            update(schema.keys)
-            .where(schema.keys.c.id == bindparam("key_id"))
-            .values(last_used_day=bindparam("day"))
-        )
+        own = update(schema.keys).where(_k.id == bindparam("key_id"))
         with self.writing.begin() as connection:
+            statement = own.values(last_used_day=bindparam("day"))
             connection.execute(statement, [{"key_id": key, "day": day} for key, day in days.items()])
 
     def integrity(self) -> list[str]:
@@ -462,12 +433,7 @@ class Store:
                 found = connection.execute(text("PRAGMA integrity_check")).scalar()
                 if found != "ok":
                     problems.append(f"database: {found}")
-            orphans = connection.execute(
-                text(
-                    "SELECT count(*) FROM clicks c LEFT JOIN impressions i ON i.seq = c.impression WHERE i.seq IS NULL"
-                )
-            ).scalar()
-            if orphans:
+            if orphans := connection.execute(_ORPHANS).scalar():
                 problems.append(f"{orphans} clicks of impressions that are not there")
         return problems
 

@@ -1,10 +1,11 @@
-"""The tables. Every time is the server's, in milliseconds."""
+"""The tables, and the steps to them from each version before. Every time is the server's, in milliseconds."""
 
 from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     Double,
     Float,
     ForeignKey,
@@ -16,11 +17,13 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    inspect,
+    select,
     text,
 )
 
 VERSION = 3
-"""Version of the schema; ``migrations`` brings older stores to it."""
+"""Version of the schema; ``migrate`` brings older stores to it."""
 
 tables = MetaData()
 
@@ -127,3 +130,63 @@ keys = Table(
     Column("created_at", _big, nullable=False),
     Column("last_used_day", Integer),
 )  # fmt: skip
+
+
+def _to_2(connection: Connection) -> None:
+    """Add the mark of late clicks, and the horizon that the closer announces before it reads."""
+    run = connection.exec_driver_sql
+    run("ALTER TABLE clicks ADD COLUMN late SMALLINT NOT NULL DEFAULT 0")
+    run("ALTER TABLE stats ADD COLUMN horizon BIGINT NOT NULL DEFAULT 0")
+    run("UPDATE stats SET horizon = watermark")
+    run("ALTER TABLE impressions ADD COLUMN elapsed_ms INTEGER")
+    run("ALTER TABLE experiments ADD COLUMN settled SMALLINT NOT NULL DEFAULT 0")
+    if connection.dialect.name == "sqlite":
+        window = "json_extract(e.config, '$.window_s')"
+    else:
+        window = "CAST(CAST(e.config AS json) ->> 'window_s' AS double precision)"
+    run(
+        "UPDATE clicks SET late = 1 WHERE EXISTS (SELECT 1 FROM impressions i JOIN experiments e "
+        "ON e.id = i.experiment WHERE i.seq = clicks.impression AND "
+        f"clicks.at > i.shown_at + 1000 * {window})"
+    )
+    run("CREATE INDEX clicks_late ON clicks (impression) WHERE late = 1")
+    counters.create(connection)
+
+
+def _to_3(connection: Connection) -> None:
+    """Add the chance with which a unit took part, and the units that guardrails have counted."""
+    run = connection.exec_driver_sql
+    kind = "DOUBLE" if connection.dialect.name == "sqlite" else "DOUBLE PRECISION"
+    run(f"ALTER TABLE impressions ADD COLUMN chance {kind}")
+    run("ALTER TABLE impressions ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
+    units.create(connection)
+    run(
+        "INSERT INTO units SELECT DISTINCT i.experiment, i.unit, 0 FROM impressions i JOIN stats s "
+        "ON s.experiment = i.experiment WHERE i.unit IS NOT NULL AND i.seq <= s.watermark"
+    )
+
+
+_STEPS = (_to_2, _to_3)
+"""From version 1 on."""
+
+
+def version_of(connection: Connection) -> int | None:
+    """Return the version of the schema of a store; None for an empty one."""
+    if not inspect(connection).has_table("meta"):
+        return None
+    found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar()
+    return None if found is None else int(found)
+
+
+def migrate(connection: Connection, before: int | None) -> None:
+    """Bring a store of some version, or an empty one, to the present schema in the caller's transaction."""
+    if before is None:
+        tables.create_all(connection)
+        connection.execute(meta.insert(), [{"name": "schema", "value": str(VERSION)}])
+        return
+    if before > VERSION:
+        said = f"expected schema version {VERSION} or older, got {before}; update structsvm-ranking"
+        raise ValueError(f"store: {said}")
+    for step in _STEPS[before - 1 :]:
+        step(connection)
+    connection.execute(meta.update().where(meta.c.name == "schema"), {"value": str(VERSION)})

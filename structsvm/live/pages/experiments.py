@@ -1,4 +1,4 @@
-"""The page of one experiment: the verdict, how it came about, guardrails and health."""
+"""The list of experiments, and the page of one: the verdict, how it came about, guardrails and health."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from structsvm import report
 from structsvm.common.escaping import escape
 from structsvm.live.pages.band import band_over_time
 from structsvm.live.pages.layout import address, ago, badge, count, facts, moment, page, percent, share_of
-from structsvm.live.pages.overview import state_badges
 
 MOST_CHARTS = 6
 """Pairs with a chart of their own; the table has all."""
@@ -19,6 +18,56 @@ MOST_CHARTS = 6
 _SET_UP = {
     "key", "revision", "state", "rankers", "production", "kind", "method", "length", "share", "window_s"
 }  # fmt: skip
+
+
+def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refresh: int | None = 10) -> str:
+    """Return the page ``/``."""
+    failed = [one["experiment"]["key"] for one in reports if "verdict" not in one]
+    reports = [one for one in reports if "verdict" in one]
+    cards = [_card(one, now_ms) for one in reports]
+    cards += [
+        f"<section><h2>{escape(key)}</h2>{report.paragraph('Its report failed; the log says why.')}</section>"
+        for key in failed
+    ]
+    running = sum(one["experiment"]["state"] == "running" for one in reports)
+    decided = sum(one["verdict"]["winner"] is not None for one in reports)
+    alarms = sum(any(g["alarm"] for g in one["guardrails"]) for one in reports)
+    lead = f"{running:,} of {len(reports):,} running, {decided:,} decided"
+    lead += f", {alarms:,} with a guardrail alarm." if alarms else "."
+    if not reports and not failed:
+        lead = "No experiment yet. Create one by PUT /v1/experiments/{key}, or by: structsvm live create FILE.toml"
+    return page("Experiments", *cards, lead=lead, here="/", refresh=refresh)
+
+
+def state_badges(one: Mapping[str, Any]) -> str:
+    """Return state, decision and alarms of an experiment as words in frames."""
+    state = one["experiment"]["state"]
+    words = [badge(state, {"running": "good", "killed": "bad"}.get(state, ""))]
+    winner = one["verdict"]["winner"]
+    words.append(badge("not decided") if winner is None else badge(f"decided: {winner:.60}", "good"))
+    n = sum(bool(g["alarm"]) for g in one["guardrails"])
+    if n:
+        words.append(badge(f"{n} guardrail alarm{'s' if n > 1 else ''}", "bad"))
+    return f"<p>{''.join(words)}</p>"
+
+
+def _card(one: Mapping[str, Any], now_ms: float) -> str:
+    experiment = one["experiment"]
+    what = "Bandit over" if experiment["kind"] == "bandit" else "Interleaving of"
+    names = report.listed(experiment["rankers"][:6])
+    more = f" and {len(experiment['rankers']) - 6} more" if len(experiment["rankers"]) > 6 else ""
+    figures = [
+        ("impressions counted", count(one["n_impressions"])), ("pending", count(one["pending"])),
+        ("share", percent(experiment["share"])), ("counted up to", ago(one["as_of"], now_ms)),
+    ]  # fmt: skip
+    return (
+        f'<section><h2><a href="{escape(address(experiment["key"]))}">{escape(experiment["key"])}</a></h2>'
+        + state_badges(one)
+        + report.paragraph(one["verdict"]["sentence"])
+        + report.paragraph(f"{what} {names}{more}, revision {experiment['revision']}.", small=True)
+        + facts(figures)
+        + "</section>"
+    )
 
 
 def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | None = 10) -> str:
@@ -51,27 +100,15 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
     """Return the chart of each pair of rankers, those with the smallest p first where there are many."""
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
-        return [
-            report.paragraph(
-                "Nothing is closed yet. An impression counts once its window of "
-                f"{one['experiment']['window_s']:g} s for clicks is over."
-            )
-        ]
-    order = sorted(range(len(pairs)), key=lambda k: (_p(pairs[k]), k))[:most]
+        window = f"its window of {one['experiment']['window_s']:g} s for clicks"
+        return [report.paragraph(f"Nothing is closed yet. An impression counts once {window} is over.")]
+    p_values = [pair["always_valid_p_value"] for pair in pairs]
+    order = sorted(range(len(pairs)), key=lambda k: math.inf if p_values[k] is None else p_values[k])[:most]
     charts = []
     for k in sorted(order):
-        points = [s for s in series if len(s["pairs"]) > k]
-        charts.append(
-            band_over_time(
-                [s["n"] for s in points],
-                [s["pairs"][k]["mean"] for s in points],
-                [s["pairs"][k]["lower"] for s in points],
-                [s["pairs"][k]["upper"] for s in points],
-                first=pairs[k]["a"],
-                second=pairs[k]["b"],
-                explained=explained,
-            )
-        )
+        known = [(one["n"], one["pairs"][k]) for one in series if len(one["pairs"]) > k]
+        points = [(n, pair["mean"], pair["lower"], pair["upper"]) for n, pair in known]
+        charts.append(band_over_time(points, pairs[k]["a"], pairs[k]["b"], explained=explained))
     if len(pairs) > most and explained:
         charts.append(report.paragraph(f"The {most} clearest of {len(pairs)} pairs.", small=True))
     return [report.side_by_side(*charts)] if len(charts) > 1 else charts
@@ -111,21 +148,14 @@ def bandit_sections(bandit: Mapping[str, Any]) -> list[str]:
             report.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: part of every duel"),
         ),
     ]
-    wins = bandit["wins"]
     if len(names) <= 20:
-        sections.append(
-            report.section(
-                "Who won against whom",
-                report.table(
-                    [report.Column("Won by"), *(report.Column(f"against {n}", True) for n in names)],
-                    [
-                        [names[i], *("" if i == j else count(wins[i][j]) for j in range(len(names)))]
-                        for i in range(len(names))
-                    ],
-                    caption="Duels won by the ranker of the row; a tie is half a win for both",
-                ),
-            )
-        )
+        columns = [report.Column("Won by"), *(report.Column(f"against {name}", True) for name in names)]
+        rows = [
+            [name, *("" if i == j else count(n) for j, n in enumerate(bandit["wins"][i]))]
+            for i, name in enumerate(names)
+        ]
+        caption = "Duels won by the ranker of the row; a tie is half a win for both"
+        sections.append(report.section("Who won against whom", report.table(columns, rows, caption=caption)))
     return sections
 
 
@@ -161,11 +191,6 @@ def _notes(one: Mapping[str, Any]) -> list[str]:
     caution = one.get("caution")
     notes = [*one.get("notes", ()), *(() if caution is None else (caution,))]
     return [report.paragraph(text, small=True) for text in notes]
-
-
-def _p(pair: Mapping[str, Any]) -> float:
-    p = pair.get("always_valid_p_value")
-    return math.inf if p is None else float(p)
 
 
 def _guardrails(found: Sequence[Mapping[str, Any]]) -> str:
@@ -209,20 +234,15 @@ def _health(one: Mapping[str, Any], now_ms: float) -> str:
 
 
 def _set_up(experiment: Mapping[str, Any]) -> str:
-    rows = [(name, _plain(experiment[name])) for name in experiment if name in _SET_UP]
+    rows = [
+        (name, report.listed(value) if isinstance(value, list) else str(value))
+        for name, value in experiment.items()
+        if name in _SET_UP
+    ]
     rows += [("created", moment(experiment.get("created_at")))]
-    return report.details(
-        "Configuration",
-        report.table(
-            [report.Column("Setting"), report.Column("Value")],
-            rows,
-            caption="A change of meaning starts a revision",
-        ),
-    )
-
-
-def _plain(value: Any) -> str:
-    return report.listed([str(v) for v in value]) if isinstance(value, list) else str(value)
+    columns = [report.Column("Setting"), report.Column("Value")]
+    table = report.table(columns, rows, caption="A change of meaning starts a revision")
+    return report.details("Configuration", table)
 
 
 def _figure(value: float | None) -> str:
