@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import (
     MAX_POSITION,
     UNKNOWN_CLICKS,
@@ -94,8 +95,7 @@ def read_table(
         raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
     names = [*usual.values(), *given.values(), *([time] if time is not None else [])]
     parts = _parts(table, names, None if probability is None else names.index(probability, 4))
-    counted: list[ClickCells] = []
-    dropped = Dropped()
+    counted, dropped = Parts(), Dropped()
     first_base: int | None = None
     n_before = 0
     for columns in _whole_lists(parts, session is not None):
@@ -119,7 +119,7 @@ def read_table(
                     "state it",
                 )
         try:
-            counted.append(
+            counted.add(
                 ClickCells.from_arrays(
                     *columns[:4], **dict(zip(given, columns[4:], strict=True)), first_position=base,
                     max_position=max_position,
@@ -134,15 +134,10 @@ def read_table(
                 raise
             dropped.count("row in a part of the file without any usable one", len(columns[0]))
         n_before += n_read
-        if len(counted) == 8:
-            counted = [ClickCells.concatenate(counted)]
-    if not counted:
-        raise BadInput(place_of(table), "expected impressions, got none that can be counted")
-    whole = ClickCells.concatenate(counted)
+    whole = counted.whole(place_of(table), Dropped())
     whole.dropped.update(dropped)
-    return replace(
-        whole, guessed={role: name for role, name in usual.items() if name != role and asked[role] is None}
-    )
+    guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
+    return replace(whole, guessed=guessed)
 
 
 USUAL = {

@@ -7,6 +7,7 @@ it to the tests of ``structsvm compare``, ``run_table`` to those of a table.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -272,3 +273,33 @@ def paired(a: Any, b: Any) -> tuple[Float, Float]:
         lonely = next(query for query in place if query not in set(ids))
         raise ValueError(f"a and b: expected the same queries, but {lonely!r} is in b only")
     return a.per_query, b.per_query[[place[query] for query in ids]]
+
+
+LEVEL = 0.05
+"""Significance level: a difference is called significant if its p-value is below."""
+
+
+class Leaders(NamedTuple):
+    """The systems of the best mean, and how the others compare with the first of them, best first."""
+
+    first: tuple[str, ...]
+    p_values: dict[str, float]
+
+    @property
+    def level(self) -> dict[str, float]:
+        """Systems without a significant difference to the first, and their p-values."""
+        return {name: p for name, p in self.p_values.items() if p >= LEVEL}
+
+
+def leaders(per_query: Mapping[str, Float]) -> Leaders:
+    """Return the best system, those equal to it, and those not significantly different: a headline has to name all.
+
+    The p-values are of :func:`compare` against the first, corrected for their number by :func:`holm`.
+    """
+    means = {name: float(sum(values) / len(values)) for name, values in per_query.items()}
+    top = max(means.values())
+    first = tuple(name for name, mean in means.items() if mean >= top - 10.0**-_DECIMALS)
+    others = sorted((name for name in means if name not in first), key=lambda name: -means[name])
+    p_values = [compare(per_query[first[0]], per_query[name]).p_value for name in others]
+    adjusted = holm(p_values).tolist() if others else []
+    return Leaders(first, dict(zip(others, adjusted, strict=True)))

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from structsvm.common.escaping import escape
-from structsvm.report.colours import line_style
-from structsvm.report.figures import Differences, Lines, Series
+from structsvm.report.figures import Differences, Lines, Series, line_style
 
 WIDTH, HEIGHT = 360, 230
 """Size of every chart in its own units, narrow enough that text keeps its size on a phone."""

@@ -7,11 +7,11 @@ import pytest
 
 from structsvm.metrics.diversity import (
     alpha_ndcg,
+    ndeval,
     subtopic_recall,
     unweighted_subtopic_loss,
     weighted_subtopic_loss,
 )
-from structsvm.metrics.ndeval import ndeval
 from structsvm.readers.qrels import read_qrels
 from structsvm.readers.runs import read_run
 

@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 from structsvm import SingleQueryWarning
 from structsvm.checks import BadInput
 from structsvm.metrics import available_metrics, evaluate
-from structsvm.metrics.conventions import CONVENTIONS
+from structsvm.metrics.measures import CONVENTIONS
 
 # ---- slow twins: one query, one loop per document
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
+from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
 
 
 def test_rounds_as_trec_eval():

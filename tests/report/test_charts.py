@@ -8,7 +8,7 @@ import math
 import pytest
 
 from structsvm.report import charts
-from structsvm.report.colours import line_style
+from structsvm.report.figures import line_style
 
 
 @pytest.mark.parametrize(

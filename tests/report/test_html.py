@@ -12,7 +12,7 @@ import pytest
 
 from structsvm import report
 from structsvm.report import figures, html
-from structsvm.report.colours import COLOURS
+from structsvm.report.figures import COLOURS
 
 HOSTILE = "</title><script src='http://x'>\"&"
 VOID = {"meta", "img"}
