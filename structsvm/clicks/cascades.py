@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import check_number, check_whole
 from structsvm.clicks.cells import ClickCells
-from structsvm.clicks.fitted_user import TableUser, rows_of_query
-from structsvm.clicks.position_based import at_positions, sessions_of, unseen
+from structsvm.clicks.position_based import TableUser, at_positions, rows_of_query, sessions_of, unseen
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.kernel import kernel
 from structsvm.common.portable import elementary

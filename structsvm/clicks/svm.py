@@ -12,9 +12,8 @@ import numpy as np
 from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.clicks.cells import ClickCells, once_each
 from structsvm.clicks.holding_out import sketch_of
-from structsvm.clicks.losses import click_values, loss_by_name
+from structsvm.clicks.losses import Weighting, click_values, click_weights, loss_by_name
 from structsvm.clicks.propensities import Propensities, given_or_harvested
-from structsvm.clicks.weights import Weighting, click_weights
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
@@ -53,7 +52,7 @@ class ClickSVM(StructuralRanker):
     propensities : Propensities or sequence of float, optional
         How often users look at each position; default: :func:`~structsvm.clicks.harvest` of the log.
     weighting : {"ips", "policy"}, default="ips"
-        See :func:`~structsvm.clicks.weights.click_weights`; ``"policy"`` for logs that show the top of several rankers.
+        See :func:`~structsvm.clicks.click_weights`; ``"policy"`` for logs that show the top of several rankers.
     clip : float, default=0.0
         Propensities below are raised to it; 0 is off.
 
@@ -107,7 +106,7 @@ class ClickSVM(StructuralRanker):
         X : array-like or CSR matrix, shape (n_rows, n_features)
             All candidates of each query, the documents that nobody clicked among them.
         y : ClickCells, or array-like of float, shape (n_rows,)
-            The log; or the weights of the rows, >= 0, as of :func:`~structsvm.clicks.weights.click_weights`.
+            The log; or the weights of the rows, >= 0, as of :func:`~structsvm.clicks.click_weights`.
         qid : array-like, shape (n_rows,), optional
             Query of each row, as in the log. Required with a log.
         docid : array-like, shape (n_rows,), optional

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,8 @@ def _events_of_queries(entries: Entries) -> Events:
     """Return the events whose query is in the log."""
     keep = np.isin(entries.events.query, entries.queries.query)
     entries.dropped.count("event whose query is not in the log", (~keep).sum())
-    return entries.events if keep.all() else Events(*(column[keep] for column in entries.events))
+    columns: Any = (column[keep] for column in entries.events)
+    return entries.events if keep.all() else Events(*columns)
 
 
 def _shown_lists(
