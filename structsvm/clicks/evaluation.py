@@ -218,12 +218,21 @@ def evaluate_from_clicks(
         weighting = "policy" if log.probability is None else "logged"
     check_choice("weighting", weighting, ("policy", "ips", "logged"))
     check_choice("gaps", gaps, ("empty", "lost"))
-    new, unseen, unseen_dcg, listed = _seen(log, cells, query, document, scores, k, most_unseen)
-    beside = _beside(cells, listed)
+
+    def discounts_of(ranker: Any) -> tuple[Float, float, float, Int]:
+        found = _new_discounts(log, cells, query, document, ranker, k)
+        if found[1] > most_unseen:
+            raise BadInput(
+                "scores", f"expected a ranker whose lists the log has mostly shown, got {found[1]:.0%} of the "
+                "discounts on documents never shown", "log this ranker's documents too, or raise {most_unseen}",
+            )  # fmt: skip
+        return found
+
+    new, unseen, unseen_dcg, listed = discounts_of(scores)
     other = None
     if baseline is not None:
         try:
-            other = _seen(log, cells, query, document, baseline, k, most_unseen)[0]
+            other = discounts_of(baseline)[0]
         except BadInput as error:
             raise (error.renamed("baseline") if error.argument == "scores" else error) from None
     check_clicked(cells.clicks)
@@ -274,12 +283,13 @@ def evaluate_from_clicks(
         log.n_gapped,
         log.n_clusters,
         log.effective_clusters,
-        (*_notes(log, bias, gaps, corrected), *beside),
+        tuple(_notes(cells, log, listed, gaps, None if corrected else bias)),
         None if other is None else errors.interval(weights.values(log, (new - other)[log.row])),
     )
 
 
-def _notes(log: _Impressions, bias: TrustBias, gaps: str, corrected: bool) -> list[str]:
+def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: TrustBias | None) -> list[str]:
+    """Return how far the figures can be trusted; the rows ``listed`` are those with a score."""
     notes = []
     if log.n_gapped:
         text = f"{log.n_gapped:,} of {log.n_sessions:,} lists have positions without an impression"
@@ -294,21 +304,16 @@ def _notes(log: _Impressions, bias: TrustBias, gaps: str, corrected: bool) -> li
             f"intervals are over {log.n_clusters:,} users, each of whom counts once; weighted by lists they would be "
             f"worth {log.effective_clusters:,.1f} users of equal size"
         )
-    if not corrected:
+    if bias is not None:
         notes.append(bias.in_words())
-    return notes
-
-
-def _beside(cells: ClickCells, listed: Int) -> list[str]:
-    """Return a note on clicks that no list of the new ranker can get, from the rows of its candidates."""
     clicks = cells.per_row(cells.clicks)
     lost = float(clicks.sum() - clicks[listed].sum())
-    if not lost:
-        return []
-    return [
-        f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents without a score, which count as not shown by the "
-        "new ranker"
-    ]
+    if lost:
+        notes.append(
+            f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents without a score, which count as not shown by "
+            "the new ranker"
+        )
+    return notes
 
 
 class _Impressions(NamedTuple):
@@ -319,7 +324,7 @@ class _Impressions(NamedTuple):
 
     unit: Int
     row: Int
-    place: Int  # from 0
+    index: Int  # position from 0
     clicked: Float
     weight: Float
     part: Float
@@ -424,12 +429,12 @@ class _Weights(NamedTuple):
         if self.looks is not None:  # a propensity acts by its share in the looks on the document
             looks = log.weight * self.looks
             moved = _ratio(np.bincount(log.row, moved), np.bincount(log.row, looks))[log.row] * looks
-        slope = -np.bincount(log.place, np.where(self.moves, moved, 0.0), self.size) / log.n
+        slope = -np.bincount(log.index, np.where(self.moves, moved, 0.0), self.size) / log.n
         return _Value(value, slope)
 
     def shown(self, log: _Impressions, discounts: Float, arrived: float) -> _Value:
         """Return the same of the lists as shown, by discounts of positions and the share of impressions logged."""
-        at = discounts[log.place] / arrived
+        at = discounts[log.index] / arrived
         in_lists = log.weight * log.whole[log.unit]
         if self.looks is None:
             shows = np.bincount(log.row, in_lists)[log.row]
@@ -458,7 +463,7 @@ class _Value(NamedTuple):
 def _weights(
     cells: ClickCells, log: _Impressions, theta: Propensities, weighting: str, clip: float
 ) -> _Weights:
-    at = theta.at(log.place + 1)
+    at = theta.at(log.index + 1)
     looks = np.maximum(at, clip)
     lists = log.n_lists[log.query]
     size = theta.theta.shape[0]
@@ -475,8 +480,8 @@ def _weights(
             )  # fmt: skip
         # the share of lists in which a document stands at a position, over the probability that it does
         n_places = cells.n_positions
-        cell, key = np.unique(log.row * n_places + log.place, return_inverse=True)
-        filled = np.bincount(log.query * n_places + log.place, log.weight)[log.query * n_places + log.place]
+        cell, key = np.unique(log.row * n_places + log.index, return_inverse=True)
+        filled = np.bincount(log.query * n_places + log.index, log.weight)[log.query * n_places + log.index]
         weight = weight * _ratio(
             np.bincount(key, log.weight, cell.shape[0])[key], filled * np.nan_to_num(log.probability)
         )
@@ -492,7 +497,7 @@ def _is_pair(propensities: Any) -> bool:
 def _affine(log: _Impressions, *pair: Any) -> _Weights:
     """Return the weights that correct trust bias."""
     alpha, beta = (np.asarray(v, dtype=np.float64) for v in pair)
-    n = int(log.place.max()) + 1
+    n = int(log.index.max()) + 1
     for name, values in (("alpha", alpha), ("beta", beta)):
         if values.ndim != 1 or len(values) < n or not np.isfinite(values).all():
             raise BadInput(
@@ -501,8 +506,8 @@ def _affine(log: _Impressions, *pair: Any) -> _Weights:
     if not (alpha > 0).all():
         raise BadInput("alpha", f"expected numbers > 0, got {alpha.min():g}")
     share = _ratio(log.n_lists[log.query], np.bincount(log.row, log.weight)[log.row])
-    weight = share / alpha[log.place]
-    return _Weights(weight * (log.clicked - beta[log.place]), weight, None, np.zeros(weight.shape, bool), 1)
+    weight = share / alpha[log.index]
+    return _Weights(weight * (log.clicked - beta[log.index]), weight, None, np.zeros(weight.shape, bool), 1)
 
 
 class _Errors(NamedTuple):
@@ -520,7 +525,7 @@ class _Errors(NamedTuple):
         added, freedom = 0.0, max(n - 1, 1.0)
         if self.influence is not None:
             # the same clicks move the propensities: what a unit adds to the mean through them
-            moved = self.influence.per_impression(value.slope, log.row, log.place, log.clicked)
+            moved = self.influence.per_impression(value.slope, log.row, log.index, log.clicked)
             unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
         elif self.theta is not None:
             added = self.theta.variance(value.slope)
@@ -533,33 +538,10 @@ class _Errors(NamedTuple):
         return Interval(mean, mean - half, mean + half)
 
 
-def _seen(
-    log: _Impressions,
-    cells: ClickCells,
-    query: ArrayLike,
-    document: ArrayLike,
-    scores: Any,
-    k: int,
-    most_unseen: float,
+def _new_discounts(
+    log: _Impressions, cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, k: int
 ) -> tuple[Float, float, float, Int]:
     """Return the new discount of each row, of documents never shown the share and the mean over lists, and which rows
-    have a score."""
-    new, unseen_mass, whole_mass, listed = _new_discounts(cells, query, document, scores, k)
-    share = log.n_lists / log.n
-    mass = float((share * unseen_mass).sum())
-    unseen = mass / float((share * whole_mass).sum())
-    if unseen > most_unseen:
-        raise BadInput(
-            "scores", f"expected a ranker whose lists the log has mostly shown, got {unseen:.0%} of the discounts on "
-            "documents never shown", "log this ranker's documents too, or raise {most_unseen}",
-        )  # fmt: skip
-    return new, unseen, mass, listed
-
-
-def _new_discounts(
-    cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, k: int
-) -> tuple[Float, Float, Float, Int]:
-    """Return the new discount of each row, of each query the discounts of unseen and of all documents, and which rows
     have a score."""
     if np.size(query) == 0:
         raise _without_scores(cells, np.ones(cells.n_queries, dtype=bool))
@@ -569,14 +551,14 @@ def _new_discounts(
         raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
         raise BadInput("scores", "expected finite numbers")
-    used = once_each(cells, rows, "document")
+    listed = once_each(cells, rows, "document")
     unique, number = np.unique(np.asarray(query), return_inverse=True)
     if values.ndim == 1:
         order = np.lexsort((-values, number))
         start = np.searchsorted(number[order], np.arange(unique.shape[0]))
-        rank = np.empty(values.shape[0], dtype=np.int64)
-        rank[order] = np.arange(values.shape[0]) - start[number[order]] + 1
-        discount = _discounts(int(rank.max()), k)[rank - 1]
+        index = np.empty(values.shape[0], dtype=np.int64)
+        index[order] = np.arange(values.shape[0]) - start[number[order]]
+        discount = _discounts(int(index.max()) + 1, k)[index]
     else:
         discount = _expected_discounts(values, number, k)
     at = np.minimum(np.searchsorted(unique, cells.query_ids), unique.shape[0] - 1)
@@ -585,9 +567,11 @@ def _new_discounts(
         raise _without_scores(cells, missing)
     new = np.zeros(cells.n_rows)
     new[rows[rows >= 0]] = discount[rows >= 0]
-    unseen = np.bincount(number, np.where(rows < 0, discount, 0.0), unique.shape[0])
-    whole = np.bincount(number, discount, unique.shape[0])
-    return new, unseen[at], whole[at], used
+    unseen, whole = (
+        float((log.n_lists / log.n * np.bincount(number, of, unique.shape[0])[at]).sum())
+        for of in (np.where(rows < 0, discount, 0.0), discount)
+    )
+    return new, unseen / whole, unseen, listed
 
 
 def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:
