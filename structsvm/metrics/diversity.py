@@ -42,11 +42,6 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     return np.array([_missed(m.sum(axis=0), m, rows) for m, rows in check_choices(labels, chosen)])
 
 
-def unweighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
-    """Return 1 - subtopic recall; subtopics that no candidate covers are left out."""
-    return np.array([_missed(m.any(axis=0), m, rows) for m, rows in check_choices(labels, chosen)])
-
-
 def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
     """Return the share of the subtopics that the first ``k`` documents cover (Zhai, Cohen and Lafferty 2003).
 

@@ -104,22 +104,37 @@ def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, c
         assert getattr(uncertain, name).value == getattr(given, name).value
 
 
+def few_lists(rng, n=150):
+    """Lists of two queries in four orders; return what makes cells of those with these numbers."""
+    attraction = np.array([[0.95, 0.9, 0.5, 0.9, 0.3], [0.4, 0.95, 0.9, 0.6, 0.95]])
+    query = rng.integers(2, size=n)
+    rows = np.array([rng.permutation(5) for _ in range(4)])[rng.integers(4, size=n)]
+    clicked = rng.random((n, 5)) < attraction[query[:, None], rows] * THETA[:5]
+
+    def cells(kept):
+        columns = (np.repeat(query[kept], 5), rows[kept].ravel(), np.tile(range(1, 6), len(kept)))
+        return ClickCells.from_arrays(*columns, clicked[kept].ravel(), session=np.repeat(kept, 5))
+
+    return cells
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_intervals_with_harvested_propensities_are_those_of_leaving_out_lists(few_lists, seed):
+def test_intervals_with_harvested_propensities_are_those_of_leaving_out_lists(seed):
     """Each list acts by its clicks and by what they do to the propensities, which can undo or add to it."""
-    lists = few_lists(seed)
+    n, lists = 150, few_lists(np.random.default_rng(seed))
     scores = np.random.default_rng(seed).normal(size=10)
 
-    def found(cells):
-        document = np.arange(10) % 5
-        return evaluate_from_clicks(cells, np.arange(10) // 5, document, scores, k=3, weighting="ips")
+    def found(kept):
+        candidates = np.arange(10) // 5, np.arange(10) % 5, scores
+        return evaluate_from_clicks(lists(kept), *candidates, k=3, weighting="ips")
 
-    whole, without = found(lists.cells(np.arange(lists.n))), [found(cells) for cells in lists.without_each()]
+    everything = np.arange(n)
+    whole, without = found(everything), [found(np.delete(everything, i)) for i in everything]
     for name in ("dcg", "logged_dcg", "difference", "discount"):
         values = np.array([getattr(one, name).value for one in without])
-        jackknife = np.sqrt((lists.n - 1) * values.var())
+        jackknife = np.sqrt((n - 1) * values.var())
         interval = getattr(whole, name)
-        half = (interval.upper - interval.value) / stats.t.ppf(0.975, lists.n - 1)
+        half = (interval.upper - interval.value) / stats.t.ppf(0.975, n - 1)
         assert half == pytest.approx(jackknife, rel=0.05)
 
 

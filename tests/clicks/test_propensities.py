@@ -1,4 +1,4 @@
-"""Propensities: the likelihood by definition, other estimators, known truth, and logs that do not determine them."""
+"""Propensities: the likelihood by definition, known truth, and logs that do not determine them."""
 
 import dataclasses
 
@@ -10,8 +10,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.stats import binomtest
 
 from structsvm.checks import BadInput
-from structsvm.clicks import ClickCells, PositionBasedModel, Propensities, harvest, read_sessions, trust_bias
-from structsvm.clicks.propensities import Influence
+from structsvm.clicks import ClickCells, PositionBasedModel, Propensities, harvest, trust_bias
 
 THETA = 1 / np.arange(1, 6)
 
@@ -25,49 +24,6 @@ def log_likelihood(cells, theta):
         if cells.clicks[mine].sum():
             total += cells.clicks[mine] @ np.log(weights / weights.sum())
     return total
-
-
-def swap_estimate(cells, k):
-    """Ratio of position k to 1 from documents seen at both, weighted by the smaller number of shows (AllPairs)."""
-    rate = [0.0, 0.0]
-    for r in range(cells.n_rows):
-        at = [np.flatnonzero((cells.row == r) & (cells.position == p)) for p in (1, k)]
-        if all(a.size for a in at):
-            n = [cells.shows[a[0]] for a in at]
-            for i in (0, 1):
-                rate[i] += min(n) * cells.clicks[at[i][0]] / n[i]
-    return rate[1] / rate[0]
-
-
-def all_pairs(cells, n):
-    """AllPairs (Agarwal et al., WSDM 2019): a Bernoulli model of each pair of positions, free relevance per pair."""
-    hits, miss = np.zeros((n, n)), np.zeros((n, n))
-    for r in range(cells.n_rows):
-        mine = np.flatnonzero((cells.row == r) & (cells.position <= n))
-        for i in mine:
-            for j in mine:
-                if i != j:
-                    w = min(cells.shows[i], cells.shows[j])
-                    a, b = cells.position[i] - 1, cells.position[j] - 1
-                    hits[a, b] += w * cells.clicks[i] / cells.shows[i]
-                    miss[a, b] += w * (1 - cells.clicks[i] / cells.shows[i])
-
-    pair = np.triu_indices(n, 1)
-
-    def loss(x):
-        p = 1 / (1 + np.exp(-x[:n]))
-        r = np.zeros((n, n))
-        r[pair] = 1 / (1 + np.exp(-x[n:]))
-        r += r.T
-        q = np.clip(p[:, None] * r, 1e-12, 1 - 1e-12)
-        off = ~np.eye(n, dtype=bool)
-        return -(hits[off] @ np.log(q[off]) + miss[off] @ np.log(1 - q[off])) / (hits.sum() + miss.sum())
-
-    x = minimize(
-        loss, np.zeros(n + pair[0].size), method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10**6}
-    ).x
-    p = 1 / (1 + np.exp(-x[:n]))
-    return p / p[0]
 
 
 def test_maximum_of_the_likelihood_by_definition(simulated_log):
@@ -168,22 +124,6 @@ def test_intervals_hold_whatever_the_queries(name):
         np.testing.assert_allclose(
             np.log(high / low)[1:] / 2, 1.959964 * found.standard_errors[1:], rtol=1e-6
         )
-
-
-def test_agrees_with_all_pairs_and_swaps(simulated_log):
-    cells, _ = simulated_log(np.random.default_rng(3), 60_000, THETA, n_documents=5)
-    found = harvest(cells)
-    np.testing.assert_allclose(found.theta, all_pairs(cells, 5), atol=0.03)
-    for k in range(2, 6):
-        assert found.theta[k - 1] == pytest.approx(swap_estimate(cells, k), abs=0.03)
-
-
-def test_agrees_with_all_pairs_on_real_sessions(shared_data):
-    cells = read_sessions(shared_data("yandex_sessions/train.txt.gz"))
-    found = harvest(cells)
-    np.testing.assert_allclose(found.theta, all_pairs(cells, 10), atol=0.03)
-    assert found.certificate <= 1e-6
-    assert found.n_steps <= 10
 
 
 def test_scale_and_order_do_not_matter(simulated_log):
@@ -318,24 +258,3 @@ def test_a_log_of_clicks_alone_has_no_propensities():
             BadInput, match="expected impressions without a click, too, got clicks on all 4; log"
         ):
             estimate(cells)
-
-
-def test_what_a_list_does_to_the_propensities_is_what_its_absence_does(few_lists):
-    """The spread of harvested propensities by the influence of each list, and by leaving out one list at a time."""
-    lists = few_lists(3)
-    n, length, position, clicked = lists.n, lists.length, lists.position, lists.clicked
-    whole = lists.cells(np.arange(n))
-    theta = harvest(whole)
-    row = np.array([[whole.rows_of([lists.query[i]], [d])[0] for d in lists.rows[i]] for i in range(n)])
-    influence = Influence(whole, theta)
-    without = np.array([np.log(harvest(cells).theta) for cells in lists.without_each()])
-    for at in range(1, length):
-        slope = np.eye(length)[at]
-        each = influence.per_impression(
-            slope, row.ravel(), np.tile(position, n), clicked.ravel().astype(float)
-        )
-        by_list = each.reshape(n, length).sum(axis=1)
-        spread = np.sqrt((by_list**2).sum())
-        jackknife = np.sqrt((n - 1) / n * ((without[:, at] - without[:, at].mean()) ** 2).sum())
-        assert abs(spread / jackknife - 1) < 0.03
-        assert np.corrcoef(by_list, without[:, at])[0, 1] < -0.9999

@@ -9,7 +9,6 @@ from structsvm.metrics.diversity import (
     alpha_ndcg,
     ndeval,
     subtopic_recall,
-    unweighted_subtopic_loss,
     weighted_subtopic_loss,
 )
 from structsvm.readers.qrels import read_qrels
@@ -23,7 +22,7 @@ def test_weights_of_figure_4_4():
         assert weighted_subtopic_loss([FIGURE], [rows])[0] == pytest.approx(missed)
     weights = [1 - weighted_subtopic_loss([np.eye(3)[[0, 1, 1, 2, 2, 2]]], [[d]])[0] for d in (0, 1, 3)]
     np.testing.assert_allclose(weights, [1 / 6, 1 / 3, 1 / 2])
-    assert unweighted_subtopic_loss([FIGURE], [[1]])[0] == pytest.approx(1 / 3)
+    assert subtopic_recall([FIGURE], [[1]])[0] == pytest.approx(2 / 3)
 
 
 def test_alpha_ndcg_by_hand():
@@ -39,7 +38,7 @@ def test_alpha_ndcg_by_hand():
 
 def test_policies():
     nobody = np.column_stack((FIGURE, np.zeros(4)))
-    for measure in (weighted_subtopic_loss, unweighted_subtopic_loss, subtopic_recall, alpha_ndcg):
+    for measure in (weighted_subtopic_loss, subtopic_recall, alpha_ndcg):
         assert measure([nobody], [[1, 2]]) == measure([FIGURE], [[1, 2]])
         assert measure([FIGURE * 3.5], [[1, 2]]) == measure([FIGURE], [[1, 2]])
         assert np.isnan(measure([np.zeros((4, 2)), np.zeros((4, 0))], [[1], []])).all()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from structsvm import SingleQueryWarning
 from structsvm.checks import BadInput
@@ -139,6 +138,8 @@ def test_queries_of_many_lengths_are_sorted_right(name, docid):
     y, s = rng.integers(-1, 5, qid.shape[0]), np.round(rng.normal(size=qid.shape[0]), 1)
     s[rng.random(qid.shape[0]) < 0.1] = -np.inf
     ids = rng.permutation(qid.shape[0]).astype(str)
+    for array in (qid, y, s):
+        array.setflags(write=False)  # what is given is left alone
     result = evaluate(name, y, s, qid=qid, docid={"str": ids, "bytes": ids.astype(bytes), None: None}[docid])
     for query, value in zip(result.query_ids, result.per_query, strict=True):
         at = np.flatnonzero(qid == query)
@@ -154,13 +155,6 @@ def test_a_query_does_not_feel_the_others():
         together = evaluate(name, y, s, qid=qid)
         alone = [evaluate(name, y[qid == q], s[qid == q], qid=0).mean for q in together.query_ids]
         np.testing.assert_array_equal(together.per_query, alone)
-
-
-def test_roc_area_equals_scikit_learn():
-    rng = np.random.default_rng(3)
-    y, s, qid = rng.integers(0, 2, 600), rng.integers(0, 9, 600), np.repeat(np.arange(6), 100)
-    expected = [roc_auc_score(y[qid == q], s[qid == q]) for q in range(6)]
-    np.testing.assert_allclose(evaluate("roc", y, s, qid=qid).per_query, expected, rtol=0, atol=1e-14)
 
 
 def test_several_measures_are_those_one_by_one():
@@ -241,15 +235,6 @@ def test_names_in_the_list_all_work():
 def test_bad_input(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         evaluate(*arguments, **{"qid": 0, **options})
-
-
-@pytest.mark.filterwarnings("ignore:evaluate. the labels define:UserWarning")  # by chance
-def test_inputs_are_left_alone():
-    y, s, qid = np.array([1.0, 0.0, 2.0]), np.array([1.0, 2.0, 1.0]), np.array([1, 2, 1])
-    for array in (y, s, qid):
-        array.setflags(write=False)
-    for name in NAMES:
-        evaluate(name, y, s, qid=qid)
 
 
 def test_frames_and_integer_docids():
