@@ -22,21 +22,15 @@ from structsvm.clicks.cascades import _expect, _Posterior
 from structsvm.online.interleaving.compiled.comparisons import preference_matrix
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 
-READERS = [
-    CascadeModel,
-    DependentClickModel,
-    SimplifiedDynamicBayesianModel,
-    DynamicBayesianModel,
-    ClickChainModel,
-]
+BY_EM = [DynamicBayesianModel, ClickChainModel]
+READERS = [CascadeModel, DependentClickModel, SimplifiedDynamicBayesianModel, *BY_EM]
 THETA = 1 / np.arange(1, 5)
 
 
 @pytest.fixture(scope="module")
 def log(simulated_log):
-    return simulated_log(
-        np.random.default_rng(0), 600, THETA, n_queries=5, n_documents=6, attraction=(0.2, 0.9)
-    )[0]
+    rng = np.random.default_rng(0)
+    return simulated_log(rng, 600, THETA, n_queries=5, n_documents=6, attraction=(0.2, 0.9))[0]
 
 
 def slow_em(cells, prior, n_rounds):
@@ -46,19 +40,17 @@ def slow_em(cells, prior, n_rounds):
         for r, k, n, c in zip(cells.row, cells.position, cells.shows, cells.clicks, strict=True)
         for i in range(n)
     ]
-    a, e = [0.5] * cells.n_rows, [0.5] * cells.n_positions
+    a, e = np.full(cells.n_rows, 0.5), np.full(cells.n_positions, 0.5)
     for _ in range(n_rounds):
-        top_a, low_a = [prior] * len(a), [2 * prior] * len(a)
-        top_e, low_e = [prior] * len(e), [2 * prior] * len(e)
+        sums = [(np.full(x.size, prior), np.full(x.size, 2 * prior)) for x in (a, e)]
         for r, k, clicked in impressions:
             none = 1 - a[r] * e[k]
-            top_a[r] += 1 if clicked else a[r] * (1 - e[k]) / none
-            top_e[k] += 1 if clicked else e[k] * (1 - a[r]) / none
-            low_a[r] += 1
-            low_e[k] += 1
-        a = [x / y for x, y in zip(top_a, low_a, strict=True)]
-        e = [x / y for x, y in zip(top_e, low_e, strict=True)]
-    return np.array(a), np.array(e)
+            posterior = (1, 1) if clicked else (a[r] * (1 - e[k]) / none, e[k] * (1 - a[r]) / none)
+            for (top, low), i, p in zip(sums, (r, k), posterior, strict=True):
+                top[i] += p
+                low[i] += 1
+        a, e = (top / low for top, low in sums)
+    return a, e
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0])
@@ -171,9 +163,7 @@ def test_probabilities_of_all_patterns(log, model):
     """They sum to one, and to the marginals; simulated clicks follow them."""
     model = model().fit(log)
     with np.errstate(divide="ignore"):
-        p = [
-            (part.clicked, np.exp(model.list_log_likelihoods(part)[0])) for part in patterns(log.sessions, 3)
-        ]
+        p = [(one.clicked, np.exp(model.list_log_likelihoods(one)[0])) for one in patterns(log.sessions, 3)]
     assert sum(v for _, v in p) == pytest.approx(1)
     expected = sum(v * c for c, v in p)
     one = log.sessions.select([3])
@@ -254,7 +244,7 @@ def test_expectations_against_enumerated_histories():
         np.testing.assert_allclose(found.transitions, moves, atol=1e-12)
 
 
-@pytest.mark.parametrize("model", [DynamicBayesianModel, ClickChainModel])
+@pytest.mark.parametrize("model", BY_EM)
 @pytest.mark.parametrize("prior", [0.0, 1.0])
 def test_em_of_reading_models_never_falls(log, model, prior):
     fitted = model(prior=prior, n_rounds=60).fit(log)
@@ -271,14 +261,12 @@ def test_dynamic_bayesian_is_stationary(log):
         return model.list_log_likelihoods(s) @ s.count + model._log_prior()
 
     best = value()
-    for name in ("attraction_", "satisfaction_"):
-        values = getattr(model, name)
-        for i in range(0, values.size, 5):
-            for step in (1e-3, -1e-3):
+    for step in (1e-3, -1e-3):
+        for values in (model.attraction_, model.satisfaction_):
+            for i in range(0, values.size, 5):
                 values[i] += step
                 assert value() <= best + 1e-6
                 values[i] -= step
-    for step in (1e-3, -1e-3):
         model.continuation_ += step
         assert value() <= best + 1e-6
         model.continuation_ -= step
@@ -304,17 +292,14 @@ def test_closed_forms_count_what_they_say():
 
 
 def test_quality_of_known_clicks():
-    cells = ClickCells.from_arrays(
-        [1, 1, 1, 1], [5, 6, 5, 6], [1, 2, 1, 2], [1, 0, 0, 0], session=[1, 1, 2, 2]
-    )
+    cells = ClickCells.from_arrays([1] * 4, [5, 6] * 2, [1, 2] * 2, [1, 0, 0, 0], session=[1, 1, 2, 2])
     model = PositionBasedModel(prior=0, solver="em", n_rounds=1).fit(cells)
     model.attraction_[:], model.examination_[:] = [0.5, 0.25], [1.0, 1.0]
     found = model_quality(model, cells)
     assert found.perplexity_by_position == pytest.approx([2.0, 4 / 3])
     assert found.log_likelihood == pytest.approx((2 * np.log(0.5) + 2 * np.log(0.75)) / 4)
-    other = ClickCells.from_arrays(
-        [1, 2], [5, 9], [1, 1], [1, 0], session=[1, 2]
-    )  # 9 is new: mean attraction .375
+    # 9 is new: mean attraction .375
+    other = ClickCells.from_arrays([1, 2], [5, 9], [1, 1], [1, 0], session=[1, 2])
     assert model_quality(model, other).log_likelihood == pytest.approx((np.log(0.5) + np.log(1 - 0.375)) / 2)
 
 

@@ -141,23 +141,22 @@ def test_intervals_with_harvested_propensities_are_those_of_leaving_out_lists(se
 def test_trust_bias_is_warned_about_and_corrected(simulated_log):
     alpha, beta = THETA * np.linspace(0.5, 0.9, 6), THETA * np.linspace(0.45, 0.02, 6)
     rng = np.random.default_rng(1)
-    cells, truth = simulated_log(
-        rng, 60_000, THETA, n_queries=200, n_documents=6, trust=(alpha, beta), attraction=(0.0, 1.0)
-    )
+    options = {"n_queries": 200, "n_documents": 6, "attraction": (0.0, 1.0)}
+    cells, truth = simulated_log(rng, 60_000, THETA, trust=(alpha, beta), **options)
     query, document, scores = candidates(truth, rng, noise=1.0)
     with pytest.warns(UserWarning, match=r"the log shows trust bias \(p ="):
         naive = evaluate_from_clicks(cells, query, document, scores, propensities=THETA)
     found = evaluate_from_clicks(cells, query, document, scores, propensities=(alpha, beta))
-    lists = np.bincount(
-        cells.row_query[cells.sessions.row[cells.sessions.offsets[:-1]]], cells.sessions.count
-    )
+    lists = cells.lists_per_query()
     expected = lists @ true_dcg(truth, scores)[cells.query_ids] / lists.sum()
     assert found.dcg.value == pytest.approx(expected, abs=0.03)
     assert abs(naive.dcg.value - expected) > 0.2
-    with pytest.raises(BadInput, match="alpha: expected numbers > 0"):
-        evaluate_from_clicks(cells, query, document, scores, propensities=(0 * alpha, beta))
-    with pytest.raises(BadInput, match="beta: expected a finite number for each of 6 positions"):
-        evaluate_from_clicks(cells, query, document, scores, propensities=(alpha, beta[:2]))
+    for pair, message in (
+        ((0 * alpha, beta), "alpha: expected numbers > 0"),
+        ((alpha, beta[:2]), "beta: expected a finite number for each of 6 positions"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            evaluate_from_clicks(cells, query, document, scores, propensities=pair)
 
 
 def coverage_of(intervals, truth):
@@ -335,51 +334,49 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
     rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
     surely = np.eye(6)[rank.ravel()]
     by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=4)
-    found = evaluate_from_clicks(
-        cells, *CANDIDATES[:2], surely, propensities=THETA, k=4, baseline=NEW.ravel()
-    )
+    options = {"propensities": THETA, "k": 4}
+    found = evaluate_from_clicks(cells, *CANDIDATES[:2], surely, baseline=NEW.ravel(), **options)
     assert found.dcg == pytest.approx(by_scores.dcg)
     assert found.over_baseline == pytest.approx((0, 0, 0), abs=1e-12)
     half = evaluate_from_clicks(cells, *CANDIDATES[:2], 0.5 * surely, propensities=THETA, k=4)
     assert half.dcg.value == pytest.approx(by_scores.dcg.value / 2)
     for bad, message in (
-        (2 * surely, "sum to at most 1"),
-        (surely[:5], "one per candidate"),
-        (-surely, ">= 0"),
-    ):
+        (2 * surely, "sum to at most 1"), (surely[:5], "one per candidate"), (-surely, ">= 0"),
+    ):  # fmt: skip
         with pytest.raises(BadInput, match=f"scores: .*{message}"):
             evaluate_from_clicks(cells, *CANDIDATES[:2], bad, propensities=THETA)
     with pytest.raises(BadInput, match="weighting='logged': expected the probability of each impression"):
         evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, weighting="logged")
-    with pytest.raises(BadInput, match="query: expected scores for every query of the log, got none for 12"):
-        evaluate_from_clicks(cells, [], [], [])
 
 
 def test_the_unseen_is_told_and_refused():
     cells = ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0], session=[1, 1])
     new = ([1, 1, 1], [9, 5, 6], [3.0, 2.0, 1.0])
-    with pytest.raises(BadInput, match="got 47% of the discounts on documents never shown"):
-        evaluate_from_clicks(cells, *new, propensities=[1, 1])
+    alone = ClickCells.from_arrays([1], [5], [1], [1])
+    for log, candidates, message in (
+        (cells, new, "got 47% of the discounts on documents never shown"),
+        (
+            cells,
+            ([2], [5], [1.0]),
+            "query: expected scores for every query of the log, got none for 1, 1 among",
+        ),
+        (cells, ([], [], []), "query: expected scores for every query of the log, got none for 1"),
+        (cells, ([1], [5], [np.nan]), "scores: expected finite numbers"),
+        (cells, ([1] * 3, [5, 6, 6], [1.0, 0.5, 0.0]), "document: .* once in a query, got 6 in query 1"),
+        (alone, ([1], [5], [1.0]), "cells: expected sessions"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            evaluate_from_clicks(log, *candidates, propensities=[1, 1])
     found = evaluate_from_clicks(cells, *new, propensities=[1, 1], most_unseen=0.5)
     total = 1 + 1 / np.log2(3) + 0.5
     assert found.unseen == pytest.approx(1 / total)
     assert found.bounds == pytest.approx((1 / np.log2(3), 1 / np.log2(3) + 1))
-    with pytest.raises(
-        BadInput, match="query: expected scores for every query of the log, got none for 1, 1 among"
-    ):
-        evaluate_from_clicks(cells, [2], [5], [1.0], propensities=[1, 1])
-    with pytest.raises(BadInput, match="scores: expected finite numbers"):
-        evaluate_from_clicks(cells, [1], [5], [np.nan], propensities=[1, 1])
-    with pytest.raises(BadInput, match="cells: expected sessions"):
-        evaluate_from_clicks(ClickCells.from_arrays([1], [5], [1], [1]), [1], [5], [1.0])
 
 
 def test_judgments_by_definition(simulated_log, tmp_path):
     cells, truth = simulated_log(np.random.default_rng(2), 2000, THETA, n_queries=5, n_documents=6)
     shown, clicked = cells.per_position()
-    coec, ips, sdbn = (
-        judgments(cells, m, propensities=THETA if m == "ips" else None) for m in ("coec", "ips", "sdbn")
-    )
+    coec, ips, sdbn = (judgments(cells, m, propensities=THETA) for m in ("coec", "ips", "sdbn"))
     for r in range(cells.n_rows):
         mine = cells.row == r
         n, c, k = cells.shows[mine], cells.clicks[mine].sum(), cells.position[mine] - 1
@@ -411,17 +408,16 @@ def test_judgments_by_definition(simulated_log, tmp_path):
 
 def test_bad_judgments(tmp_path):
     cells = ClickCells.from_arrays(["a b", "a b"], ["x", "y"], [1, 2], [1, 0])
-    with pytest.raises(BadInput, match="query: expected ids without white space"):
-        judgments(cells).write_qrels(tmp_path / "q")
-    assert not (tmp_path / "q").exists()
     for call, message in (
+        (lambda: judgments(cells).write_qrels(tmp_path / "q"), "query: expected ids without white space"),
         (lambda: judgments(cells, "ctr"), "method='ctr'"),
         (lambda: judgments(cells).grades([2, 1]), "levels="),
         (lambda: judgments(ClickCells.from_arrays([1], [5], [1], [0])), "expected clicks, got none at all"),
     ):
         with pytest.raises(BadInput, match=message):
             call()
-    nothing = judgments(ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0]))  # no click ever at position 2
+    assert not (tmp_path / "q").exists()
+    nothing = judgments(cells)  # no click ever at position 2
     assert nothing.value.tolist() == [1.0, 0.0]
     assert nothing.upper[1] == np.inf
 
@@ -433,7 +429,5 @@ def test_clicks_on_documents_without_a_score_are_told():
     options = {"propensities": [1.0, 0.5], "k": 2, "most_unseen": 1}
     whole = evaluate_from_clicks(cells, [0, 0], [1, 2], [1.0, 0.0], **options)
     assert not any("without a score" in note for note in whole.notes)
-    part = evaluate_from_clicks(cells, [0], [1], [1.0], **options)
-    assert part.notes[-1].startswith(
-        "2 of 4 clicks are on documents without a score, which count as not shown"
-    )
+    note = evaluate_from_clicks(cells, [0], [1], [1.0], **options).notes[-1]
+    assert note.startswith("2 of 4 clicks are on documents without a score, which count as not shown")

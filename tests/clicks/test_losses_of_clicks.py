@@ -68,6 +68,7 @@ def test_log_of_the_rank_is_that_of_copies():
                 assert loss[q] == pytest.approx(expected_loss, rel=1e-9, abs=1e-9)
                 np.testing.assert_allclose(coef[rows], expected_coef, atol=1e-12)
                 assert separator.informative[q] == (total > 0 and n > 1)
+                assert separator.query_weights[q] == pytest.approx(total)
                 # a part of the queries
                 part_loss, part_coef = separated(separator, scores, offsets, q, q + 1)
                 assert part_loss[0] == loss[q]
