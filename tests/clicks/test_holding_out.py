@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import structsvm
 from structsvm.checks import BadInput
 from structsvm.cli import main
-from structsvm.clicks import ClickCells, ClickSVM, divide_by_query, read_table
+from structsvm.clicks import ClickCells, divide_by_query, read_table
 from structsvm.clicks.holding_out import learned_share, sketch_of
 
 
@@ -40,15 +39,6 @@ def test_a_log_is_recognised_by_its_queries_and_counts(simulated_log, n_queries)
     assert learned_share(sketch, log[0]) == pytest.approx(training.n_queries / n_queries, abs=0.05)
     assert learned_share(sketch, log[1]) < 0.02
     assert learned_share(None, log[0]) == 0
-
-
-def test_the_model_remembers_its_log(simulated_log, tmp_path):
-    cells, _ = simulated_log(np.random.default_rng(0), 2000, 1 / np.arange(1, 6))
-    rng = np.random.default_rng(0)
-    X = np.c_[cells.per_row(cells.clicks) / 10, rng.normal(size=cells.n_rows)]
-    model = ClickSVM().fit(X, cells, qid=cells.query_ids[cells.row_query], docid=cells.docid)
-    model.save(tmp_path / "m.npz")
-    assert learned_share(structsvm.load(tmp_path / "m.npz").log_sketch_, cells) == 1
 
 
 @pytest.fixture

@@ -118,15 +118,6 @@ def test_intervals_hold_whatever_the_queries(name):
         assert np.log(high / low) / 2 == pytest.approx(1.959964 * found.standard_errors, rel=1e-6)
 
 
-def test_scale_and_order_do_not_matter(simulated_log):
-    cells, _ = simulated_log(np.random.default_rng(4), 500, THETA, n_queries=10)
-    found = harvest(cells)
-    double = harvest(ClickCells.concatenate([cells, cells]))
-    np.testing.assert_allclose(double.theta, found.theta, rtol=1e-9)
-    # a query twice, not two queries: the clusters are the same, and so are the errors
-    np.testing.assert_allclose(double.covariance, found.covariance, rtol=1e-6, atol=1e-12)
-
-
 @pytest.mark.parametrize("factor", [10, 10**3, 10**5, 10**7])
 def test_large_logs_have_the_estimate_of_small_ones(simulated_log, factor):
     """The last Newton steps gain less than the rounding of the likelihood of many clicks."""
