@@ -54,8 +54,7 @@ class CounterfactualEstimate:
     discount : Interval
         Mean discount of an attractive document (self-normalised, SNIPS): ``dcg`` per attractive document.
     unseen : float
-        Share of the discounts of the new lists that fall on documents the log never showed for the query, which it
-        cannot know.
+        Share of the discounts of the new lists on documents the log never showed for the query.
     bounds : tuple of (float, float)
         ``dcg`` if those were never, or always, attractive.
     n_sessions : int
@@ -72,10 +71,9 @@ class CounterfactualEstimate:
     n_gapped : int
         Lists with a position without an impression above their last.
     n_clusters : int or None
-        Users, each of whom counts once (by the mean of his lists), if the log has users.
+        Users, if the log has some.
     effective_clusters : float or None
-        ``(sum n)^2 / sum n^2`` of the users' numbers of lists: users of equal size that a mean over lists would be
-        worth.
+        Users of equal size that a mean over lists would be worth.
     notes : tuple of str
         How far the figures can be trusted: gaps, users, and which trust bias would have been noticed.
     over_baseline : Interval or None
@@ -145,31 +143,30 @@ def evaluate_from_clicks(
         The new ranker's score of each candidate; equal scores rank as they stand. With two dimensions, of a ranker
         that draws its lists: the probability of each candidate at each position.
     propensities : Propensities, sequence of float or (alpha, beta), optional
-        Default: :func:`~structsvm.clicks.harvest` of the log. A pair has two numbers for each position, of clicks with
-        probability ``alpha[k] * attraction + beta[k]``: it corrects trust bias as ``(click - beta) / alpha``. Swaps
-        cannot identify them; they come from labels on a sample. ``weighting`` and ``clip`` are then not used.
+        Default: :func:`~structsvm.clicks.harvest` of the log. A pair, two numbers for each position, corrects the trust
+        bias of clicks with probability ``alpha[k] * attraction + beta[k]``, without ``weighting`` and ``clip``. Swaps
+        cannot identify them; they come from labels on a sample.
     k : int, default=10
         Cut-off.
     weighting : {"policy", "ips", "logged"}, optional
         ``"policy"``: the clicks on a document over the sum of the propensities of its impressions. ``"ips"``: each
         click over the propensity of its own position, which needs no second position but has a larger error.
         ``"logged"``: each click also over the logged probability of its impression (``probability`` of the readers),
-        unbiased where the ranker that was logged drew by more than the query, such as the user or the time of day.
+        unbiased where the logged ranker drew by more than the query, such as the user.
         Default: ``"logged"`` where the log has probabilities, else ``"policy"``.
     clip : float, default=0.0
         Raises small propensities; biased.
     gaps : {"empty", "lost"}, default="empty"
-        What a list has at positions without an impression. ``"empty"``: no document (an advertisement), so the lists as
-        shown have nothing there. ``"lost"``: a document whose impression was lost at random; ``logged_dcg`` is then
-        divided by the share of impressions that arrived. ``dcg`` is the same in both cases.
+        What a list has at positions without an impression. ``"empty"``: no document (an advertisement). ``"lost"``: a
+        document whose impression was lost at random; ``logged_dcg`` is divided by the share that arrived.
     level : float, default=0.95
         Of the intervals, by Student's t over lists or users. They hold the error of propensities too: of those
         harvested from this log by its lists, of others by their covariance.
     most_unseen : float, default=0.2
         Refuse to estimate when more than this share of the new discounts is on documents never shown.
     baseline : array-like, optional
-        ``scores`` of another new ranker, to compare the two from the same log: ``over_baseline``. For
-        more than two rankers, call again; the intervals of several comparisons are not corrected for their number.
+        ``scores`` of another new ranker, to compare the two from the same log: ``over_baseline``. Intervals of several
+        comparisons are not corrected for their number.
 
     Returns
     -------
@@ -324,7 +321,7 @@ class _Impressions(NamedTuple):
 
     unit: Int
     row: Int
-    index: Int  # position from 0
+    rank: Int  # from 0
     clicked: Float
     weight: Float
     part: Float
@@ -429,12 +426,12 @@ class _Weights(NamedTuple):
         if self.looks is not None:  # a propensity acts by its share in the looks on the document
             looks = log.weight * self.looks
             moved = _ratio(np.bincount(log.row, moved), np.bincount(log.row, looks))[log.row] * looks
-        slope = -np.bincount(log.index, np.where(self.moves, moved, 0.0), self.size) / log.n
+        slope = -np.bincount(log.rank, np.where(self.moves, moved, 0.0), self.size) / log.n
         return _Value(value, slope)
 
     def shown(self, log: _Impressions, discounts: Float, arrived: float) -> _Value:
         """Return the same of the lists as shown, by discounts of positions and the share of impressions logged."""
-        at = discounts[log.index] / arrived
+        at = discounts[log.rank] / arrived
         in_lists = log.weight * log.whole[log.unit]
         if self.looks is None:
             shows = np.bincount(log.row, in_lists)[log.row]
@@ -463,7 +460,7 @@ class _Value(NamedTuple):
 def _weights(
     cells: ClickCells, log: _Impressions, theta: Propensities, weighting: str, clip: float
 ) -> _Weights:
-    at = theta.at(log.index + 1)
+    at = theta.at(log.rank + 1)
     looks = np.maximum(at, clip)
     lists = log.n_lists[log.query]
     size = theta.theta.shape[0]
@@ -480,8 +477,8 @@ def _weights(
             )  # fmt: skip
         # the share of lists in which a document stands at a position, over the probability that it does
         n_places = cells.n_positions
-        cell, key = np.unique(log.row * n_places + log.index, return_inverse=True)
-        filled = np.bincount(log.query * n_places + log.index, log.weight)[log.query * n_places + log.index]
+        cell, key = np.unique(log.row * n_places + log.rank, return_inverse=True)
+        filled = np.bincount(log.query * n_places + log.rank, log.weight)[log.query * n_places + log.rank]
         weight = weight * _ratio(
             np.bincount(key, log.weight, cell.shape[0])[key], filled * np.nan_to_num(log.probability)
         )
@@ -497,7 +494,7 @@ def _is_pair(propensities: Any) -> bool:
 def _affine(log: _Impressions, *pair: Any) -> _Weights:
     """Return the weights that correct trust bias."""
     alpha, beta = (np.asarray(v, dtype=np.float64) for v in pair)
-    n = int(log.index.max()) + 1
+    n = int(log.rank.max()) + 1
     for name, values in (("alpha", alpha), ("beta", beta)):
         if values.ndim != 1 or len(values) < n or not np.isfinite(values).all():
             raise BadInput(
@@ -506,8 +503,8 @@ def _affine(log: _Impressions, *pair: Any) -> _Weights:
     if not (alpha > 0).all():
         raise BadInput("alpha", f"expected numbers > 0, got {alpha.min():g}")
     share = _ratio(log.n_lists[log.query], np.bincount(log.row, log.weight)[log.row])
-    weight = share / alpha[log.index]
-    return _Weights(weight * (log.clicked - beta[log.index]), weight, None, np.zeros(weight.shape, bool), 1)
+    weight = share / alpha[log.rank]
+    return _Weights(weight * (log.clicked - beta[log.rank]), weight, None, np.zeros(weight.shape, bool), 1)
 
 
 class _Errors(NamedTuple):
@@ -525,7 +522,7 @@ class _Errors(NamedTuple):
         added, freedom = 0.0, max(n - 1, 1.0)
         if self.influence is not None:
             # the same clicks move the propensities: what a unit adds to the mean through them
-            moved = self.influence.per_impression(value.slope, log.row, log.index, log.clicked)
+            moved = self.influence.per_impression(value.slope, log.row, log.rank, log.clicked)
             unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
         elif self.theta is not None:
             added = self.theta.variance(value.slope)

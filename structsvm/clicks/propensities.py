@@ -49,15 +49,14 @@ class Propensities:
     connected : ndarray of bool, shape (n_positions,)
         Positions that were estimated; False beyond ``last`` of :func:`harvest`, where the power law stands alone.
     certificate : float
-        Bound of what the log-likelihood could still gain, from the gradient (0 where the propensities were given).
+        Bound of what the log-likelihood could still gain.
     n_steps : int
         Newton steps.
     freedom : ndarray of float64, shape (n_positions,), or None
         Degrees of freedom of the error of each logarithm (Satterthwaite); None: infinite, where they were given, or
         where one query leaves the errors of independent clicks.
     effective_clusters : float
-        Number of queries of equal information that would tell as much; far below ``n_clusters`` where few queries have
-        most of the clicks.
+        Queries of equal information that would tell as much.
 
     Examples
     --------
@@ -167,16 +166,14 @@ def harvest(
     Returns
     -------
     Propensities
-        With robust errors clustered by query: the sandwich with the CR2 correction of Bell & McCaffrey and degrees of
-        freedom of Satterthwaite, which keep intervals honest where few queries have most of the clicks. With one query
-        the errors are those of independent clicks.
+        With robust errors clustered by query, honest where few queries have most of the clicks: the sandwich with the
+        CR2 correction and degrees of freedom of Satterthwaite. With one query those of independent clicks.
 
     Raises
     ------
     BadInput
         When positions are not connected by documents that were clicked and stood at both (one deterministic ranker
-        connects none); when a position, or a group of them, has all or none of the clicks of the documents it shares
-        with the others, so that its estimate would be 0 or infinite; where no impression was clicked, or all were.
+        connects none); when an estimate would be 0 or infinite; where no impression was clicked, or all were.
 
     Notes
     -----
@@ -315,10 +312,10 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     columns = [column[order] for column in columns]
     for size in range(cells.n_positions if last is None else min(last, cells.n_positions), 1, -1):
         chosen = (columns[1] < size) & (columns[2] > 0)
-        part = [column[chosen] for column in columns]
+        row, position, shows, clicks = (column[chosen] for column in columns)
         try:
-            check_connected(*part, size)
-            found = _slope_test(cells.row_query, *part, size)
+            check_connected(row, position, shows, clicks, size)
+            found = _slope_test(cells.row_query, row, position, shows, clicks, size)
         except (BadInput, np.linalg.LinAlgError):
             continue
         if found is not None:

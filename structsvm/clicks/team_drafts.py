@@ -148,10 +148,8 @@ def read_team_draft_ubi(
     configuration : str, optional
         The attribute with the configuration, in ``event_attributes`` or its ``object``; default: ``search_config``,
         ``search_configuration_id`` or ``_search_configuration_id``.
-    application : str, optional
-        Only events of this application.
-    clicks, impressions : collection of str
-        Names of actions. All others are left out.
+    application, clicks, impressions
+        As in :func:`~structsvm.clicks.read_ubi`.
 
     Returns
     -------
