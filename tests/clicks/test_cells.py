@@ -87,12 +87,11 @@ def test_parts_together_are_the_whole(kind):
 def lists_of(cells):
     """Counter of (query, documents, clicks)."""
     out, s = Counter(), cells.sessions
-    for i in range(s.n_distinct):
-        part = slice(s.offsets[i], s.offsets[i + 1])
-        rows = s.row[part]
-        key = (cells.query_ids[cells.row_query[rows[0]]], tuple(cells.docid[rows]), tuple(s.clicked[part]))
+    rows, clicked = (np.split(values, s.offsets[1:-1]) for values in (s.row, s.clicked))
+    for row, clicks, count in zip(rows, clicked, s.count.tolist(), strict=True):
+        key = (cells.query_ids[cells.row_query[row[0]]], tuple(cells.docid[row]), tuple(clicks))
         assert key not in out
-        out[key] += int(s.count[i])
+        out[key] = count
     return out
 
 

@@ -23,17 +23,6 @@ def true_dcg(truth, scores, k=10):
     return discounted(truth, np.argsort(-scores.reshape(truth.shape), axis=1, kind="stable"), k)
 
 
-def by_lists(cells, value):
-    """``value(query, documents, clicked)`` of each list, as often as it was shown."""
-    s, values = cells.sessions, []
-    for i in range(s.n_distinct):
-        part = slice(s.offsets[i], s.offsets[i + 1])
-        rows = s.row[part]
-        query = int(cells.query_ids[cells.row_query[rows[0]]])
-        values += [value(query, cells.docid[rows].tolist(), s.clicked[part])] * int(s.count[i])
-    return np.array(values)
-
-
 def interval_of(values):
     """Mean and the ends of its interval by Student's t."""
     half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
@@ -49,16 +38,15 @@ def test_ips_list_by_list(simulated_log):
     options = {"propensities": THETA, "k": 4, "weighting": "ips", "most_unseen": 1}
     found = evaluate_from_clicks(cells, query, document, scores, **options, baseline=other)
 
-    def value(q, documents, clicked):
-        """What the clicks of a list add to both rankers, to the lists as shown, and to the sum of attractions."""
-        total = np.zeros(4)
-        for k, (d, c) in enumerate(zip(documents, clicked, strict=True)):
-            ranks = [1 + (of[query == q] > of[query == q][d]).sum() for of in (scores, other)]
-            discounts = [(rank <= 4) / np.log2(rank + 1) for rank in (*ranks, k + 1)]
-            total += c / THETA[k] * np.array([*discounts, 1])
-        return total
-
-    new, of_other, old, weights = by_lists(cells, value).T
+    # what the clicks of a list add to both rankers, to the lists as shown, and to the sum of attractions
+    s, k = cells.sessions, cells.sessions.position
+    q, d = cells.query_ids[cells.row_query[s.row]], cells.docid[s.row]
+    ranks = [stats.rankdata(-of.reshape(5, 6), axis=1)[q, d] for of in (scores, other)]
+    each = [np.where(rank <= 4, 1 / np.log2(rank + 1), 0.0) for rank in (*ranks, k)]
+    added = np.add.reduceat(
+        s.clicked / THETA[k - 1] * np.array([*each, np.ones(k.size)]), s.offsets[:-1], axis=1
+    )
+    new, of_other, old, weights = np.repeat(added, s.count, axis=1)
     for interval, values in (
         (found.dcg, new), (found.logged_dcg, old), (found.difference, new - old), (found.over_baseline, new - of_other),
     ):  # fmt: skip
@@ -95,13 +83,13 @@ def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, c
             low, high = (Propensities(THETA * np.exp(h * np.eye(6)[k]), covariance) for h in (-1e-5, 1e-5))
             slope[k] = (getattr(found(high), name).value - getattr(found(low), name).value) / 2e-5
         # one with Student's t over 2,000 lists, one by Satterthwaite with infinite freedom of the propensities
-        own = (getattr(given, name).upper - getattr(given, name).value) / stats.t.ppf(0.975, 1999)
+        value, _, upper = getattr(given, name)
+        own = (upper - value) / stats.t.ppf(0.975, 1999)
         total = own**2 + slope @ covariance @ slope
-        freedom = total**2 / (own**4 / 1999)
         interval = getattr(uncertain, name)
-        halves = [own, (interval.upper - interval.value) / stats.t.ppf(0.975, freedom)]
-        assert halves[1] ** 2 == pytest.approx(halves[0] ** 2 + slope @ covariance @ slope, rel=1e-6)
-        assert getattr(uncertain, name).value == getattr(given, name).value
+        half = (interval.upper - interval.value) / stats.t.ppf(0.975, total**2 / (own**4 / 1999))
+        assert half**2 == pytest.approx(total, rel=1e-6)
+        assert interval.value == value
 
 
 def few_lists(rng, n=150):
@@ -390,8 +378,9 @@ def test_judgments_by_definition(simulated_log, tmp_path):
     attraction = truth[cells.query_ids[cells.row_query], cells.docid]
     assert np.mean((ips.lower <= attraction) & (attraction <= ips.upper)) > 0.9
     looks, ended, s = np.zeros(cells.n_rows), np.zeros(cells.n_rows), cells.sessions
-    for i in range(s.n_distinct):
-        rows, clicks = (v[s.offsets[i] : s.offsets[i + 1]] for v in (s.row, s.clicked))
+    for i, (rows, clicks) in enumerate(
+        zip(*(np.split(v, s.offsets[1:-1]) for v in (s.row, s.clicked)), strict=True)
+    ):
         last = np.flatnonzero(clicks)[-1] if clicks.any() else len(rows) - 1
         looks[rows[: last + 1]] += s.count[i]
         ended[rows[last]] += s.count[i] * clicks.any()

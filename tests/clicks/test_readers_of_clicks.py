@@ -265,31 +265,18 @@ def test_tables_of_all_kinds_agree(tmp_path, monkeypatch, kind, batch):
     assert counts(read_table(given)) == counts(whole)
 
 
-def test_stray_quotes_lose_no_rows(tmp_path):
-    rows = ["query,document,position,clicked"]
-    rows += [f"q{i % 7},d{i % 5},{i % 5 + 1},{i % 3 == 0:d}" for i in range(100)]
-    path = tmp_path / "t.csv"
-    opened = '"dune,d1,1,0'
-    for second in ('"dune 2,d1,1,0', 'x",d1,1,0', rows[40]):
-        path.write_text("\n".join([*rows[:10], opened, *rows[11:40], second, *rows[41:]]) + "\n")
-        with pytest.raises(BadInput, match=r"t.csv:11: expected a row (of commas|on one line, got a quoted)"):
-            read_table(path)
-    rows[10] = '"dune, part ""two""",d1,1,0'
-    path.write_text("\n".join(rows) + "\n")
-    cells = read_table(path)
-    assert cells.n_shows == 100
-    assert 'dune, part "two"' in cells.query_ids
-
-
-@pytest.mark.parametrize("text", ["a,b\rc,d\n", '"' + "x" * 140_000 + "\n", "query,document\rq,a\r"])
-def test_what_the_csv_module_refuses_is_named(tmp_path, text):
+@pytest.mark.parametrize(
+    "text", ["a,b\rc,d\n", '"dune,d1,1,0\nq,d2,2,0\nx",d1,1,0\n', '"' + "x" * 140_000 + "\n"]
+)
+def test_stray_quotes_and_ends_of_lines_lose_no_rows(tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_text(HEAD + text, newline="")
-    with pytest.raises(BadInput, match=r"t.csv:2: expected"):
+    with pytest.raises(
+        BadInput, match=r"t.csv:2: expected a row (of commas|on one line, got a quoted field)"
+    ):
         read_table(path)
-    path.write_text("query,document,position,clicked\rq,a,1,1\r", newline="")
-    with pytest.raises(BadInput, match=r"t.csv:1: expected a row of commas \(new-line character"):
-        read_table(path)
+    path.write_text(HEAD + '"dune, part ""two""",d1,1,0\n')
+    assert read_table(path).query_ids.tolist() == ['dune, part "two"']
 
 
 def test_users_and_probabilities_of_tables(tmp_path, monkeypatch):

@@ -71,22 +71,17 @@ def test_agrees_with_ndeval(name, shared_data):
     qrels = read_qrels(folder / "qrels.ndeval.txt.gz", subtopics=True)
     run = read_run(folder / "runs" / f"{name}.txt.gz", depth=20)
     topic_of = np.repeat(qrels.topics, np.diff(qrels.offsets))
-    judgments = [
-        pyndeval.SubtopicQrel(t, s, d, int(g))
-        for t, s, d, g in zip(topic_of, qrels.subtopic, qrels.docid, qrels.grades, strict=True)
-    ]
+    ranked = {t: d.tolist() for t, d in zip(run.topics, np.split(run.docid, run.offsets[1:-1]), strict=True)}
+    columns = zip(topic_of, qrels.subtopic, qrels.docid, qrels.grades.astype(int), strict=True)
+    judgments = [pyndeval.SubtopicQrel(t, s, d, int(g)) for t, s, d, g in columns]
     ranking = [
-        pyndeval.ScoredDoc(t, d, float(-i))
-        for t, first, last in zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True)
-        for i, d in enumerate(run.docid[first:last])
+        pyndeval.ScoredDoc(t, d, float(-i)) for t, found in ranked.items() for i, d in enumerate(found)
     ]
     through = ["ERR-IA@5", "ERR-IA@20", "nERR-IA@20", "NRBP", "nNRBP", "P-IA@5", "P-IA@20", "MAP-IA"]
-    theirs = pyndeval.ndeval(
-        judgments, ranking, measures=["alpha-nDCG@5", "alpha-nDCG@20", "strec@5", "strec@20", *through]
-    )
+    measures = ["alpha-nDCG@5", "alpha-nDCG@20", "strec@5", "strec@20", *through]
+    theirs = pyndeval.ndeval(judgments, ranking, measures=measures)
     compared = 0
-    for t, first, last in zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True):
-        found = run.docid[first:last].tolist()
+    for t, found in ranked.items():
         own = topic_of == t
         if not own.any() or t not in theirs:
             continue

@@ -44,13 +44,6 @@ def test_all_equal_is_no_difference():
     assert compare([0.1 + 0.2], [0.3]).ties == 1
 
 
-def test_many_queries_with_a_shift_are_significant():
-    rng = np.random.default_rng(1)
-    a = rng.random(300)
-    assert compare(a + 0.05 * rng.random(300), a).p_value < 1e-10
-    assert compare(a, rng.random(300)).p_value > 0.01
-
-
 def test_skipped_queries_are_dropped():
     nan = float("nan")
     assert compare([nan, 0.5, 0.75], [nan, 0.25, 0.125]) == compare([0.5, 0.75], [0.25, 0.125])
