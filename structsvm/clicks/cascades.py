@@ -195,9 +195,9 @@ class DependentClickModel(_WalkModel):
         _, last = read_until(sessions.offsets, sessions.clicked)
         clicks = by_row(sessions.clicked)
         self.attraction_ = _ratio(clicks, by_row(last > 0), self.prior)
-        weight, place, size = sessions.counts, sessions.position - 1, sessions.longest
-        clicks_at = np.bincount(place, weight * sessions.clicked, size)
-        lasts = np.bincount(place, weight * (last == 2), size)
+        weight, index, size = sessions.counts, sessions.position - 1, sessions.longest
+        clicks_at = np.bincount(index, weight * sessions.clicked, size)
+        lasts = np.bincount(index, weight * (last == 2), size)
         self.continuation_ = _ratio(clicks_at - lasts, clicks_at, self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:

@@ -546,13 +546,13 @@ def _tally(
         listed = q[:n_listed]
     order = np.argsort(keys, kind="stable")
     keys, shows, clicks = keys[order], shows[order], clicks[order]
-    pair, place = keys // width, keys % width
+    pair, index = keys // width, keys % width
     starts = np.concatenate(([True], pair[1:] != pair[:-1]))
     first = pair[starts]
     row_q, row_d = (first // n_documents, first % n_documents) if pairs is None else pairs[:, first]
     present, counts = np.unique(row_q, return_counts=True)
     row, offsets = np.cumsum(starts) - 1, offsets_of(counts)
-    cells = query_ids(present), offsets, docids(row_d), row, place + 1, shows, clicks
+    cells = query_ids(present), offsets, docids(row_d), row, index + 1, shows, clicks
     return cells, np.searchsorted(first, listed)
 
 
@@ -579,8 +579,8 @@ class _Lists:
         d = np.unique(document, return_inverse=True)[1].astype(np.int64)
         key = s * (int(q.max(initial=0)) + 1) + q
         order = np.lexsort((np.arange(key.shape[0]), position, key))
-        key, place, doc, click = key[order], position[order], d[order], clicked[order].copy()
-        keep, repeated, taken, twice = _clean_lists(key, place, doc, click)
+        key, click = key[order], clicked[order].copy()
+        keep, repeated, taken, twice = _clean_lists(key, position[order], d[order], click)
         dropped.count("impression logged again for the same session and query", repeated)
         dropped.count("place of a list taken twice", taken)
         dropped.count("document twice in a list", twice)
@@ -603,8 +603,8 @@ class _Lists:
 
 
 @kernel
-def _clean_lists(key, place, document, clicked):
-    """Keep of each list (equal ``key``, by place) one document per place, and each document once."""
+def _clean_lists(key, position, document, clicked):
+    """Keep of each list (equal ``key``, by position) one document per position, and each document once."""
     n = key.shape[0]
     keep = np.ones(n, np.bool_)
     repeated, taken, twice = 0, 0, 0
@@ -615,18 +615,14 @@ def _clean_lists(key, place, document, clicked):
         for j in range(i - 1, start - 1, -1):
             if not keep[j]:
                 continue
-            if place[j] == place[i] and document[j] == document[i]:
-                clicked[j] = clicked[j] or clicked[i]
+            same_position, same_document = position[j] == position[i], document[j] == document[i]
+            if same_position or same_document:
                 keep[i] = False
-                repeated += 1
-                break
-            if document[j] == document[i]:
-                keep[i] = False
-                twice += 1
-                break
-            if place[j] == place[i]:
-                keep[i] = False
-                taken += 1
+                if same_position and same_document:
+                    clicked[j] = clicked[j] or clicked[i]
+                repeated += same_position and same_document
+                taken += same_position and not same_document
+                twice += same_document and not same_position
                 break
     return keep, repeated, taken, twice
 

@@ -492,15 +492,15 @@ class Influence:
         self._cells, self._theta = cells, theta.theta
         self._looks = cells.shows * theta.theta[cells.position - 1]
 
-    def per_impression(self, slope: Float, row: Int, place: Int, clicked: Float) -> Float:
-        """Return what impressions of rows at places (from 0), clicked or not, add to a figure with this slope."""
+    def per_impression(self, slope: Float, row: Int, rank: Int, clicked: Float) -> Float:
+        """Return what impressions of rows at ranks (from 0), clicked or not, add to a figure with this slope."""
         cells = self._cells
         g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
         looks = cells.per_row(self._looks)
-        per_click = g[place] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
+        per_click = g[rank] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
         # a click counts as far as it was not to be expected by all clicks on the document, its own among them: the
         # square is too small by the share that the impression has in these looks (HC2)
-        share = self._theta[place] / looks[row]
+        share = self._theta[rank] / looks[row]
         beyond = clicked - share * cells.per_row(cells.clicks)[row]
         alone = share > 1 - 1e-9
         scaled = np.where(alone, clicked, beyond / np.sqrt(np.where(alone, 1.0, 1 - share)))

@@ -128,7 +128,7 @@ def read_table(
                 raise
             dropped.count("row in a part of the file without any usable one", len(columns[0]))
         n_before += n_read
-    whole = counted.whole(place_of(table), Dropped())
+    whole = counted.whole(source_of(table), Dropped())
     whole.dropped.update(dropped)
     guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
     return replace(whole, guessed=guessed)
@@ -143,7 +143,7 @@ USUAL = {
 """Usual names of columns, in any case; beside them stand the words of the options."""
 
 
-def place_of(table: Any) -> str:
+def source_of(table: Any) -> str:
     """Return what errors call a table: its path, if it has one."""
     return str(table) if isinstance(table, (str, PathLike)) else "table"
 
@@ -173,11 +173,11 @@ def guess(role: str, names: list[str], table: Any, usual: str | None = None, rem
     found = [name for name in names if name.strip().lower() in (role, *words)]
     if len(found) == 1:
         return found[0]
-    place = place_of(table)
+    source = source_of(table)
     if found:
-        raise BadInput(place, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
+        raise BadInput(source, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
                        remedy or f"name it by {{{role}}}")  # fmt: skip
-    check_columns([role], names, place, remedy)
+    check_columns([role], names, source, remedy)
     raise AssertionError("refused")
 
 
@@ -350,12 +350,12 @@ def _plain(values: Any) -> Any:
     return values
 
 
-def check_columns(names: list[str], found: list[str], place: str, remedy: str = "") -> None:
+def check_columns(names: list[str], found: list[str], source: str, remedy: str = "") -> None:
     """Raise unless these columns are there."""
     for name in names:
         if name not in found:
             shown = ", ".join(map(str, found[:10])) or "an empty file"
             raise BadInput(
-                place, f"expected a column {name!r}, got {shown}", remedy or
+                source, f"expected a column {name!r}, got {shown}", remedy or
                 "name the columns with {query}, {document}, {position}, {clicked}, {session}",
             )  # fmt: skip

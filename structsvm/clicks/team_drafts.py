@@ -14,7 +14,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import UNKNOWN_CLICKS, Dropped, _is_known
-from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess, place_of
+from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess, source_of
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
@@ -97,7 +97,7 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
             few = ", ".join(usual.split()[:3])
             remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
             given[role] = guess(role, there, table, usual, remedy)
-    check_columns(list(given.values()), there, place_of(table), "state others by {columns}")
+    check_columns(list(given.values()), there, source_of(table), "state others by {columns}")
     roles = [*_NEEDED, *(role for role in ("query", "user", "session") if role in given)]
     dropped = Dropped()
     shown: dict[Any, list[_Hit]] = {}

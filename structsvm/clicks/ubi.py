@@ -230,9 +230,9 @@ def _bases(
     agree = np.zeros((len(names), 2), dtype=np.int64)
     hits, start = np.diff(queries.offsets), queries.offsets[:-1]
     for first in (0, 1):
-        place = ordinal - first
-        inside = np.flatnonzero((place >= 0) & (place < hits[query]))
-        same = queries.hits[start[query[inside]] + place[inside]] == document[inside]
+        index = ordinal - first
+        inside = np.flatnonzero((index >= 0) & (index < hits[query]))
+        same = queries.hits[start[query[inside]] + index[inside]] == document[inside]
         agree[:, first] = np.bincount(application[inside[same]], minlength=len(names))
     zero, one = bool((ordinal == 0).any()), bool((ordinal == 1).any())
     if first_position is None and zero and one:
@@ -245,14 +245,12 @@ def _bases(
         )  # fmt: skip
     bases = np.zeros(len(names), dtype=np.int64)
     for number, name in enumerate(names):
-        if isinstance(first_position, Mapping):
-            if name not in first_position and lowest[number] != _NONE:
+        base = first_position if first_position is not None else 0 if zero else 1
+        if isinstance(base, Mapping):
+            if name not in base and lowest[number] != _NONE:
                 raise BadInput("first_position", f"expected an entry for the application {name!r}, got none")
-            base = check_whole("first_position", first_position.get(name, 1), 0, 1)
-        elif first_position is None:
-            base = 0 if zero else 1
-        else:
-            base = check_whole("first_position", first_position, 0, 1)
+            base = base.get(name, 1)
+        base = check_whole("first_position", base, 0, 1)
         right, wrong = agree[number, base], agree[number, 1 - base]
         if wrong > 4 * right:  # lists change between response and page, so a few agree by chance
             raise BadInput(

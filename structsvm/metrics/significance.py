@@ -153,18 +153,8 @@ def compare(
         statistic, p_value = mean, _randomized(difference, n_resamples, random_state)
     elif wins + losses:
         statistic, p_value = _student(mean, error, n)
-    return Comparison(
-        mean,
-        wins,
-        losses,
-        n - wins - losses,
-        statistic,
-        p_value,
-        mean - half,
-        mean + half,
-        test,
-        float(level),
-    )
+    counts, ends = (wins, losses, n - wins - losses), (mean - half, mean + half)
+    return Comparison(mean, *counts, statistic, p_value, *ends, test, float(level))
 
 
 def _differences(a: Float, b: Float) -> Float:
@@ -176,10 +166,8 @@ def _differences(a: Float, b: Float) -> Float:
     one_sided = np.isnan(a) != np.isnan(b)
     if one_sided.any():
         query = int(np.argmax(one_sided))
-        raise ValueError(
-            f"query {query}: expected values in both systems, got {a[query]} and {b[query]}; use the same "
-            "labels and the same empty= policy for both"
-        )
+        problem = f"query {query}: expected values in both systems, got {a[query]} and {b[query]}"
+        raise ValueError(f"{problem}; use the same labels and the same empty= policy for both")
     difference = np.round((a - b)[~np.isnan(a)], _DECIMALS)
     if difference.size == 0:
         raise ValueError("a and b: expected at least one query with values, got none")
@@ -264,15 +252,13 @@ def paired(a: Any, b: Any) -> tuple[Float, Float]:
         return np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if a.name != b.name:
         raise ValueError(f"a and b: expected results of one measure, got {a.name!r} and {b.name!r}")
-    place = {query: row for row, query in enumerate(b.query_ids.tolist())}
-    ids = a.query_ids.tolist()
-    for query in ids:
-        if query not in place:
-            raise ValueError(f"a and b: expected the same queries, but {query!r} is in a only")
-    if len(place) != len(ids):
-        lonely = next(query for query in place if query not in set(ids))
-        raise ValueError(f"a and b: expected the same queries, but {lonely!r} is in b only")
-    return a.per_query, b.per_query[[place[query] for query in ids]]
+    row_of = {query: row for row, query in enumerate(b.query_ids.tolist())}
+    ids = dict.fromkeys(a.query_ids.tolist())
+    for name, own, others in (("a", ids, row_of), ("b", row_of, ids)):
+        lonely = next((query for query in own if query not in others), None)
+        if lonely is not None:
+            raise ValueError(f"a and b: expected the same queries, but {lonely!r} is in {name} only")
+    return a.per_query, b.per_query[[row_of[query] for query in ids]]
 
 
 LEVEL = 0.05
