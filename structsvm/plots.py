@@ -19,7 +19,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.names import QID, feature_names
 from structsvm.report import figures
-from structsvm.report.colours import COLOURS, line_style
+from structsvm.report.figures import COLOURS, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -279,7 +279,7 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Ax
         raise BadInput(
             "curves",
             f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}",
-            "metrics.recall_levels.interpolated_precision computes them query by query; take the mean",
+            "metrics.measures.interpolated_precision computes them query by query; take the mean",
         )
     for name, curve in curves.items():
         if np.shape(curve) != (11,):

@@ -9,7 +9,7 @@ import pytest
 
 from structsvm import CandidateSet, SVMDiv, load
 from structsvm.metrics import compare
-from structsvm.metrics.leaders import leaders
+from structsvm.metrics.significance import leaders
 from structsvm.readers import make_ranking, write_candidates, write_letor
 from structsvm.readers.candidate_sets import LabelledSets
 from structsvm.studies import demo

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from structsvm.clicks.interleaving_log import cells_of_log as cells_of_log
     from structsvm.clicks.judging import ClickJudgments as ClickJudgments
     from structsvm.clicks.judging import judgments as judgments
+    from structsvm.clicks.losses import click_weights as click_weights
     from structsvm.clicks.position_based import PositionBasedModel as PositionBasedModel
     from structsvm.clicks.position_based import UserBrowsingModel as UserBrowsingModel
     from structsvm.clicks.propensities import Propensities as Propensities
@@ -36,10 +37,9 @@ if TYPE_CHECKING:
     from structsvm.clicks.svm import ClickSVM as ClickSVM
     from structsvm.clicks.svm import ClickSVMCV as ClickSVMCV
     from structsvm.clicks.tables import read_table as read_table
-    from structsvm.clicks.team_draft_tables import read_team_draft_table as read_team_draft_table
-    from structsvm.clicks.team_draft_ubi import read_team_draft_ubi as read_team_draft_ubi
+    from structsvm.clicks.team_drafts import read_team_draft_table as read_team_draft_table
+    from structsvm.clicks.team_drafts import read_team_draft_ubi as read_team_draft_ubi
     from structsvm.clicks.ubi import read_ubi as read_ubi
-    from structsvm.clicks.weights import click_weights as click_weights
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
@@ -60,10 +60,9 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.clicks.session_text": "read_sessions",
         "structsvm.clicks.svm": "ClickSVM ClickSVMCV",
         "structsvm.clicks.tables": "read_table",
-        "structsvm.clicks.team_draft_tables": "read_team_draft_table",
-        "structsvm.clicks.team_draft_ubi": "read_team_draft_ubi",
+        "structsvm.clicks.team_drafts": "read_team_draft_table read_team_draft_ubi",
         "structsvm.clicks.ubi": "read_ubi",
-        "structsvm.clicks.weights": "click_weights",
+        "structsvm.clicks.losses": "click_weights",
     },
     label={"log": "cells_of_log", "sessions": "read_sessions", "table": "read_table", "ubi": "read_ubi"},
     abbreviation={

@@ -37,20 +37,15 @@ class ProductCells(NamedTuple):
 
 
 class ProductFit(NamedTuple):
-    """Attraction of each row and examination of each level, with their certificate."""
-
-    # `gap` bounds what the (penalised) log-likelihood could still gain. `covariance` is that of `v`, with the
-    # scale free to move only as far as the prior lets it, and `row_errors` are standard errors of `u`; NaN
-    # without Newton.
+    """Attraction of each row and examination of each level, with their certificate and errors (NaN without Newton)."""
 
     attraction: Float
     examination: Float
     log_likelihood: float
-    gap: float
-    n_rounds: int
+    gap: float  # what the penalised log-likelihood could still gain at most
     n_steps: int
-    covariance: Float
-    row_errors: Float
+    covariance: Float  # of `v`, with the scale free to move only as far as the prior lets it
+    row_errors: Float  # standard errors of `u`
 
 
 _MOST_STEPS = 50  # of Newton
@@ -70,7 +65,7 @@ def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int
         covariance, row_errors = _errors(cells, u, v, prior)
     gu, gv, *_ = _derivatives(*cells, u, v, prior)
     gap = _gap((gu, u), (gv, v))
-    return ProductFit(a, e, float(_value(*cells, u, v, 0.0)), gap, n_rounds, steps, covariance, row_errors)
+    return ProductFit(a, e, float(_value(*cells, u, v, 0.0)), gap, steps, covariance, row_errors)
 
 
 def _gap(*parts: tuple[Float, Float]) -> float:
@@ -81,15 +76,12 @@ def _gap(*parts: tuple[Float, Float]) -> float:
 def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -> tuple[Float, Float, int]:
     """Maximise by projected Newton steps: parameters at a bound stay there, rows are eliminated, levels are dense."""
     u, v = u.copy(), v.copy()
-    if (
-        prior == 0
-    ):  # rows and levels without a click, or without a miss, belong at the bound: no step gets there fast
-        for x, clicks, shows in (
-            (u, *_sums(cells, by_level=False)), (v, *_sums(cells, by_level=True)),
-        ):  # fmt: skip
-            x[clicks == 0] = LOW
+    rows = np.repeat(np.arange(u.size), np.diff(cells.offsets))
+    if prior == 0:  # what has no click, or no miss, belongs at the bound: no step gets there fast
+        for x, number in ((u, rows), (v, cells.level)):
+            clicks, shows = (np.bincount(number, counts, x.size) for counts in (cells.clicks, cells.shows))
             x[(clicks == shows) & (shows > 0)] = 0.0
-            x[shows == 0] = LOW
+            x[clicks == 0] = LOW
     value = _value(*cells, u, v, prior)
     best = (np.inf, u, v)
     for step in range(_MOST_STEPS):
@@ -101,7 +93,13 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
                 gu, gv, hu, hv, cross = _derivatives(*cells, u, v, prior)
         gap = _gap((gu, u), (gv, v))
         fu, fv = (((x > LOW) | (g > 0)) & ((x < 0) | (g < 0)) for x, g in ((u, gu), (v, gv)))
-        du, dv = _direction(cells, cross, gu, gv, hu, hv, fu, fv)
+        inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-9), 0.0)
+        schur, right = _eliminate(cells.offsets, cells.level, cross, inverse, gu, hv, gv)
+        # without a prior the scale of attraction against examination is not determined: one level keeps its value
+        free, dv = np.flatnonzero(fv), np.zeros_like(gv)
+        if free.size:
+            dv[free] = cholesky.solve(schur[np.ix_(free, free)], right[free])
+        du = inverse * (gu - np.bincount(rows, cross * dv[cells.level], u.size))
         # where steps change the value by its rounding only, the gap tells whether they still help
         level_off = dot(gu, du) + dot(gv, dv) <= 1e-9 * (1 + abs(value))
         if gap <= tol or (level_off and gap > 0.5 * best[0]):
@@ -121,34 +119,11 @@ def _newton(cells: ProductCells, u: Float, v: Float, prior: float, tol: float) -
     return u, v, _MOST_STEPS
 
 
-def _sums(cells: ProductCells, *, by_level: bool) -> tuple[Float, Float]:
-    number, n = cells.level, cells.n_levels
-    if not by_level:
-        n = cells.offsets.shape[0] - 1
-        number = np.repeat(np.arange(n), np.diff(cells.offsets))
-    clicks, shows = (np.bincount(number, w, n).astype(np.float64) for w in (cells.clicks, cells.shows))
-    return clicks, shows
-
-
-def _direction(
-    cells: ProductCells, cross: Float, gu: Float, gv: Float, hu: Float, hv: Float, fu: Float, fv: Float
-) -> tuple[Float, Float]:
-    du, dv = np.zeros_like(gu), np.zeros_like(gv)
-    free = np.flatnonzero(fv)
-    # without a prior the scale of attraction against examination is not determined: one level keeps its value
-    inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-9), 0.0)
-    schur, right = _eliminate(cells.offsets, cells.level, cross, inverse, gu, hv, gv)
-    schur = schur[np.ix_(free, free)]
-    if free.size:
-        dv[free] = cholesky.solve(schur, right[free])
-    du = inverse * (gu - _cross_times(cells.offsets, cells.level, cross, dv))
-    return du, dv
-
-
 def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Float, Float]:
-    """Return the covariance of ``v`` and the standard errors of ``u`` by the inverse observed information."""
-    # Parameters at a bound count as known; without a prior the first level with a free value is, as the scale
-    # is not identified.
+    """Return the covariance of ``v`` and the standard errors of ``u`` by the inverse observed information.
+
+    Parameters at a bound count as known; without a prior the first level with a free value is, as for the scale.
+    """
     _, _, hu, hv, cross = _derivatives(*cells, u, v, prior)
     fu, fv = (u > LOW) & (u < 0), (v > LOW) & (v < 0)
     free = np.flatnonzero(fv)
@@ -255,15 +230,6 @@ def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
             for j in range(offsets[r], offsets[r + 1]):
                 schur[level[i], level[j]] -= w * cross[j]
     return schur, right
-
-
-@kernel
-def _cross_times(offsets, level, cross, dv):
-    out = np.zeros(offsets.shape[0] - 1)
-    for r in range(offsets.shape[0] - 1):
-        for i in range(offsets[r], offsets[r + 1]):
-            out[r] += cross[i] * dv[level[i]]
-    return out
 
 
 @kernel

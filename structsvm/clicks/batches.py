@@ -1,4 +1,4 @@
-"""Impressions collected from a reader, counted a batch at a time: memory does not grow with the log."""
+"""Logs counted a part at a time: memory does not grow with their length."""
 
 from __future__ import annotations
 
@@ -12,25 +12,45 @@ from structsvm.clicks.cells import ClickCells, Dropped
 _BATCH = 1 << 20  # impressions counted at once
 
 
+class Parts:
+    """Counts of the parts of a log, joined as they come."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, ClickCells]] = []
+
+    def add(self, part: ClickCells) -> None:
+        """Take one part."""
+        # equal sizes are joined, as in merge sort: each impression is touched a logarithmic number of times
+        size = 1
+        while self._parts and self._parts[-1][0] <= size:
+            before, other = self._parts.pop()
+            part, size = ClickCells.concatenate([other, part]), size + before
+        self._parts.append((size, part))
+
+    def whole(self, source: str, dropped: Dropped) -> ClickCells:
+        """Return the counts of all parts, what was left out of them added to ``dropped``; raise if there are none."""
+        if not self._parts:
+            raise BadInput(source, "expected impressions, got none that can be counted", dropped.said())
+        cells = ClickCells.concatenate([part for _, part in self._parts])
+        for reason, count in cells.dropped.items():
+            dropped.count(reason, count)
+        return replace(cells, dropped=dropped)
+
+
 class Batches:
     """Count lists as a reader yields them."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, source: str) -> None:
         self.dropped = Dropped()
-        self._place = place
+        self._source, self._parts, self._lists = source, Parts(), 0
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
-        self._parts: list[tuple[int, ClickCells]] = []
-        self._lists = 0
 
-    def add(
-        self, query: Any, documents: Sequence[Any], positions: Sequence[Any], clicked: Sequence[Any]
-    ) -> None:
-        """Take one list."""
+    def add(self, query: Any, documents: Sequence[Any], clicked: Sequence[bool]) -> None:
+        """Take one list, of documents from position 1 on."""
         n = len(documents)
-        for column, values in zip(
-            self._columns, ([query] * n, documents, positions, clicked, [self._lists] * n), strict=True
-        ):
-            column.extend(values)
+        values = ([query] * n, documents, range(1, n + 1), clicked, [self._lists] * n)
+        for column, more in zip(self._columns, values, strict=True):
+            column.extend(more)
         self._lists += 1
         if len(self._columns[0]) >= _BATCH:
             self._count()
@@ -39,28 +59,13 @@ class Batches:
         """Return the counts of all lists."""
         if self._columns[0]:
             self._count()
-        if not self._parts:
-            raise BadInput(
-                self._place, "expected shown lists, got none that can be counted", self.dropped.said()
-            )
-        whole = ClickCells.concatenate([part for _, part in self._parts])
-        for reason, count in whole.dropped.items():
-            self.dropped.count(reason, count)
-        return replace(whole, dropped=self.dropped, gapped=None)
+        return replace(self._parts.whole(self._source, self.dropped), gapped=None)
 
     def _count(self) -> None:
-        query, document, position, clicked, session = self._columns
+        *columns, session = self._columns
         try:
-            part = ClickCells.from_arrays(
-                query, document, position, clicked, session=session, first_position=1
-            )
+            self._parts.add(ClickCells.from_arrays(*columns, session=session, first_position=1))
         except BadInput as error:
-            raise error if error.argument != "log" else error.renamed(self._place) from None
+            raise error if error.argument != "log" else error.renamed(self._source) from None
         for column in self._columns:
             column.clear()
-        # equal sizes are joined, as in merge sort: each impression is touched a logarithmic number of times
-        size = 1
-        while self._parts and self._parts[-1][0] <= size:
-            before, other = self._parts.pop()
-            part, size = ClickCells.concatenate([other, part]), size + before
-        self._parts.append((size, part))

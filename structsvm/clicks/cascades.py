@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import check_number, check_whole
 from structsvm.clicks.cells import ClickCells
-from structsvm.clicks.fitted_user import TableUser, rows_of_query
-from structsvm.clicks.position_based import at_positions, sessions_of, unseen
+from structsvm.clicks.position_based import TableUser, at_positions, rows_of_query, sessions_of, unseen
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.kernel import kernel
 from structsvm.common.portable import elementary
@@ -196,9 +195,9 @@ class DependentClickModel(_WalkModel):
         _, last = read_until(sessions.offsets, sessions.clicked)
         clicks = by_row(sessions.clicked)
         self.attraction_ = _ratio(clicks, by_row(last > 0), self.prior)
-        weight, place, size = sessions.counts, sessions.position - 1, sessions.longest
-        clicks_at = np.bincount(place, weight * sessions.clicked, size)
-        lasts = np.bincount(place, weight * (last == 2), size)
+        weight, index, size = sessions.counts, sessions.position - 1, sessions.longest
+        clicks_at = np.bincount(index, weight * sessions.clicked, size)
+        lasts = np.bincount(index, weight * (last == 2), size)
         self.continuation_ = _ratio(clicks_at - lasts, clicks_at, self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
@@ -253,6 +252,7 @@ class _ModelByRounds(_WalkModel):
 
     n_rounds: int = 100
 
+    continuation_: Any = field(init=False)
     history_: list[float] = field(init=False)
 
     def _estimate(self, sessions: ClickSessions, by_row: _Sums) -> None:
@@ -266,16 +266,14 @@ class _ModelByRounds(_WalkModel):
             self._update(sessions, found, by_row)
 
     def _log_prior(self) -> float:
-        parts = self._parameters()
+        satisfaction = getattr(self, "satisfaction_", ())
         return self.prior and self.prior * sum(
-            float(np.sum(elementary.log(p) + elementary.log1p(-np.asarray(p)))) for p in parts
+            float(np.sum(elementary.log(p) + elementary.log1p(-np.asarray(p))))
+            for p in (self.attraction_, satisfaction, self.continuation_)
         )
 
     def _begin(self) -> None:
         """Set what there is beside the attraction."""
-        raise NotImplementedError
-
-    def _parameters(self) -> tuple[Any, ...]:
         raise NotImplementedError
 
     def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
@@ -318,13 +316,9 @@ class DynamicBayesianModel(_ModelByRounds):
     abbreviation: ClassVar[str] = "DBN"
 
     satisfaction_: Float = field(init=False)
-    continuation_: float = field(init=False)
 
     def _begin(self) -> None:
         self.satisfaction_, self.continuation_ = self.attraction_.copy(), 0.5
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.attraction_, self.satisfaction_, self.continuation_
 
     def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
         clicks = by_row(sessions.clicked)
@@ -368,13 +362,8 @@ class ClickChainModel(_ModelByRounds):
 
     abbreviation: ClassVar[str] = "CCM"
 
-    continuation_: Float = field(init=False)
-
     def _begin(self) -> None:
         self.continuation_ = np.full(3, 0.5)
-
-    def _parameters(self) -> tuple[Any, ...]:
-        return self.attraction_, self.continuation_
 
     def _update(self, sessions: ClickSessions, found: _Posterior, by_row: _Sums) -> None:
         successes = by_row(sessions.clicked + found.satisfied)

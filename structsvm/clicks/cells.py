@@ -39,9 +39,8 @@ class Dropped(dict[str, int]):
 class ClickCells:
     """Counts of how often each document of a query was shown and clicked at each position.
 
-    A row is a document of a query, a cell a row at a position. For models in which a click depends on row and position
-    only, cells say all that the log says. Sessions, where the log has them, are kept beside the cells for models in
-    which clicks of a list depend on each other, and for intervals that respect them.
+    A row is a document of a query, a cell a row at a position. Sessions, where the log has them, are kept beside the
+    cells for models in which clicks of a list depend on each other, and for intervals that respect them.
 
     Build it with :meth:`from_arrays`, :meth:`concatenate` or a reader of ``structsvm.clicks``.
 
@@ -114,8 +113,7 @@ class ClickCells:
             0 or 1.
         session : array-like of int or str, shape (n,), optional
             Impressions with the same session and query are one list, also where a session asked the query again.
-            Without it no list is known: nothing is deduplicated, and models of whole sessions cannot be fitted.
-            Impressions whose session is missing (None, NaN, an empty string) are counted, and are in no list.
+            Without it, or where it is missing (None, NaN, an empty string), impressions are counted and in no list.
         cluster : array-like of int or str, shape (n,), optional
             User of each impression, whose lists depend on each other. A list without one stands for itself.
         probability : array-like of float, shape (n,), optional
@@ -235,9 +233,7 @@ class ClickCells:
         held: dict[str, ClickSessions | None] = {"sessions": None, "gapped": None}
         if all(p.sessions is not None for p in parts):
             for kind in held:
-                old = [
-                    (getattr(p, kind), own, who) for p, own, who in zip(parts, numbers, whose, strict=True)
-                ]
+                old = zip((getattr(p, kind) for p in parts), numbers, whose, strict=True)
                 lists = [one.renumbered(own, who) for one, own, who in old if one is not None]
                 held[kind] = distinct_sessions(lists) if lists else None
         return cls(
@@ -296,14 +292,12 @@ class ClickCells:
 
         Without sessions, and where impressions without one say more: the shows at the position that has most.
         """
-        width = self.n_positions
+        n, width = self.n_queries, self.n_positions
         key = self.row_query[self.row] * width + self.position - 1
-        shows = (
-            np.bincount(key, self.shows, self.n_queries * width).reshape(self.n_queries, width).max(axis=1)
-        )
-        listed = np.zeros(self.n_queries)
+        shows = np.bincount(key, self.shows, n * width).reshape(n, width).max(axis=1)
+        listed = np.zeros(n)
         for part in self.all_lists():
-            listed += np.bincount(self.row_query[part.row[part.offsets[:-1]]], part.count, self.n_queries)
+            listed += np.bincount(self.row_query[part.row[part.offsets[:-1]]], part.count, n)
         return np.maximum(shows, listed).astype(np.int64)
 
     def all_lists(self) -> list[ClickSessions]:
@@ -323,13 +317,10 @@ class ClickCells:
         numbers = []
         for name, known, ids in (("query", self.query_ids, query), ("document", self.docid, document)):
             given = _ids(name, ids)
-            if (given.values.dtype.kind in "iu") != (known.dtype.kind in "iu"):
-                raise BadInput(
-                    name,
-                    f"expected ids as in the log ({'numbers' if known.dtype.kind in 'iu' else 'strings'}), got "
-                    f"{'numbers' if given.values.dtype.kind in 'iu' else 'strings'}",
-                    "convert one of them",
-                )
+            wanted, got = ("numbers" if a.dtype.kind in "iu" else "strings" for a in (known, given.values))
+            if wanted != got:
+                problem = f"expected ids as in the log ({wanted}), got {got}"
+                raise BadInput(name, problem, "convert one of them")
             unique, inverse = np.unique(known, return_inverse=True)
             values, there = _comparable(given.values, unique)
             at = np.minimum(np.searchsorted(unique, values), unique.shape[0] - 1)
@@ -338,9 +329,9 @@ class ClickCells:
         (q, q_of, _), (d, d_of, n_documents) = numbers
         key = q_of[self.row_query] * n_documents + d_of
         order = np.argsort(key, kind="stable")
-        wanted = q * n_documents + d
-        at = np.minimum(np.searchsorted(key[order], wanted), self.n_rows - 1)
-        found = (q >= 0) & (d >= 0) & (key[order][at] == wanted)
+        pair = q * n_documents + d
+        at = np.minimum(np.searchsorted(key[order], pair), self.n_rows - 1)
+        found = (q >= 0) & (d >= 0) & (key[order][at] == pair)
         return np.where(found, order[at], -1).astype(np.int64)
 
     def _with_lists(self, lists: ClickSessions, dropped: Dropped) -> ClickCells:
@@ -393,12 +384,8 @@ def first_position_of(position: Int, first_position: int | None) -> int:
         return check_whole("first_position", first_position, 0, 1)
     zero = bool((position == 0).any())
     if zero and bool((position == 1).any()):
-        raise BadInput(
-            "first_position",
-            "expected 0 or 1, as the log holds both positions: it counts from 0, or two logs that count differently "
-            "were joined",
-            "state it",
-        )
+        problem = "expected 0 or 1, as the log holds both positions: it counts from 0, or two logs that count"
+        raise BadInput("first_position", f"{problem} differently were joined", "state it")
     return 0 if zero else 1
 
 
@@ -413,19 +400,17 @@ def _ids(name: str, given: Any) -> _Ids:
     ids = np.asarray(given)
     if ids.ndim != 1:
         raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
-    if ids.dtype.kind in "ib" or (ids.dtype.kind == "u" and not (ids >= 2**63).any()):
-        return _Ids(ids.astype(np.int64, copy=False), np.ones(ids.shape, bool))
-    if ids.dtype.kind == "u":
-        return _Ids(ids, np.ones(ids.shape, bool))
-    if ids.dtype.kind == "f" and not (
-        isinstance(given, (list, tuple)) and any(isinstance(v, int) for v in given)
-    ):
+    listed = isinstance(given, (list, tuple))
+    if ids.dtype.kind in "iub":
+        large = ids.dtype.kind == "u" and (ids >= 2**63).any()
+        return _Ids(ids if large else ids.astype(np.int64, copy=False), np.ones(ids.shape, bool))
+    if ids.dtype.kind == "f" and not (listed and any(isinstance(v, int) for v in given)):
         known = np.isfinite(ids)
         filled = np.where(known, ids, 0)
         if (filled != np.floor(filled)).any() or (np.abs(filled) >= 2**53).any():
             raise BadInput(name, "expected whole numbers or strings, got other floats", "read ids as strings")
         return _Ids(filled.astype(np.int64), known)
-    if ids.dtype.kind == "U" and not isinstance(given, (list, tuple)):
+    if ids.dtype.kind == "U" and not listed:
         return _Ids(ids, ids != "")
     values = np.empty(ids.shape[0], dtype=object)
     values[:] = list(given) if ids.dtype.kind != "S" else ids
@@ -448,10 +433,8 @@ def _ids(name: str, given: Any) -> _Ids:
 
 
 def _is_known(value: Any) -> bool:
-    try:
-        return (
-            value is not None and bool(value == value) and value != "" and value != b""
-        )  # NaN is not itself
+    try:  # NaN is not itself
+        return value is not None and bool(value == value) and value != "" and value != b""
     except TypeError:  # pandas' NA
         return False
 
@@ -481,9 +464,8 @@ def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return the ids of several logs as one array; numbers and strings are not mixed, nor rounded to floats."""
     kinds = {p.dtype.kind for p in parts}
     if "U" in kinds and len(kinds) > 1:
-        raise BadInput(
-            name, "expected ids that are all numbers or all strings, got logs of both", "convert one"
-        )
+        problem = "expected ids that are all numbers or all strings, got logs of both"
+        raise BadInput(name, problem, "convert one")
     if kinds == {"i", "u"}:
         if min(int(p.min(initial=0)) for p in parts) < 0:
             raise BadInput(name, "expected whole numbers of 64 bits, got negative ones and some from 2^63 on",
@@ -564,13 +546,13 @@ def _tally(
         listed = q[:n_listed]
     order = np.argsort(keys, kind="stable")
     keys, shows, clicks = keys[order], shows[order], clicks[order]
-    pair, place = keys // width, keys % width
+    pair, index = keys // width, keys % width
     starts = np.concatenate(([True], pair[1:] != pair[:-1]))
     first = pair[starts]
     row_q, row_d = (first // n_documents, first % n_documents) if pairs is None else pairs[:, first]
     present, counts = np.unique(row_q, return_counts=True)
     row, offsets = np.cumsum(starts) - 1, offsets_of(counts)
-    cells = query_ids(present), offsets, docids(row_d), row, place + 1, shows, clicks
+    cells = query_ids(present), offsets, docids(row_d), row, index + 1, shows, clicks
     return cells, np.searchsorted(first, listed)
 
 
@@ -597,8 +579,8 @@ class _Lists:
         d = np.unique(document, return_inverse=True)[1].astype(np.int64)
         key = s * (int(q.max(initial=0)) + 1) + q
         order = np.lexsort((np.arange(key.shape[0]), position, key))
-        key, place, doc, click = key[order], position[order], d[order], clicked[order].copy()
-        keep, repeated, taken, twice = _clean_lists(key, place, doc, click)
+        key, click = key[order], clicked[order].copy()
+        keep, repeated, taken, twice = _clean_lists(key, position[order], d[order], click)
         dropped.count("impression logged again for the same session and query", repeated)
         dropped.count("place of a list taken twice", taken)
         dropped.count("document twice in a list", twice)
@@ -621,8 +603,8 @@ class _Lists:
 
 
 @kernel
-def _clean_lists(key, place, document, clicked):
-    """Keep of each list (equal ``key``, by place) one document per place, and each document once."""
+def _clean_lists(key, position, document, clicked):
+    """Keep of each list (equal ``key``, by position) one document per position, and each document once."""
     n = key.shape[0]
     keep = np.ones(n, np.bool_)
     repeated, taken, twice = 0, 0, 0
@@ -633,18 +615,14 @@ def _clean_lists(key, place, document, clicked):
         for j in range(i - 1, start - 1, -1):
             if not keep[j]:
                 continue
-            if place[j] == place[i] and document[j] == document[i]:
-                clicked[j] = clicked[j] or clicked[i]
+            same_position, same_document = position[j] == position[i], document[j] == document[i]
+            if same_position or same_document:
                 keep[i] = False
-                repeated += 1
-                break
-            if document[j] == document[i]:
-                keep[i] = False
-                twice += 1
-                break
-            if place[j] == place[i]:
-                keep[i] = False
-                taken += 1
+                if same_position and same_document:
+                    clicked[j] = clicked[j] or clicked[i]
+                repeated += same_position and same_document
+                taken += same_position and not same_document
+                twice += same_document and not same_position
                 break
     return keep, repeated, taken, twice
 

@@ -54,8 +54,7 @@ class CounterfactualEstimate:
     discount : Interval
         Mean discount of an attractive document (self-normalised, SNIPS): ``dcg`` per attractive document.
     unseen : float
-        Share of the discounts of the new lists that fall on documents the log never showed for the query, which it
-        cannot know.
+        Share of the discounts of the new lists on documents the log never showed for the query.
     bounds : tuple of (float, float)
         ``dcg`` if those were never, or always, attractive.
     n_sessions : int
@@ -72,10 +71,9 @@ class CounterfactualEstimate:
     n_gapped : int
         Lists with a position without an impression above their last.
     n_clusters : int or None
-        Users, each of whom counts once (by the mean of his lists), if the log has users.
+        Users, if the log has some.
     effective_clusters : float or None
-        ``(sum n)^2 / sum n^2`` of the users' numbers of lists: users of equal size that a mean over lists would be
-        worth.
+        Users of equal size that a mean over lists would be worth.
     notes : tuple of str
         How far the figures can be trusted: gaps, users, and which trust bias would have been noticed.
     over_baseline : Interval or None
@@ -145,31 +143,30 @@ def evaluate_from_clicks(
         The new ranker's score of each candidate; equal scores rank as they stand. With two dimensions, of a ranker
         that draws its lists: the probability of each candidate at each position.
     propensities : Propensities, sequence of float or (alpha, beta), optional
-        Default: :func:`~structsvm.clicks.harvest` of the log. A pair has two numbers for each position, of clicks with
-        probability ``alpha[k] * attraction + beta[k]``: it corrects trust bias as ``(click - beta) / alpha``. Swaps
-        cannot identify them; they come from labels on a sample. ``weighting`` and ``clip`` are then not used.
+        Default: :func:`~structsvm.clicks.harvest` of the log. A pair, two numbers for each position, corrects the trust
+        bias of clicks with probability ``alpha[k] * attraction + beta[k]``, without ``weighting`` and ``clip``. Swaps
+        cannot identify them; they come from labels on a sample.
     k : int, default=10
         Cut-off.
     weighting : {"policy", "ips", "logged"}, optional
         ``"policy"``: the clicks on a document over the sum of the propensities of its impressions. ``"ips"``: each
         click over the propensity of its own position, which needs no second position but has a larger error.
         ``"logged"``: each click also over the logged probability of its impression (``probability`` of the readers),
-        unbiased where the ranker that was logged drew by more than the query, such as the user or the time of day.
+        unbiased where the logged ranker drew by more than the query, such as the user.
         Default: ``"logged"`` where the log has probabilities, else ``"policy"``.
     clip : float, default=0.0
         Raises small propensities; biased.
     gaps : {"empty", "lost"}, default="empty"
-        What a list has at positions without an impression. ``"empty"``: no document (an advertisement), so the lists as
-        shown have nothing there. ``"lost"``: a document whose impression was lost at random; ``logged_dcg`` is then
-        divided by the share of impressions that arrived. ``dcg`` is the same in both cases.
+        What a list has at positions without an impression. ``"empty"``: no document (an advertisement). ``"lost"``: a
+        document whose impression was lost at random; ``logged_dcg`` is divided by the share that arrived.
     level : float, default=0.95
         Of the intervals, by Student's t over lists or users. They hold the error of propensities too: of those
         harvested from this log by its lists, of others by their covariance.
     most_unseen : float, default=0.2
         Refuse to estimate when more than this share of the new discounts is on documents never shown.
     baseline : array-like, optional
-        ``scores`` of another new ranker, to compare the two from the same log: ``over_baseline``. For
-        more than two rankers, call again; the intervals of several comparisons are not corrected for their number.
+        ``scores`` of another new ranker, to compare the two from the same log: ``over_baseline``. Intervals of several
+        comparisons are not corrected for their number.
 
     Returns
     -------
@@ -218,12 +215,21 @@ def evaluate_from_clicks(
         weighting = "policy" if log.probability is None else "logged"
     check_choice("weighting", weighting, ("policy", "ips", "logged"))
     check_choice("gaps", gaps, ("empty", "lost"))
-    new, unseen, unseen_dcg, listed = _seen(log, cells, query, document, scores, k, most_unseen)
-    beside = _beside(cells, listed)
+
+    def discounts_of(ranker: Any) -> tuple[Float, float, float, Int]:
+        found = _new_discounts(log, cells, query, document, ranker, k)
+        if found[1] > most_unseen:
+            raise BadInput(
+                "scores", f"expected a ranker whose lists the log has mostly shown, got {found[1]:.0%} of the "
+                "discounts on documents never shown", "log this ranker's documents too, or raise {most_unseen}",
+            )  # fmt: skip
+        return found
+
+    new, unseen, unseen_dcg, listed = discounts_of(scores)
     other = None
     if baseline is not None:
         try:
-            other = _seen(log, cells, query, document, baseline, k, most_unseen)[0]
+            other = discounts_of(baseline)[0]
         except BadInput as error:
             raise (error.renamed("baseline") if error.argument == "scores" else error) from None
     check_clicked(cells.clicks)
@@ -274,12 +280,13 @@ def evaluate_from_clicks(
         log.n_gapped,
         log.n_clusters,
         log.effective_clusters,
-        (*_notes(log, bias, gaps, corrected), *beside),
+        tuple(_notes(cells, log, listed, gaps, None if corrected else bias)),
         None if other is None else errors.interval(weights.values(log, (new - other)[log.row])),
     )
 
 
-def _notes(log: _Impressions, bias: TrustBias, gaps: str, corrected: bool) -> list[str]:
+def _notes(cells: ClickCells, log: _Impressions, listed: Int, gaps: str, bias: TrustBias | None) -> list[str]:
+    """Return how far the figures can be trusted; the rows ``listed`` are those with a score."""
     notes = []
     if log.n_gapped:
         text = f"{log.n_gapped:,} of {log.n_sessions:,} lists have positions without an impression"
@@ -294,21 +301,16 @@ def _notes(log: _Impressions, bias: TrustBias, gaps: str, corrected: bool) -> li
             f"intervals are over {log.n_clusters:,} users, each of whom counts once; weighted by lists they would be "
             f"worth {log.effective_clusters:,.1f} users of equal size"
         )
-    if not corrected:
+    if bias is not None:
         notes.append(bias.in_words())
-    return notes
-
-
-def _beside(cells: ClickCells, listed: Int) -> list[str]:
-    """Return a note on clicks that no list of the new ranker can get, from the rows of its candidates."""
     clicks = cells.per_row(cells.clicks)
     lost = float(clicks.sum() - clicks[listed].sum())
-    if not lost:
-        return []
-    return [
-        f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents without a score, which count as not shown by the "
-        "new ranker"
-    ]
+    if lost:
+        notes.append(
+            f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents without a score, which count as not shown by "
+            "the new ranker"
+        )
+    return notes
 
 
 class _Impressions(NamedTuple):
@@ -319,7 +321,7 @@ class _Impressions(NamedTuple):
 
     unit: Int
     row: Int
-    place: Int  # from 0
+    rank: Int  # from 0
     clicked: Float
     weight: Float
     part: Float
@@ -424,12 +426,12 @@ class _Weights(NamedTuple):
         if self.looks is not None:  # a propensity acts by its share in the looks on the document
             looks = log.weight * self.looks
             moved = _ratio(np.bincount(log.row, moved), np.bincount(log.row, looks))[log.row] * looks
-        slope = -np.bincount(log.place, np.where(self.moves, moved, 0.0), self.size) / log.n
+        slope = -np.bincount(log.rank, np.where(self.moves, moved, 0.0), self.size) / log.n
         return _Value(value, slope)
 
     def shown(self, log: _Impressions, discounts: Float, arrived: float) -> _Value:
         """Return the same of the lists as shown, by discounts of positions and the share of impressions logged."""
-        at = discounts[log.place] / arrived
+        at = discounts[log.rank] / arrived
         in_lists = log.weight * log.whole[log.unit]
         if self.looks is None:
             shows = np.bincount(log.row, in_lists)[log.row]
@@ -458,7 +460,7 @@ class _Value(NamedTuple):
 def _weights(
     cells: ClickCells, log: _Impressions, theta: Propensities, weighting: str, clip: float
 ) -> _Weights:
-    at = theta.at(log.place + 1)
+    at = theta.at(log.rank + 1)
     looks = np.maximum(at, clip)
     lists = log.n_lists[log.query]
     size = theta.theta.shape[0]
@@ -475,8 +477,8 @@ def _weights(
             )  # fmt: skip
         # the share of lists in which a document stands at a position, over the probability that it does
         n_places = cells.n_positions
-        cell, key = np.unique(log.row * n_places + log.place, return_inverse=True)
-        filled = np.bincount(log.query * n_places + log.place, log.weight)[log.query * n_places + log.place]
+        cell, key = np.unique(log.row * n_places + log.rank, return_inverse=True)
+        filled = np.bincount(log.query * n_places + log.rank, log.weight)[log.query * n_places + log.rank]
         weight = weight * _ratio(
             np.bincount(key, log.weight, cell.shape[0])[key], filled * np.nan_to_num(log.probability)
         )
@@ -492,7 +494,7 @@ def _is_pair(propensities: Any) -> bool:
 def _affine(log: _Impressions, *pair: Any) -> _Weights:
     """Return the weights that correct trust bias."""
     alpha, beta = (np.asarray(v, dtype=np.float64) for v in pair)
-    n = int(log.place.max()) + 1
+    n = int(log.rank.max()) + 1
     for name, values in (("alpha", alpha), ("beta", beta)):
         if values.ndim != 1 or len(values) < n or not np.isfinite(values).all():
             raise BadInput(
@@ -501,8 +503,8 @@ def _affine(log: _Impressions, *pair: Any) -> _Weights:
     if not (alpha > 0).all():
         raise BadInput("alpha", f"expected numbers > 0, got {alpha.min():g}")
     share = _ratio(log.n_lists[log.query], np.bincount(log.row, log.weight)[log.row])
-    weight = share / alpha[log.place]
-    return _Weights(weight * (log.clicked - beta[log.place]), weight, None, np.zeros(weight.shape, bool), 1)
+    weight = share / alpha[log.rank]
+    return _Weights(weight * (log.clicked - beta[log.rank]), weight, None, np.zeros(weight.shape, bool), 1)
 
 
 class _Errors(NamedTuple):
@@ -520,7 +522,7 @@ class _Errors(NamedTuple):
         added, freedom = 0.0, max(n - 1, 1.0)
         if self.influence is not None:
             # the same clicks move the propensities: what a unit adds to the mean through them
-            moved = self.influence.per_impression(value.slope, log.row, log.place, log.clicked)
+            moved = self.influence.per_impression(value.slope, log.row, log.rank, log.clicked)
             unit += n * np.bincount(log.unit, log.plain * moved, log.many.shape[0])
         elif self.theta is not None:
             added = self.theta.variance(value.slope)
@@ -533,33 +535,10 @@ class _Errors(NamedTuple):
         return Interval(mean, mean - half, mean + half)
 
 
-def _seen(
-    log: _Impressions,
-    cells: ClickCells,
-    query: ArrayLike,
-    document: ArrayLike,
-    scores: Any,
-    k: int,
-    most_unseen: float,
+def _new_discounts(
+    log: _Impressions, cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, k: int
 ) -> tuple[Float, float, float, Int]:
     """Return the new discount of each row, of documents never shown the share and the mean over lists, and which rows
-    have a score."""
-    new, unseen_mass, whole_mass, listed = _new_discounts(cells, query, document, scores, k)
-    share = log.n_lists / log.n
-    mass = float((share * unseen_mass).sum())
-    unseen = mass / float((share * whole_mass).sum())
-    if unseen > most_unseen:
-        raise BadInput(
-            "scores", f"expected a ranker whose lists the log has mostly shown, got {unseen:.0%} of the discounts on "
-            "documents never shown", "log this ranker's documents too, or raise {most_unseen}",
-        )  # fmt: skip
-    return new, unseen, mass, listed
-
-
-def _new_discounts(
-    cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, k: int
-) -> tuple[Float, Float, Float, Int]:
-    """Return the new discount of each row, of each query the discounts of unseen and of all documents, and which rows
     have a score."""
     if np.size(query) == 0:
         raise _without_scores(cells, np.ones(cells.n_queries, dtype=bool))
@@ -569,14 +548,14 @@ def _new_discounts(
         raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
         raise BadInput("scores", "expected finite numbers")
-    used = once_each(cells, rows, "document")
+    listed = once_each(cells, rows, "document")
     unique, number = np.unique(np.asarray(query), return_inverse=True)
     if values.ndim == 1:
         order = np.lexsort((-values, number))
         start = np.searchsorted(number[order], np.arange(unique.shape[0]))
-        rank = np.empty(values.shape[0], dtype=np.int64)
-        rank[order] = np.arange(values.shape[0]) - start[number[order]] + 1
-        discount = _discounts(int(rank.max()), k)[rank - 1]
+        index = np.empty(values.shape[0], dtype=np.int64)
+        index[order] = np.arange(values.shape[0]) - start[number[order]]
+        discount = _discounts(int(index.max()) + 1, k)[index]
     else:
         discount = _expected_discounts(values, number, k)
     at = np.minimum(np.searchsorted(unique, cells.query_ids), unique.shape[0] - 1)
@@ -585,9 +564,11 @@ def _new_discounts(
         raise _without_scores(cells, missing)
     new = np.zeros(cells.n_rows)
     new[rows[rows >= 0]] = discount[rows >= 0]
-    unseen = np.bincount(number, np.where(rows < 0, discount, 0.0), unique.shape[0])
-    whole = np.bincount(number, discount, unique.shape[0])
-    return new, unseen[at], whole[at], used
+    unseen, whole = (
+        float((log.n_lists / log.n * np.bincount(number, of, unique.shape[0])[at]).sum())
+        for of in (np.where(rows < 0, discount, 0.0), discount)
+    )
+    return new, unseen / whole, unseen, listed
 
 
 def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:

@@ -76,7 +76,7 @@ def _add(batches: Batches, lines: Iterable[Line]) -> None:
         clicked = [False] * len(documents)
         for k in line.places():
             clicked[k] = True
-        batches.add(str(line.about.query), documents, range(1, len(documents) + 1), clicked)
+        batches.add(str(line.about.query), documents, clicked)
 
 
 def _impressions(path: Path, batches: Batches) -> Iterator[Line]:

@@ -76,16 +76,15 @@ class ClickJudgments:
         BadInput
             For an id with white space, which the format cannot hold.
         """
-        lines = []
-        for q, d, grade in zip(self.query, self.document, self.grades(levels, bound=bound), strict=True):
-            for name in (str(q), str(d)):
+        for kind, ids in (("query", self.query), ("document", self.document)):
+            for name in map(str, ids):
                 if name.split() != [name]:
-                    raise BadInput("query" if name == str(q) else "document",
-                                   f"expected ids without white space for TREC qrels, got {name!r:.60}",
-                                   "give the queries ids, or write the table")  # fmt: skip
-            lines.append(f"{q} 0 {d} {grade}\n")
+                    problem = f"expected ids without white space for TREC qrels, got {name!r:.60}"
+                    raise BadInput(kind, problem, "give the queries ids, or write the table")
+        grades = self.grades(levels, bound=bound)
         with replacing(Path(path)) as file:
-            file.write("".join(lines).encode())
+            for q, d, grade in zip(self.query, self.document, grades, strict=True):
+                file.write(f"{q} 0 {d} {grade}\n".encode())
 
     def write_table(self, path: str | PathLike[str]) -> None:
         """Write tab-separated columns: query, document, value, lower, upper, shows, clicks."""
@@ -93,10 +92,8 @@ class ClickJudgments:
         with replacing(Path(path)) as file:
             file.write(b"query\tdocument\tvalue\tlower\tupper\tshows\tclicks\n")
             for q, d, v, low, high, n, c in zip(*columns, strict=True):
-                clean = (str(t).replace("\t", " ").replace("\n", " ") for t in (q, d))
-                file.write(
-                    "\t".join([*clean, f"{v:.6g}", f"{low:.6g}", f"{high:.6g}", f"{n}\t{c}\n"]).encode()
-                )
+                q, d = (str(text).replace("\t", " ").replace("\n", " ") for text in (q, d))
+                file.write(f"{q}\t{d}\t{v:.6g}\t{low:.6g}\t{high:.6g}\t{n}\t{c}\n".encode())
 
     def __repr__(self) -> str:
         return f"ClickJudgments({self.value.shape[0]} documents, {self.method})"
@@ -143,13 +140,10 @@ def judgments(
     check_cells(cells)
     check_choice("method", method, tuple(METHODS))
     check_fraction("level", level)
-    shows, clicks = (cells.per_row(v) for v in (cells.shows, cells.clicks))
     check_clicked(cells.clicks)
-    value, lower, upper = METHODS[method].judge(cells, propensities, level)
-    return ClickJudgments(
-        cells.query_ids[cells.row_query], cells.docid, value, lower, upper, shows.astype(np.int64),
-        clicks.astype(np.int64), method,
-    )  # fmt: skip
+    judged = METHODS[method].judge(cells, propensities, level)
+    shows, clicks = (cells.per_row(v).astype(np.int64) for v in (cells.shows, cells.clicks))
+    return ClickJudgments(cells.query_ids[cells.row_query], cells.docid, *judged, shows, clicks, method)
 
 
 Judged = tuple[Float, Float, Float]

@@ -18,6 +18,7 @@ from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log, log1p
+from structsvm.online.users.click_tables import ClickTables, TableClicks
 from structsvm.protocols import Float, Int
 
 
@@ -159,7 +160,7 @@ class PositionBasedModel(_ProductModel):
         """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
         return np.random.default_rng(rng).random(sessions.row.shape[0]) < self.marginals(sessions)
 
-    def user(self, query: Any) -> Any:
+    def user(self, query: Any) -> TableUser:
         """Return the user of one query, as ``structsvm.online`` takes click models.
 
         Parameters
@@ -171,8 +172,6 @@ class PositionBasedModel(_ProductModel):
         -------
         ClickModel
         """
-        from structsvm.clicks.fitted_user import TableUser, rows_of_query
-
         attraction = self.attraction_[rows_of_query(self._cells, query)]
         click = np.outer(attraction, self.examination_)
         return TableUser(click, np.zeros_like(click), np.zeros_like(click))
@@ -248,6 +247,35 @@ class UserBrowsingModel(_ProductModel):
             _browse(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels, uniform),
             dtype=bool,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class TableUser(TableClicks):
+    """A fitted model as a user of ``structsvm.online``, by tables of shape (n_documents, longest).
+
+    The documents of one query are its grades.
+    """
+
+    click_table: Float
+    stop_after_click: Float
+    stop_after_skip: Float
+
+    def tables(self, length: int) -> ClickTables:
+        """Return the model as tables for lists of ``length`` documents."""
+        longest = self.click_table.shape[1]
+        if length > longest:
+            raise BadInput("length", f"expected at most {longest} documents, as in the log", value=length)
+        return ClickTables(
+            *(t[:, :length] for t in (self.click_table, self.stop_after_click, self.stop_after_skip))
+        )
+
+
+def rows_of_query(cells: ClickCells, query: Any) -> Int:
+    """Return the rows of the query with this id; raise if the log has none."""
+    at = np.flatnonzero(cells.query_ids == query)
+    if at.shape[0] != 1:
+        raise BadInput("query", "expected the id of a query of the log", value=query)
+    return np.arange(cells.offsets[at[0]], cells.offsets[at[0] + 1])
 
 
 def sessions_of(cells: ClickCells) -> ClickSessions:

@@ -49,15 +49,14 @@ class Propensities:
     connected : ndarray of bool, shape (n_positions,)
         Positions that were estimated; False beyond ``last`` of :func:`harvest`, where the power law stands alone.
     certificate : float
-        Bound of what the log-likelihood could still gain, from the gradient (0 where the propensities were given).
+        Bound of what the log-likelihood could still gain.
     n_steps : int
         Newton steps.
     freedom : ndarray of float64, shape (n_positions,), or None
         Degrees of freedom of the error of each logarithm (Satterthwaite); None: infinite, where they were given, or
         where one query leaves the errors of independent clicks.
     effective_clusters : float
-        Number of queries of equal information that would tell as much; far below ``n_clusters`` where few queries have
-        most of the clicks.
+        Queries of equal information that would tell as much.
 
     Examples
     --------
@@ -81,16 +80,12 @@ class Propensities:
         if values.ndim != 1 or values.size == 0:
             raise BadInput("theta", f"expected one number per position, got shape {values.shape}")
         refuse_first("theta", values, ~(np.isfinite(values) & (values > 0)), "a finite number > 0")
-        n = values.shape[0]
         with np.errstate(over="ignore", under="ignore"):
             scaled = values / values[0]
-        if not (
-            np.isfinite(scaled) & (scaled > 1e-100) & (scaled < 1e100)
-        ).all():  # squares of weights are finite
-            raise BadInput(
-                "theta",
-                f"expected numbers within 100 orders of magnitude, got {values.min()} to {values.max()}",
-            )
+        if not ((scaled > 1e-100) & (scaled < 1e100)).all():  # squares of weights are finite
+            span = f"{values.min()} to {values.max()}"
+            raise BadInput("theta", f"expected numbers within 100 orders of magnitude, got {span}")
+        n = values.shape[0]
         return cls(scaled, np.zeros((n, n)), connected=np.ones(n, dtype=bool))
 
     @property
@@ -104,9 +99,8 @@ class Propensities:
         The ends of several positions move together: a weak link carries on to all positions behind it.
         """
         check_fraction("level", level)
-        half = self.standard_errors * stats.t.ppf(
-            0.5 + level / 2, np.inf if self.freedom is None else self.freedom
-        )
+        freedom = np.inf if self.freedom is None else self.freedom
+        half = self.standard_errors * stats.t.ppf(0.5 + level / 2, freedom)
         return self.theta * exp(-half), self.theta * exp(half)
 
     def variance(self, slope: Float) -> float:
@@ -152,9 +146,8 @@ def harvest(
     """Estimate propensities from documents that stood at several positions for the same query.
 
     Maximises the conditional log-likelihood ``sum_d sum_k c_dk log(n_dk theta_k / sum_l n_dl theta_l)`` of a
-    position-based model, from which the attraction of documents has cancelled: ``n_positions - 1`` parameters, concave
-    in ``log theta``, a few Newton steps. It uses all positions of a document at once, where AllPairs compares two at
-    a time.
+    position-based model, from which the attraction of documents has cancelled, by Newton's method. It uses all
+    positions of a document at once, where AllPairs compares two at a time.
 
     Parameters
     ----------
@@ -173,16 +166,14 @@ def harvest(
     Returns
     -------
     Propensities
-        With robust errors clustered by query: the sandwich with the CR2 correction of Bell & McCaffrey and degrees of
-        freedom of Satterthwaite, which keep intervals honest where few queries have most of the clicks. With one query
-        the errors are those of independent clicks.
+        With robust errors clustered by query, honest where few queries have most of the clicks: the sandwich with the
+        CR2 correction and degrees of freedom of Satterthwaite. With one query those of independent clicks.
 
     Raises
     ------
     BadInput
         When positions are not connected by documents that were clicked and stood at both (one deterministic ranker
-        connects none); when a position, or a group of them, has all or none of the clicks of the documents it shares
-        with the others, so that its estimate would be 0 or infinite; where no impression was clicked, or all were.
+        connects none); when an estimate would be 0 or infinite; where no impression was clicked, or all were.
 
     Notes
     -----
@@ -213,18 +204,10 @@ def harvest(
     check_connected(row, position, shows, clicks, n, tail=basis.shape[1] == n)
     part = _Likelihood(cells.row_query[row], row, position, shows, clicks, size, basis)
     phi, n_steps = part.maximise(tol)
-    errors = part.errors(phi)
+    covariance, n_clusters, freedom, effective = part.errors(phi)
     gradient = part.derivatives(phi)[0] if phi.size else phi
-    return Propensities(
-        exp(products(basis, phi)),
-        errors.covariance,
-        errors.n_clusters,
-        np.arange(size) < n,
-        _bound(gradient, phi),
-        n_steps,
-        errors.freedom,
-        errors.effective,
-    )
+    theta, connected, bound = exp(products(basis, phi)), np.arange(size) < n, _bound(gradient, phi)
+    return Propensities(theta, covariance, n_clusters, connected, bound, n_steps, freedom, effective)
 
 
 def _bound(gradient: Float, phi: Float) -> float:
@@ -294,10 +277,9 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     """Test whether poor documents lose more clicks down the list than good ones.
 
     In a position-based model all lose the same. Where users trust high positions and click there on poor documents too,
-    poor documents lose more. The test is for one slope, of clicks by the logarithm of the position and by how good a
-    document is, and so has its power in the direction of that bias. The impressions of each cell are dealt to two
-    halves; how good a document is comes from the other half, as clicks that measured both would find a bias where there
-    is none.
+    poor documents lose more. A score test for one slope, of clicks by the logarithm of the position and by how good a
+    document is, with the propensities as nuisance parameters and a variance clustered by query. How good a document is
+    comes from the other half of its impressions, as clicks that measured both would find a bias where there is none.
 
     Parameters
     ----------
@@ -311,10 +293,6 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     -------
     TrustBias
 
-    Notes
-    -----
-    A score test, with the propensities as nuisance parameters and a variance clustered by query.
-
     Examples
     --------
     >>> cells = ClickCells.from_arrays([1] * 12, [5] * 6 + [6] * 6, [1, 1, 1, 2, 2, 2] * 2,
@@ -326,21 +304,18 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     rng = np.random.default_rng(random_state)
     clicks = _half(rng, cells.clicks)
     shows = clicks + _half(rng, cells.shows - cells.clicks)
-    halves = ((shows, clicks), (cells.shows - shows, cells.clicks - clicks))
+    # a document is two rows, one for each half
+    halves = [(0, shows, clicks), (1, cells.shows - shows, cells.clicks - clicks)]
+    parts = [(2 * cells.row + half, cells.position - 1, n, c) for half, n, c in halves]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    columns = [column[order] for column in columns]
     for size in range(cells.n_positions if last is None else min(last, cells.n_positions), 1, -1):
-        # a document is two rows, one for each half
-        chosen = [np.flatnonzero((cells.position <= size) & (n > 0)) for n, _ in halves]
-        row = np.concatenate([2 * cells.row[at] + i for i, at in enumerate(chosen)])
-        order = np.argsort(row, kind="stable")
-        position = np.concatenate([cells.position[at] - 1 for at in chosen])[order]
-        n, c = (
-            np.concatenate([half[i][at] for half, at in zip(halves, chosen, strict=True)])[order]
-            for i in (0, 1)
-        )
-        row = row[order]
+        chosen = (columns[1] < size) & (columns[2] > 0)
+        row, position, shows, clicks = (column[chosen] for column in columns)
         try:
-            check_connected(row, position, n, c, size)
-            found = _slope_test(cells.row_query, row, position, n, c, size)
+            check_connected(row, position, shows, clicks, size)
+            found = _slope_test(cells.row_query, row, position, shows, clicks, size)
         except (BadInput, np.linalg.LinAlgError):
             continue
         if found is not None:
@@ -383,18 +358,15 @@ def _slope_test(
     statistic = float(each.sum()) / math.sqrt(variance)
     freedom = effective - 1
     p = float(stats.t.sf(statistic, freedom))
-    needed = (
-        float(stats.t.isf(TRUST_LEVEL, freedom) + stats.t.ppf(0.8, freedom)) * math.sqrt(variance) / total
-    )
+    quantiles = float(stats.t.isf(TRUST_LEVEL, freedom) + stats.t.ppf(0.8, freedom))
+    needed = quantiles * math.sqrt(variance) / total
     # good and poor: the mean qualities of the better and the other half of the clicks
     order = np.argsort(quality, kind="stable")
+    quality, weight = quality[order], taps[order] + 1e-300
     better = np.cumsum(taps[order]) > taps.sum() / 2
-    good, poor = (
-        float(np.average(quality[order][h], weights=taps[order][h] + 1e-300)) for h in (better, ~better)
-    )
-    return TrustBias(
-        statistic, freedom, p, float(exp(min(needed * (good - poor) * float(log(size)), 700.0))), size
-    )
+    good, poor = (float(np.average(quality[half], weights=weight[half])) for half in (better, ~better))
+    detectable = float(exp(min(needed * (good - poor) * float(log(size)), 700.0)))
+    return TrustBias(statistic, freedom, p, detectable, size)
 
 
 _FEWEST = 5.0
@@ -437,7 +409,13 @@ class _Likelihood:
 
     def scores(self, phi: Float) -> Float:
         """Return the gradient of each query, shape (n_queries, n_parameters)."""
-        scores = _conditional_scores(*self._cells, products(self.basis, phi), self._query, self._n_queries)
+        offsets, position, shows, clicks = self._cells
+        row = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+        share = shows * exp(products(self.basis, phi))[position]
+        share /= np.bincount(row, share)[row]
+        beyond = clicks - np.bincount(row, clicks)[row] * share
+        key = self._query[row] * self._size + position
+        scores = np.bincount(key, beyond, self._n_queries * self._size).reshape(self._n_queries, self._size)
         return matmul(scores, self.basis)
 
     def maximise(self, tol: float) -> tuple[Float, int]:
@@ -475,16 +453,19 @@ class _Likelihood:
             "estimate fewer positions with {last}",
         )  # fmt: skip
 
-    def errors(self, phi: Float) -> _Errors:
-        """Return the errors of the logarithms of all propensities, clustered by query."""
+    def errors(self, phi: Float) -> tuple[Float, int, Float | None, float]:
+        """Return the covariance of the logarithms of all propensities, clustered by query, and what it rests on.
+
+        These are the number of queries, the degrees of freedom of each logarithm, and the effective number of queries.
+        """
         offsets, position, shows, clicks = self._cells
         informative = (np.diff(offsets) > 1) & (np.add.reduceat(clicks, offsets[:-1]) > 0)
         n = int(np.unique(self._query[informative]).shape[0])
         if phi.size == 0:
-            return _Errors(np.zeros((self._size, self._size)), n, None, float(n))
+            return np.zeros((self._size, self._size)), n, None, float(n)
         _, curvature = self.derivatives(phi)
         if n < 2:  # one query has the score 0: its clicks are taken as independent
-            return _Errors(matmul(matmul(self.basis, inverse(curvature)), self.basis.T), n, None, float(n))
+            return matmul(matmul(self.basis, inverse(curvature)), self.basis.T), n, None, float(n)
         # whitened: the information of all queries together is the identity
         whitened = matmul(self.basis, _whitener(curvature))
         starts = np.flatnonzero(np.concatenate(([True], self._query[1:] != self._query[:-1])))
@@ -493,14 +474,7 @@ class _Likelihood:
             offsets, position, shows, clicks, exp(products(self.basis, phi)), queries, whitened
         )
         covariance = matmul(matmul(whitened, meat), whitened.T)
-        return _Errors(covariance, n, np.maximum(freedom, 1.0), float(traces[0] ** 2 / traces[1]))
-
-
-class _Errors(NamedTuple):
-    covariance: Float
-    n_clusters: int
-    freedom: Float | None
-    effective: float
+        return covariance, n, np.maximum(freedom, 1.0), float(traces[0] ** 2 / traces[1])
 
 
 class Influence:
@@ -518,15 +492,15 @@ class Influence:
         self._cells, self._theta = cells, theta.theta
         self._looks = cells.shows * theta.theta[cells.position - 1]
 
-    def per_impression(self, slope: Float, row: Int, place: Int, clicked: Float) -> Float:
-        """Return what impressions of rows at places (from 0), clicked or not, add to a figure with this slope."""
+    def per_impression(self, slope: Float, row: Int, rank: Int, clicked: Float) -> Float:
+        """Return what impressions of rows at ranks (from 0), clicked or not, add to a figure with this slope."""
         cells = self._cells
         g = np.concatenate(([0.0], (self._bread * slope[1:]).sum(axis=1)))
         looks = cells.per_row(self._looks)
-        per_click = g[place] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
+        per_click = g[rank] - (cells.per_row(self._looks * g[cells.position - 1]) / looks)[row]
         # a click counts as far as it was not to be expected by all clicks on the document, its own among them: the
         # square is too small by the share that the impression has in these looks (HC2)
-        share = self._theta[place] / looks[row]
+        share = self._theta[rank] / looks[row]
         beyond = clicked - share * cells.per_row(cells.clicks)[row]
         alone = share > 1 - 1e-9
         scaled = np.where(alone, clicked, beyond / np.sqrt(np.where(alone, 1.0, 1 - share)))
@@ -625,22 +599,6 @@ def _conditional_derivatives(offsets, position, shows, clicks, beta):
             for j in range(first, end):
                 curvature[k, position[j]] -= count * p * share[j - first] / weight
     return gradient, curvature
-
-
-@kernel
-def _conditional_scores(offsets, position, shows, clicks, beta, query, n_queries):
-    scores = np.zeros((n_queries, beta.shape[0]))
-    for r in range(offsets.shape[0] - 1):
-        weight, count = 0.0, 0.0
-        for i in range(offsets[r], offsets[r + 1]):
-            weight += shows[i] * kernel_exp(beta[position[i]])
-            count += clicks[i]
-        if count == 0:
-            continue
-        for i in range(offsets[r], offsets[r + 1]):
-            p = shows[i] * kernel_exp(beta[position[i]]) / weight
-            scores[query[r], position[i]] += clicks[i] - count * p
-    return scores
 
 
 _SMALL = 1e-3

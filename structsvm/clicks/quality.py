@@ -57,10 +57,9 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     with np.errstate(divide="ignore"):
         surprise = -np.where(sessions.clicked, log2(p), log2(1 - p))
     weight = np.repeat(sessions.count, lengths)
-    place = sessions.position - 1
-    by_position = exp2(
-        np.bincount(place, weight * surprise, sessions.longest) / np.bincount(place, weight, sessions.longest)
-    )
+    index = sessions.position - 1
+    total, shows = (np.bincount(index, w, sessions.longest) for w in (weight * surprise, weight))
+    by_position = exp2(total / shows)
     return ModelQuality(dot(per_list, sessions.count) / n, float(by_position.mean()), by_position)
 
 

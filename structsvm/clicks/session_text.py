@@ -63,5 +63,5 @@ def read_sessions(path: str | PathLike[str]) -> ClickCells:
                 )
             chosen = {c.strip() for c in clicks.split(",") if c.strip()}
             batches.dropped.count("click on a document that was not shown", len(chosen - set(documents)))
-            batches.add(query, documents, range(1, len(documents) + 1), [d in chosen for d in documents])
+            batches.add(query, documents, [d in chosen for d in documents])
     return batches.cells()

@@ -12,9 +12,8 @@ import numpy as np
 from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.clicks.cells import ClickCells, once_each
 from structsvm.clicks.holding_out import sketch_of
-from structsvm.clicks.losses import click_values, loss_by_name
+from structsvm.clicks.losses import Weighting, click_values, click_weights, loss_by_name
 from structsvm.clicks.propensities import Propensities, given_or_harvested
-from structsvm.clicks.weights import Weighting, click_weights
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
@@ -53,7 +52,7 @@ class ClickSVM(StructuralRanker):
     propensities : Propensities or sequence of float, optional
         How often users look at each position; default: :func:`~structsvm.clicks.harvest` of the log.
     weighting : {"ips", "policy"}, default="ips"
-        See :func:`~structsvm.clicks.weights.click_weights`; ``"policy"`` for logs that show the top of several rankers.
+        See :func:`~structsvm.clicks.click_weights`; ``"policy"`` for logs that show the top of several rankers.
     clip : float, default=0.0
         Propensities below are raised to it; 0 is off.
 
@@ -107,7 +106,7 @@ class ClickSVM(StructuralRanker):
         X : array-like or CSR matrix, shape (n_rows, n_features)
             All candidates of each query, the documents that nobody clicked among them.
         y : ClickCells, or array-like of float, shape (n_rows,)
-            The log; or the weights of the rows, >= 0, as of :func:`~structsvm.clicks.weights.click_weights`.
+            The log; or the weights of the rows, >= 0, as of :func:`~structsvm.clicks.click_weights`.
         qid : array-like, shape (n_rows,), optional
             Query of each row, as in the log. Required with a log.
         docid : array-like, shape (n_rows,), optional
@@ -154,15 +153,14 @@ class ClickSVM(StructuralRanker):
         scores = self.predict(X, qid=qid)
         weights = np.asarray(y, dtype=np.float64)
         if weights.shape != scores.shape:
-            raise BadInput(
-                "y", f"expected one weight for each of {scores.shape[0]} rows, got shape {weights.shape}"
-            )
+            problem = f"expected one weight for each of {scores.shape[0]} rows, got shape {weights.shape}"
+            raise BadInput("y", problem)
         if sample_weight is not None:
             weights = weights * np.asarray(sample_weight, dtype=np.float64)
         if not weights.sum() > 0:
             raise BadInput("y", "expected a positive weight, got none")
-        place = ranks(scores, group_queries(qid, scores.shape[0]))
-        return dot(weights, 1 / log2(1 + place)) / float(weights.sum())
+        rank = ranks(scores, group_queries(qid, scores.shape[0]))
+        return dot(weights, 1 / log2(1 + rank)) / float(weights.sum())
 
     @property
     def _loss(self) -> Oracle:
@@ -198,14 +196,11 @@ class ClickSVM(StructuralRanker):
         clicks = y.per_row(y.clicks)
         lost = float(clicks.sum() - clicks[used].sum())
         if lost == clicks.sum():
-            raise BadInput(
-                "docid", "expected clicked documents of the log among the rows, got none", "check the ids"
-            )
+            problem = "expected clicked documents of the log among the rows, got none"
+            raise BadInput("docid", problem, "check the ids")
         if lost:
-            warnings.warn(
-                f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents that are not among the rows",
-                stacklevel=stacklevel_of_user(),
-            )
+            text = f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents that are not among the rows"
+            warnings.warn(text, stacklevel=stacklevel_of_user())
         self.propensities_, self.log_sketch_ = theta, sketch_of(y)
         self.largest_weight_, self.effective_sample_size_ = found.largest, found.effective
         return values
@@ -255,7 +250,8 @@ class ClickSVMCV(ClickSVM, CrossValidated):
         grid = self._grid()
         y = self._weigh(X, y, qid, docid)
         data, weights = self._grouped(X, y, qid, sample_weight)
-        number = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+        lengths = np.diff(data.offsets)
+        number, length = np.repeat(np.arange(data.n_queries), lengths), np.repeat(lengths, lengths)
         clicked = np.flatnonzero(np.bincount(number, data.y, data.n_queries) * weights > 0)
         if clicked.shape[0] < self.cv:
             raise BadInput(
@@ -264,8 +260,7 @@ class ClickSVMCV(ClickSVM, CrossValidated):
             )  # fmt: skip
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
-        length = np.repeat(np.diff(data.offsets), np.diff(data.offsets))
-        clicks = np.repeat(weights, np.diff(data.offsets)) * data.y
+        clicks = weights[number] * data.y
         largest = _of_queries(data, clicks * click_values(self.loss, np.ones_like(length), length)[1])
 
         def folds() -> Iterator[tuple[Int, Float]]:
@@ -278,9 +273,8 @@ class ClickSVMCV(ClickSVM, CrossValidated):
                 values = []
                 for fit in self._train(self._bind(data.select(training), weights[training]), grid.tolist()):
                     rank = ranks(linear_scores(part.X, fit.w), grouping)
-                    values.append(
-                        _of_queries(part, clicks[mine] * click_values(self.loss, rank, length[mine])[0])
-                    )
+                    of_clicks = click_values(self.loss, rank, length[mine])[0]
+                    values.append(_of_queries(part, clicks[mine] * of_clicks))
                 yield testing, np.stack(values, axis=1) / np.maximum(largest[testing], _TINY)[:, np.newaxis]
 
         choice = choose_C(grid, largest, folds(), selection=self.selection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from os import PathLike
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import (
     MAX_POSITION,
     UNKNOWN_CLICKS,
@@ -79,12 +80,12 @@ def read_table(
     >>> read_table(frame)
     ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
     """
-    since, until = between or (None, None)
-    if (time is None) != (since is None and until is None):
+    span = between or (None, None)
+    if (time is None) != all(limit is None for limit in span):
         raise BadInput(
             "time", "expected a column and one end of a span or both", "give {time} with {between}"
         )
-    begin, end = (math.nan if limit is None else _seconds([limit])[0] for limit in (since, until))
+    limits = [_seconds([limit])[0] for limit in span]
     found = column_names(table)
     asked = dict(zip(USUAL, (query, document, position, clicked), strict=True))
     usual = {role: name if name is not None else guess(role, found, table) for role, name in asked.items()}
@@ -94,32 +95,25 @@ def read_table(
         raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
     names = [*usual.values(), *given.values(), *([time] if time is not None else [])]
     parts = _parts(table, names, None if probability is None else names.index(probability, 4))
-    counted: list[ClickCells] = []
-    dropped = Dropped()
-    first_base: int | None = None
+    counted, dropped = Parts(), Dropped()
+    bases: set[int] = set()
     n_before = 0
     for columns in _whole_lists(parts, session is not None):
         n_read = len(columns[0])
         if time is not None:
-            inside = _within(columns, begin, end, dropped)
-            if inside is None:
+            columns = _within(columns, limits, dropped)
+            if not len(columns[0]):
                 n_before += n_read
                 continue
-            columns = inside
-        base = first_position
-        positions = _numbers(columns[2])
+        base, positions = first_position, _numbers(columns[2])
         if base is None and positions is not None:
             base = first_position_of(positions, None)
-            first_base = base if first_base is None else first_base
-            if base != first_base:
-                raise BadInput(
-                    "first_position",
-                    f"expected 0 or 1, as position 0 is in some of the parts in which {table} is read,"
-                    " and not in others",
-                    "state it",
-                )
+            bases.add(base)
+            if len(bases) > 1:
+                problem = f"expected 0 or 1, as position 0 is in some of the parts in which {table} is read"
+                raise BadInput("first_position", f"{problem}, and not in others", "state it")
         try:
-            counted.append(
+            counted.add(
                 ClickCells.from_arrays(
                     *columns[:4], **dict(zip(given, columns[4:], strict=True)), first_position=base,
                     max_position=max_position,
@@ -134,15 +128,10 @@ def read_table(
                 raise
             dropped.count("row in a part of the file without any usable one", len(columns[0]))
         n_before += n_read
-        if len(counted) == 8:
-            counted = [ClickCells.concatenate(counted)]
-    if not counted:
-        raise BadInput(place_of(table), "expected impressions, got none that can be counted")
-    whole = ClickCells.concatenate(counted)
+    whole = counted.whole(source_of(table), Dropped())
     whole.dropped.update(dropped)
-    return replace(
-        whole, guessed={role: name for role, name in usual.items() if name != role and asked[role] is None}
-    )
+    guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
+    return replace(whole, guessed=guessed)
 
 
 USUAL = {
@@ -154,7 +143,7 @@ USUAL = {
 """Usual names of columns, in any case; beside them stand the words of the options."""
 
 
-def place_of(table: Any) -> str:
+def source_of(table: Any) -> str:
     """Return what errors call a table: its path, if it has one."""
     return str(table) if isinstance(table, (str, PathLike)) else "table"
 
@@ -164,9 +153,8 @@ def column_names(table: Any) -> list[str]:
     if not isinstance(table, (str, PathLike)):
         columns = getattr(table, "columns", None)
         if columns is None:
-            raise BadInput(
-                "table", f"expected a frame of pandas or polars, or a path, got {type(table).__name__}"
-            )
+            kind = type(table).__name__
+            raise BadInput("table", f"expected a frame of pandas or polars, or a path, got {kind}")
         return list(map(str, columns))
     path = Path(table)
     if is_stream(path):  # which can be read once
@@ -185,26 +173,24 @@ def guess(role: str, names: list[str], table: Any, usual: str | None = None, rem
     found = [name for name in names if name.strip().lower() in (role, *words)]
     if len(found) == 1:
         return found[0]
-    place = place_of(table)
+    source = source_of(table)
     if found:
-        raise BadInput(place, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
+        raise BadInput(source, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
                        remedy or f"name it by {{{role}}}")  # fmt: skip
-    check_columns([role], names, place, remedy)
+    check_columns([role], names, source, remedy)
     raise AssertionError("refused")
 
 
-def _within(columns: list[Any], begin: Any, end: Any, dropped: Dropped) -> list[Any] | None:
-    """Return the rows of a span of time, without the last column, the times; None for no rows."""
+def _within(columns: list[Any], limits: Any, dropped: Dropped) -> list[Any]:
+    """Return the rows of a span of time, without the last column, the times."""
     times = _seconds(columns[-1])
     with np.errstate(invalid="ignore"):
-        early, late = times < begin, times >= end  # NaN is no limit
+        early, late = times < limits[0], times >= limits[1]  # NaN is no limit
     unknown = np.isnan(times)
     dropped.count("row before since", early.sum())
     dropped.count("row from until on", late.sum())
     dropped.count("row without a time", unknown.sum())
     rows = np.flatnonzero(~(early | late | unknown))
-    if not rows.size:
-        return None
     return [c[rows] if isinstance(c, np.ndarray) else [c[i] for i in rows.tolist()] for c in columns[:-1]]
 
 
@@ -228,29 +214,25 @@ def _second(value: Any) -> float:
             return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
         return float(value)
     except (TypeError, ValueError):
-        raise BadInput(
-            "time", f"expected numbers or times such as 2026-03-01T12:00, got {value!r:.60}"
-        ) from None
+        problem = f"expected numbers or times such as 2026-03-01T12:00, got {value!r:.60}"
+        raise BadInput("time", problem) from None
 
 
 def _numbers(positions: Any) -> Any:
     """Return positions as float64, missing ones as NaN; None for what is refused later."""
-    try:
+    with suppress(TypeError, ValueError):
         return np.asarray(positions, dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
+    return None
 
 
 def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[list[Any]]:
     if not isinstance(table, (str, PathLike)):
         check_columns(names, list(table.columns), "table")
-        yield [table[name].to_numpy() for name in names]
-        return
-    path = Path(table)
-    if path.suffix == ".parquet":
+        yield _columns(table, names)
+    elif (path := Path(table)).suffix == ".parquet":
         yield from _parquet_parts(path, names)
-        return
-    yield from _text_parts(path, names, probability)
+    else:
+        yield from _text_parts(path, names, probability)
 
 
 @contextmanager
@@ -260,11 +242,8 @@ def _parquet(path: Path) -> Iterator[Any]:
         with opened(path) as file:
             yield file
     except ImportError:
-        raise BadInput(
-            str(path),
-            "expected pyarrow to read Parquet, got none",
-            "pip install 'structsvm-ranking[parquet]'",
-        ) from None
+        remedy = "pip install 'structsvm-ranking[parquet]'"
+        raise BadInput(str(path), "expected pyarrow to read Parquet, got none", remedy) from None
 
 
 def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
@@ -302,9 +281,8 @@ def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterat
     held: list[list[Any]] = []
 
     def columns() -> list[Any]:
-        if "" in first and any(
-            text and not read[text] for text in first
-        ):  # empty ones are unknown where a 0 is
+        # empty ones are unknown where a 0 is
+        if "" in first and any(text and not read[text] for text in first):
             problem = f"expected 0 or 1, got an empty cell ({path}:{first['']})"
             raise BadInput("clicked", problem, UNKNOWN_CLICKS)
         found: list[Any] = [list(column) for column in zip(*held, strict=True)]
@@ -350,16 +328,10 @@ def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[An
         ]  # fmt: skip
         query, session = columns[0], columns[4]
         cut = len(query)
-        # rows without a session are in no list
-        while (
-            _is_known(session[-1])
-            and cut > 0
-            and session[cut - 1] == session[-1]
-            and query[cut - 1] == query[-1]
-        ):
-            cut -= 1
-        if len(part[0]) < _BATCH or cut == 0:  # the last part, or one list that is longer than a part
-            cut = cut if len(part[0]) == _BATCH else len(query)
+        # the last part is whole; rows without a session are in no list
+        if len(part[0]) == _BATCH and _is_known(session[-1]):
+            while cut > 0 and session[cut - 1] == session[-1] and query[cut - 1] == query[-1]:
+                cut -= 1
         kept = [column[cut:] for column in columns] if cut < len(query) else None
         if cut:
             yield [_plain(column[:cut]) for column in columns]
@@ -373,18 +345,17 @@ def _plain(values: Any) -> Any:
         kinds = {type(v) for v in values}
         dtype, limit = (np.float64, 2**53) if kinds & {float, np.float64} else (np.int64, 2**63)
         numbers = kinds <= {int, float, bool, np.int64, np.float64, np.bool_}
-        return (
-            values.astype(dtype) if numbers and not any(abs(v) >= limit for v in values) else values.tolist()
-        )
+        fit = numbers and not any(abs(v) >= limit for v in values)
+        return values.astype(dtype) if fit else values.tolist()
     return values
 
 
-def check_columns(names: list[str], found: list[str], place: str, remedy: str = "") -> None:
+def check_columns(names: list[str], found: list[str], source: str, remedy: str = "") -> None:
     """Raise unless these columns are there."""
     for name in names:
         if name not in found:
             shown = ", ".join(map(str, found[:10])) or "an empty file"
             raise BadInput(
-                place, f"expected a column {name!r}, got {shown}", remedy or
+                source, f"expected a column {name!r}, got {shown}", remedy or
                 "name the columns with {query}, {document}, {position}, {clicked}, {session}",
             )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
+from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, Texts, read_entries
 from structsvm.protocols import Float, Int
@@ -78,17 +80,13 @@ def read_ubi(
     check_whole("length", length)
     check_whole("max_position", max_position, 1, 65535)
     entries = read_entries(path, application, frozenset(clicks), frozenset(impressions))
-    if not any(part.query.size for part in entries.queries):
+    if not entries.queries.query.size:
         raise BadInput(str(path), "expected UBI queries, got none", entries.dropped.said())
     queries, events = _last_queries(entries), _events_of_queries(entries)
     shown = events.kind == IMPRESSION
     base = _bases(queries, events, shown, entries, first_position, path)
     lists = _shown_lists(queries, events, shown, base, length, entries)
-    if lists.query.size == 0:
-        raise BadInput(
-            str(path), "expected shown lists, got none that can be counted", entries.dropped.said()
-        )
-    clicked = _clicked(lists, events, shown, len(entries.documents.number), entries)
+    clicked = _clicked(lists, events, shown, entries)
     return _count(lists, clicked, queries, entries, path, max_position)
 
 
@@ -105,42 +103,27 @@ def _last_queries(entries: Entries) -> Queries:
     """Return one entry per query id, by number; those that are only in events have text -1.
     As users type, the same search is logged again; the last entry is what was shown.
     """
-    n = len(entries.query_ids.number)
-    ids = np.concatenate([part.query for part in entries.queries])
+    queries, n = entries.queries, len(entries.query_ids.number)
     last = np.full(n, MISSING)
-    last[ids] = np.arange(ids.size)  # of repeated indices the last assignment holds
-    entries.dropped.count("earlier entry of a query logged several times", ids.size - (last >= 0).sum())
-    lengths = np.concatenate([np.diff(part.offsets) for part in entries.queries])
-    starts = offsets_of(lengths)[:-1]
-    hits = np.concatenate([part.hits for part in entries.queries])
+    last[queries.query] = np.arange(queries.query.size)  # of repeated indices the last assignment holds
     known = last >= 0
+    entries.dropped.count("earlier entry of a query logged several times", queries.query.size - known.sum())
 
     def of(values: Int, missing: int) -> Int:
         return np.where(known, values[last], missing)
 
-    length = of(lengths, 0)
-    return Queries(
-        np.arange(n),
-        of(np.concatenate([part.application for part in entries.queries]), MISSING),
-        of(np.concatenate([part.text for part in entries.queries]), MISSING),
-        hits[rows_from(of(starts, 0), length)],
-        offsets_of(length),
-    )
+    length = of(np.diff(queries.offsets), 0)
+    hits = queries.hits[rows_from(of(queries.offsets[:-1], 0), length)]
+    application, text = of(queries.application, MISSING), of(queries.text, MISSING)
+    return Queries(np.arange(n), application, text, hits, offsets_of(length))
 
 
 def _events_of_queries(entries: Entries) -> Events:
     """Return the events whose query is in the log."""
-    if not entries.events:
-        empty = np.empty(0, dtype=np.int64)
-        return Events(empty, empty, empty, empty, np.empty(0))
-    known = np.zeros(len(entries.query_ids.number), dtype=bool)
-    for part in entries.queries:
-        known[part.query] = True
-    columns: Any = [np.concatenate(column) for column in zip(*entries.events, strict=True)]
-    events = Events(*columns)
-    keep = known[events.query]
+    keep = np.isin(entries.events.query, entries.queries.query)
     entries.dropped.count("event whose query is not in the log", (~keep).sum())
-    return events if keep.all() else Events(*(column[keep] for column in columns))
+    columns: Any = (column[keep] for column in entries.events)
+    return entries.events if keep.all() else Events(*columns)
 
 
 def _shown_lists(
@@ -167,10 +150,11 @@ def _shown_lists(
     )
 
 
-def _clicked(
-    lists: _Lists, events: Events, shown: NDArray[np.bool_], n_documents: int, entries: Entries
-) -> NDArray[np.bool_]:
+def _clicked(lists: _Lists, events: Events, shown: NDArray[np.bool_], entries: Entries) -> NDArray[np.bool_]:
     """Return which documents of the lists were clicked, after they were shown."""
+    if not lists.query.size:
+        return np.zeros(0, dtype=bool)
+    n_documents = len(entries.documents.number)
     key = lists.query * n_documents + lists.document
     keys, first = np.unique(key, return_index=True)  # a document shown twice: since its first entry
     click = events.query[~shown] * n_documents + events.document[~shown]
@@ -198,36 +182,23 @@ def _count(
     texts, text_rank = _sorted(entries.texts)
     documents, document_rank = _sorted(entries.documents)
     order = np.argsort(lists.query, kind="stable")
-    size = max(1, -(-order.size // _PART))
-    borders = lists.query[order[np.linspace(0, order.size - 1, size + 1).astype(np.int64)[1:-1]]]
-    cuts = np.searchsorted(lists.query[order], borders)
-    parts = []
-    for rows in np.split(order, cuts):
-        if rows.size == 0:
-            continue
+    borders = lists.query[order[_PART::_PART]]
+    parts = Parts()
+    for rows in np.split(order, np.searchsorted(lists.query[order], borders)):
         query = lists.query[rows]
         try:
-            part = ClickCells.from_arrays(
-                text_rank[queries.text[query]], document_rank[lists.document[rows]], lists.position[rows],
-                clicked[rows], session=query, first_position=0, max_position=max_position,
+            parts.add(
+                ClickCells.from_arrays(
+                    text_rank[queries.text[query]], document_rank[lists.document[rows]], lists.position[rows],
+                    clicked[rows], session=query, first_position=0, max_position=max_position,
+                )
             )  # fmt: skip
         except BadInput as error:
             if error.argument != "log":
                 raise
             entries.dropped.count("position out of range", rows.size)
-            continue
-        parts.append(part)
-    if not parts:
-        raise BadInput(
-            str(path), "expected shown lists, got none that can be counted", entries.dropped.said()
-        )
-    cells = ClickCells.concatenate(parts)
-    for reason, count in cells.dropped.items():
-        entries.dropped.count(reason, count)
-    return ClickCells(
-        texts[cells.query_ids], cells.offsets, documents[cells.docid], cells.row, cells.position, cells.shows,
-        cells.clicks, entries.dropped, cells.sessions,
-    )  # fmt: skip
+    cells = parts.whole(str(path), entries.dropped)
+    return replace(cells, query_ids=texts[cells.query_ids], docid=documents[cells.docid], gapped=None)
 
 
 _PART = 1 << 22  # impressions counted at once: their arrays take about 500 MB
@@ -259,9 +230,9 @@ def _bases(
     agree = np.zeros((len(names), 2), dtype=np.int64)
     hits, start = np.diff(queries.offsets), queries.offsets[:-1]
     for first in (0, 1):
-        place = ordinal - first
-        inside = np.flatnonzero((place >= 0) & (place < hits[query]))
-        same = queries.hits[start[query[inside]] + place[inside]] == document[inside]
+        index = ordinal - first
+        inside = np.flatnonzero((index >= 0) & (index < hits[query]))
+        same = queries.hits[start[query[inside]] + index[inside]] == document[inside]
         agree[:, first] = np.bincount(application[inside[same]], minlength=len(names))
     zero, one = bool((ordinal == 0).any()), bool((ordinal == 1).any())
     if first_position is None and zero and one:
@@ -274,14 +245,12 @@ def _bases(
         )  # fmt: skip
     bases = np.zeros(len(names), dtype=np.int64)
     for number, name in enumerate(names):
-        if isinstance(first_position, Mapping):
-            if name not in first_position and lowest[number] != _NONE:
+        base = first_position if first_position is not None else 0 if zero else 1
+        if isinstance(base, Mapping):
+            if name not in base and lowest[number] != _NONE:
                 raise BadInput("first_position", f"expected an entry for the application {name!r}, got none")
-            base = check_whole("first_position", first_position.get(name, 1), 0, 1)
-        elif first_position is None:
-            base = 0 if zero else 1
-        else:
-            base = check_whole("first_position", first_position, 0, 1)
+            base = base.get(name, 1)
+        base = check_whole("first_position", base, 0, 1)
         right, wrong = agree[number, base], agree[number, 1 - base]
         if wrong > 4 * right:  # lists change between response and page, so a few agree by chance
             raise BadInput(

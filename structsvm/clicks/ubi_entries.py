@@ -80,7 +80,7 @@ class Texts:
 
 
 class Queries(NamedTuple):
-    """Queries of a block: numbers of their ids, applications and texts, and of the ids that they returned."""
+    """Queries of a file: numbers of their ids, applications and texts, and of the ids that they returned."""
 
     query: Int
     application: Int
@@ -90,7 +90,7 @@ class Queries(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Clicks and impressions of a block; times in seconds, minus infinity where none was logged."""
+    """Clicks and impressions of a file; times in seconds, minus infinity where none was logged."""
 
     kind: Int
     query: Int
@@ -102,9 +102,10 @@ class Events(NamedTuple):
 class Entries:
     """What :func:`read_entries` gives: queries and events, the texts behind their numbers, and what was left out."""
 
+    queries: Queries
+    events: Events
+
     def __init__(self) -> None:
-        self.queries: list[Queries] = []
-        self.events: list[Events] = []
         self.query_ids, self.documents, self.applications, self.texts = Texts(), Texts(), Texts(), Texts()
         self.dropped = Dropped()
 
@@ -162,6 +163,7 @@ def read_entries(
     query_ids, documents, texts = entries.query_ids.add, entries.documents.add, entries.texts.add
     listed: list[list[Any]] = [[], [], [], [], [0]]
     seen: list[list[Any]] = [[], [], [], [], []]
+    blocks: list[Events] = []
     for entry in parse_entries(path, _Usual):
         action = entry.action_name
         if application is not None and entry.application != application:
@@ -189,10 +191,11 @@ def read_entries(
             seen[3].append(ordinal_of(at))
             seen[4].append(time_of(entry.timestamp))
             if len(seen[0]) == _ENTRIES:
-                _add_events(entries, seen)
-    _add_events(entries, seen)
-    if listed[0]:
-        entries.queries.append(Queries(*(np.array(column, dtype=np.int64) for column in listed)))
+                blocks.append(_events(seen, entries.dropped))
+    blocks.append(_events(seen, entries.dropped))
+    columns: Any = map(np.concatenate, zip(*blocks, strict=True))
+    entries.events = Events(*columns)
+    entries.queries = Queries(*(np.array(column, dtype=np.int64) for column in listed))
     return entries
 
 
@@ -239,8 +242,8 @@ def time_of(value: Any) -> float:
         return math.nan
 
 
-def _add_events(entries: Entries, columns: list[list[Any]]) -> None:
-    """Move the events that can be counted out of ``columns``; each other one is left out for its first reason."""
+def _events(columns: list[list[Any]], dropped: Dropped) -> Events:
+    """Empty ``columns`` into the events that can be counted; each other one is left out for its first reason."""
     kind, query, document, ordinal = (np.array(column, dtype=np.int64) for column in columns[:4])
     time = np.array(columns[4], dtype=np.float64)
     for column in columns:
@@ -252,7 +255,6 @@ def _add_events(entries: Entries, columns: list[list[Any]]) -> None:
         ("event with an invalid time", np.isnan(time)),
         ("impression without an ordinal", (kind == IMPRESSION) & (ordinal == NO_ORDINAL)),
     ):
-        entries.dropped.count(reason, (rest & bad).sum())
+        dropped.count(reason, (rest & bad).sum())
         rest &= ~bad
-    if rest.any():
-        entries.events.append(Events(kind[rest], query[rest], document[rest], ordinal[rest], time[rest]))
+    return Events(kind[rest], query[rest], document[rest], ordinal[rest], time[rest])

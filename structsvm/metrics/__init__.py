@@ -13,13 +13,13 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.metrics.diversity import alpha_ndcg as alpha_ndcg
+    from structsvm.metrics.diversity import ndeval as ndeval
     from structsvm.metrics.diversity import subtopic_recall as subtopic_recall
     from structsvm.metrics.diversity import weighted_subtopic_loss as weighted_subtopic_loss
     from structsvm.metrics.evaluation import EvaluationResult as EvaluationResult
     from structsvm.metrics.evaluation import available_metrics as available_metrics
     from structsvm.metrics.evaluation import evaluate as evaluate
     from structsvm.metrics.importance import permutation_importance as permutation_importance
-    from structsvm.metrics.ndeval import ndeval as ndeval
     from structsvm.metrics.run_table import RunTable as RunTable
     from structsvm.metrics.scoring import make_scorer as make_scorer
     from structsvm.metrics.significance import Comparison as Comparison
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.metrics.diversity": "alpha_ndcg subtopic_recall weighted_subtopic_loss",
+        "structsvm.metrics.diversity": "alpha_ndcg ndeval subtopic_recall weighted_subtopic_loss",
         "structsvm.metrics.evaluation": "EvaluationResult available_metrics evaluate",
         "structsvm.metrics.importance": "permutation_importance",
-        "structsvm.metrics.ndeval": "ndeval",
         "structsvm.metrics.run_table": "RunTable",
         "structsvm.metrics.scoring": "make_scorer",
         "structsvm.metrics.significance": "Comparison compare holm",

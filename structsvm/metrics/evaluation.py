@@ -15,9 +15,15 @@ from structsvm.checks import BadInput, check_choice, check_number, check_positiv
 from structsvm.common.frames import frame
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.common.notebook import html_by
-from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, largest_grade
-from structsvm.metrics.measures import MEASURES, Measure, MeasureOptions
-from structsvm.metrics.ranks_and_ties import rank_queries
+from structsvm.metrics.measures import (
+    CONVENTIONS,
+    MEASURES,
+    Convention,
+    Measure,
+    MeasureOptions,
+    largest_grade,
+)
+from structsvm.metrics.ranks_and_ties import TIES, Ties, rank_queries
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, one_query, refuse_first, stacklevel_of_user
 

@@ -1,22 +1,73 @@
 """The measures: from a ranking to one value per query, and a flag for queries whose labels define none.
 
 Each function returns ``(values, empty)``. ``values`` is 0 where ``empty`` is set; ``evaluate`` replaces it according to
-its parameter ``empty``.
+its parameter ``empty``. A :class:`Convention` is the gain of a grade, the discount of a rank and the order of ties.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.portable.elementary import exp2
-from structsvm.metrics.conventions import Convention, discounts, gains
-from structsvm.metrics.ranks_and_ties import Ranking, segment_sum, sort_segments
+from structsvm.common.portable.elementary import exp2, log2
+from structsvm.metrics.ranks_and_ties import Ranking, Ties, segment_sum, sort_segments
 from structsvm.protocols import Float, Int
 from structsvm.queries import places_in
+
+# 2**1000 times the number of rows of any array is below the largest double, so no sum of gains overflows
+_MAX_EXPONENTIAL_GRADE = 1000.0
+
+
+@dataclass(frozen=True)
+class Convention:
+    """A way to turn grades and scores into numbers; ``single_precision`` compares scores as float32.
+
+    The gain of a negative grade is 0; ``short_lists_zero`` makes NDCG@k of a query with fewer than k documents 0.
+    """
+
+    gain: Literal["linear", "exponential"]
+    discount: Literal["log2(i+1)", "log2(i), first two 1"]
+    ties: Ties
+    single_precision: bool = False
+    short_lists_zero: bool = False
+
+
+CONVENTIONS: dict[str, Convention] = {
+    "trec": Convention("linear", "log2(i+1)", "docid", single_precision=True),
+    "letor4": Convention("exponential", "log2(i), first two 1", "row"),
+    "letor4_script": Convention("exponential", "log2(i), first two 1", "row", short_lists_zero=True),
+    "burges": Convention("exponential", "log2(i+1)", "row"),
+}
+"""The conventions that ``evaluate`` knows by name.
+
+``trec`` is trec_eval 9. ``letor4`` is the formula of the LETOR 4.0 benchmark. ``letor4_script`` is the number
+that the benchmark's own evaluation script prints: it takes NDCG@k of a query with fewer than k documents as 0 (403 of
+the 784 queries of MQ2008 for k = 10). Use it to compare with figures made by that script. ``burges`` is the usual NDCG
+of the boosting literature (Burges et al. 2005).
+"""
+
+
+def gains(grades: Float, convention: Convention) -> Float:
+    """Return the gain of each grade, never negative."""
+    positive = np.maximum(grades, 0.0)
+    return positive if convention.gain == "linear" else exp2(positive) - 1.0
+
+
+def largest_grade(convention: Convention) -> float:
+    """Return the largest grade with a finite gain."""
+    return np.inf if convention.gain == "linear" else _MAX_EXPONENTIAL_GRADE
+
+
+def discounts(n: int, convention: Convention) -> Float:
+    """Return the divisors of the ranks ``1..n``."""
+    rank = np.arange(1, n + 1, dtype=np.float64)
+    if convention.discount == "log2(i+1)":
+        return np.asarray(log2(rank + 1.0))
+    return np.asarray(log2(np.maximum(rank, 2.0)))
 
 
 class MeasureOptions(NamedTuple):
@@ -172,3 +223,21 @@ MEASURES: dict[str, Measure] = {
     "roc": Measure(roc_area, "never", "area under the ROC curve; equal scores count half"),
     "roc_auc": Measure(roc_area, "never", "the same as roc"),
 }
+
+RECALL_LEVELS: Float = np.arange(11) / 10
+"""The eleven levels of recall: 0, 0.1, ..., 1."""
+
+
+def interpolated_precision(relevant: Any, n_relevant: int | None = None) -> Float:
+    """Return the best precision at any rank with a recall of at least 0, 0.1, ..., 1, for one query.
+
+    The documents that a level of recall needs are rounded up as in trec_eval 9, by adding 0.9 in floating point: 0.7 of
+    3, slightly less than 2.1, needs two. ``n_relevant`` includes those not retrieved.
+    """
+    ranks = np.flatnonzero(np.asarray(relevant)) + 1
+    precision = np.arange(1, ranks.size + 1) / ranks
+    best_from = np.append(np.maximum.accumulate(precision[::-1])[::-1], 0.0)
+    total = ranks.size if n_relevant is None else n_relevant
+    needed = np.maximum((RECALL_LEVELS * total + 0.9).astype(np.int64), 1)
+    curve: Float = best_from[np.minimum(needed - 1, ranks.size)]
+    return curve

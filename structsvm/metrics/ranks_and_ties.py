@@ -9,9 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.metrics.conventions import Ties
 from structsvm.protocols import Float, Int
 from structsvm.queries import places_in
+
+Ties = Literal["docid", "row"]
+TIES: tuple[Ties, ...] = ("docid", "row")
 
 # elements sorted per call, so that the padded copy, its mask and its indices fit in cache
 _CHUNK = 1 << 16

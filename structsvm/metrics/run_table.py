@@ -89,14 +89,8 @@ class RunTable:
             (name, m): compare(self.results[name, m], self.results[baseline, m], test=test, level=level)
             for name, m in cells
         }
-        adjusted = holm([found[cell].p_value for cell in cells]).tolist()
-        return replace(
-            self,
-            baseline=baseline,
-            comparisons=found,
-            level=level,
-            adjusted=dict(zip(cells, adjusted, strict=True)),
-        )
+        adjusted = dict(zip(cells, holm([found[cell].p_value for cell in cells]).tolist(), strict=True))
+        return replace(self, baseline=baseline, comparisons=found, level=level, adjusted=adjusted)
 
     def to_frame(self) -> Any:
         """Return a pandas frame of the means, or after :meth:`against` a row per comparison with its interval and p."""
@@ -148,26 +142,20 @@ class RunTable:
         if self.comparisons is None:
             return []
         test = next(iter(self.comparisons.values())).test if self.comparisons else ""
-        return [
-            f"{before}{_MARK} differs from {self.baseline} ({test}, Holm over all cells, p < {1 - self.level:.3g})"
-        ]
+        how = f"({test}, Holm over all cells, p < {1 - self.level:.3g})"
+        return [f"{before}{_MARK} differs from {self.baseline} {how}"]
 
     def __repr__(self) -> str:
-        rows = [["run", *self.measures]]
-        rows += [[name, *cells] for name, cells in self._cells("{}", _MARK)]
+        rows = [("run", list(self.measures)), *self._cells("{}", _MARK)]
         if self.comparisons is not None:  # digits below digits
-            rows = [
-                [row[0], *(cell if cell.endswith(_MARK) else f"{cell} " for cell in row[1:])] for row in rows
-            ]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if j == 0 else cell.rjust(w + 1)
-                for j, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        ]
-        return "\n".join([*(line.rstrip() for line in lines), *self._note("")])
+            rows = [(name, [c if c.endswith(_MARK) else f"{c} " for c in cells]) for name, cells in rows]
+        width = max(len(name) for name, _ in rows)
+        widths = [max(map(len, column)) + 1 for column in zip(*(cells for _, cells in rows), strict=True)]
+        lines = []
+        for name, cells in rows:
+            aligned = [cell.rjust(w) for cell, w in zip(cells, widths, strict=True)]
+            lines.append("  ".join([name.ljust(width), *aligned]).rstrip())
+        return "\n".join([*lines, *self._note("")])
 
     _repr_html_ = html_by("run_table")
 

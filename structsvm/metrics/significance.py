@@ -7,6 +7,7 @@ it to the tests of ``structsvm compare``, ``run_table`` to those of a table.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -152,18 +153,8 @@ def compare(
         statistic, p_value = mean, _randomized(difference, n_resamples, random_state)
     elif wins + losses:
         statistic, p_value = _student(mean, error, n)
-    return Comparison(
-        mean,
-        wins,
-        losses,
-        n - wins - losses,
-        statistic,
-        p_value,
-        mean - half,
-        mean + half,
-        test,
-        float(level),
-    )
+    counts, ends = (wins, losses, n - wins - losses), (mean - half, mean + half)
+    return Comparison(mean, *counts, statistic, p_value, *ends, test, float(level))
 
 
 def _differences(a: Float, b: Float) -> Float:
@@ -175,10 +166,8 @@ def _differences(a: Float, b: Float) -> Float:
     one_sided = np.isnan(a) != np.isnan(b)
     if one_sided.any():
         query = int(np.argmax(one_sided))
-        raise ValueError(
-            f"query {query}: expected values in both systems, got {a[query]} and {b[query]}; use the same "
-            "labels and the same empty= policy for both"
-        )
+        problem = f"query {query}: expected values in both systems, got {a[query]} and {b[query]}"
+        raise ValueError(f"{problem}; use the same labels and the same empty= policy for both")
     difference = np.round((a - b)[~np.isnan(a)], _DECIMALS)
     if difference.size == 0:
         raise ValueError("a and b: expected at least one query with values, got none")
@@ -263,12 +252,40 @@ def paired(a: Any, b: Any) -> tuple[Float, Float]:
         return np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if a.name != b.name:
         raise ValueError(f"a and b: expected results of one measure, got {a.name!r} and {b.name!r}")
-    place = {query: row for row, query in enumerate(b.query_ids.tolist())}
-    ids = a.query_ids.tolist()
-    for query in ids:
-        if query not in place:
-            raise ValueError(f"a and b: expected the same queries, but {query!r} is in a only")
-    if len(place) != len(ids):
-        lonely = next(query for query in place if query not in set(ids))
-        raise ValueError(f"a and b: expected the same queries, but {lonely!r} is in b only")
-    return a.per_query, b.per_query[[place[query] for query in ids]]
+    row_of = {query: row for row, query in enumerate(b.query_ids.tolist())}
+    ids = dict.fromkeys(a.query_ids.tolist())
+    for name, own, others in (("a", ids, row_of), ("b", row_of, ids)):
+        lonely = next((query for query in own if query not in others), None)
+        if lonely is not None:
+            raise ValueError(f"a and b: expected the same queries, but {lonely!r} is in {name} only")
+    return a.per_query, b.per_query[[row_of[query] for query in ids]]
+
+
+LEVEL = 0.05
+"""Significance level: a difference is called significant if its p-value is below."""
+
+
+class Leaders(NamedTuple):
+    """The systems of the best mean, and how the others compare with the first of them, best first."""
+
+    first: tuple[str, ...]
+    p_values: dict[str, float]
+
+    @property
+    def level(self) -> dict[str, float]:
+        """Systems without a significant difference to the first, and their p-values."""
+        return {name: p for name, p in self.p_values.items() if p >= LEVEL}
+
+
+def leaders(per_query: Mapping[str, Float]) -> Leaders:
+    """Return the best system, those equal to it, and those not significantly different: a headline has to name all.
+
+    The p-values are of :func:`compare` against the first, corrected for their number by :func:`holm`.
+    """
+    means = {name: float(sum(values) / len(values)) for name, values in per_query.items()}
+    top = max(means.values())
+    first = tuple(name for name, mean in means.items() if mean >= top - 10.0**-_DECIMALS)
+    others = sorted((name for name in means if name not in first), key=lambda name: -means[name])
+    p_values = [compare(per_query[first[0]], per_query[name]).p_value for name in others]
+    adjusted = holm(p_values).tolist() if others else []
+    return Leaders(first, dict(zip(others, adjusted, strict=True)))

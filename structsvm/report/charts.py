@@ -11,9 +11,10 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from structsvm.common.escaping import escape
-from structsvm.report.colours import line_style
-from structsvm.report.figures import Differences, Lines, Series
+from structsvm.report.figures import Differences, Lines, Series, line_style
 
 WIDTH, HEIGHT = 360, 230
 """Size of every chart in its own units, narrow enough that text keeps its size on a phone."""
@@ -136,27 +137,20 @@ def lines(figure: Lines) -> tuple[str, list[str]]:
         parts.append(f'<path class="mark" d="M{left} {level}H{right}"/>')
     parts += [_line(i, s, frame, markers=figure.markers) for i, s in enumerate(shown)]
     ends = "; ".join(f"{s.name} ends at {s.y[-1]:.3g}".lstrip() for s in shown)
-    return svg(WIDTH, HEIGHT, f"{figure.y} against {figure.x}: {ends}", "".join(parts)), [
-        s.name for s in shown
-    ]
+    image = svg(WIDTH, HEIGHT, f"{figure.y} against {figure.x}: {ends}", "".join(parts))
+    return image, [s.name for s in shown]
 
 
 def _drawable(series: Series, figure: Lines) -> Series:
     """Leave out points that are not finite, or not positive on a log axis."""
     low, high = (series.y if side is None else side for side in (series.low, series.high))
-    kept = [
-        point
-        for point in zip(series.x, series.y, low, high, strict=True)
-        if all(map(math.isfinite, point))
-        and (point[1] > 0 or not figure.log_y)
-        and (point[0] > 0 or not figure.log_x)
-    ]
-    x, y, low, high = (
-        ([float(v) for v in column] for column in zip(*kept, strict=True)) if kept else ([],) * 4
-    )
-    return series._replace(
-        x=x, y=y, low=None if low == high == y else low, high=None if low == high == y else high
-    )
+    points = np.array([series.x, series.y, low, high], dtype=np.float64)
+    kept = np.isfinite(points).all(axis=0)
+    for axis, log in enumerate((figure.log_x, figure.log_y)):
+        kept &= (points[axis] > 0) | (not log)
+    x, y, low, high = points[:, kept].tolist()
+    ends = (None, None) if low == high == y else (low, high)
+    return series._replace(x=x, y=y, low=ends[0], high=ends[1])
 
 
 def _line(i: int, series: Series, frame: Frame, *, markers: bool) -> str:

@@ -35,34 +35,3 @@ def simulate(
 def simulated_log():
     """:func:`simulate`."""
     return simulate
-
-
-class FewLists:
-    """150 lists of two queries in four orders; ``cells`` makes those of some of the lists."""
-
-    n, length = 150, 5
-
-    def __init__(self, seed):
-        rng = np.random.default_rng(seed)
-        attraction = np.array([[0.95, 0.9, 0.5, 0.9, 0.3], [0.4, 0.95, 0.9, 0.6, 0.95]])
-        self.query = rng.integers(2, size=self.n)
-        self.rows = np.array([rng.permutation(self.length) for _ in range(4)])[rng.integers(4, size=self.n)]
-        self.position = np.arange(self.length)
-        looked = attraction[self.query[:, None], self.rows] / (1 + self.position)
-        self.clicked = rng.random((self.n, self.length)) < looked
-
-    def cells(self, kept):
-        return ClickCells.from_arrays(
-            np.repeat(self.query[kept], self.length), self.rows[kept].ravel(), np.tile(self.position, len(kept)),
-            self.clicked[kept].ravel(), session=np.repeat(kept, self.length), first_position=0,
-        )  # fmt: skip
-
-    def without_each(self):
-        """Cells without the first list, without the second, and so on."""
-        everything = np.arange(self.n)
-        return [self.cells(np.delete(everything, i)) for i in everything]
-
-
-@pytest.fixture
-def few_lists():
-    return FewLists

@@ -57,46 +57,41 @@ def test_counts_equal_a_dictionary(kind, spread):
 
 def test_many_cells_make_the_table_grow():
     rng = np.random.default_rng(1)
-    log = (
-        rng.integers(0, 300, 60_000),
-        rng.integers(0, 300, 60_000),
-        rng.integers(1, 4, 60_000),
-        rng.random(60_000) < 0.5,
-    )
+    query, document = rng.integers(0, 300, (2, 60_000))
+    log = query, document, rng.integers(1, 4, 60_000), rng.random(60_000) < 0.5
     assert as_dict(ClickCells.from_arrays(*log)) == counted(*log)
 
 
 @pytest.mark.parametrize("kind", ["int", "str"])
 def test_parts_together_are_the_whole(kind):
-    rng = np.random.default_rng(2)
-    query, document, position, clicked = log = random_log(rng, kind=kind)
-    session = np.arange(len(query)) // 7
-    whole = ClickCells.from_arrays(*log)
-    parts = [ClickCells.from_arrays(*(v[i : i + 700] for v in log)) for i in range(0, len(query), 700)]
-    assert as_dict(ClickCells.concatenate(parts)) == as_dict(whole)
-    # with sessions: the same lists, the same counts
-    position = np.arange(len(query)) % 7 + 1
-    log = query, document, position, clicked
-    whole = ClickCells.from_arrays(*log, session=session)
-    parts = [
-        ClickCells.from_arrays(*(v[i : i + 700] for v in log), session=session[i : i + 700])
-        for i in range(0, len(query), 700)
-    ]
-    joined = ClickCells.concatenate(parts)
-    assert as_dict(joined) == as_dict(whole)
-    assert joined.sessions.n_sessions == whole.sessions.n_sessions
-    assert dict(joined.dropped) == dict(whole.dropped)
+    query, document, position, clicked = random_log(np.random.default_rng(2), kind=kind)
+    number = np.arange(len(query))
+    alone, listed = (query, document, position, clicked), (query, document, number % 7 + 1, clicked)
+    for columns, session in ((alone, None), (listed, number // 7)):
+        whole, joined = (
+            ClickCells.concatenate(
+                [
+                    ClickCells.from_arrays(
+                        *(v[part] for v in columns), session=None if session is None else session[part]
+                    )
+                    for part in np.split(number, n_parts)
+                ]
+            )
+            for n_parts in (1, range(700, len(query), 700))
+        )
+        assert as_dict(joined) == as_dict(whole)
+        assert repr(joined.sessions) == repr(whole.sessions)
+        assert dict(joined.dropped) == dict(whole.dropped)
 
 
 def lists_of(cells):
     """Counter of (query, documents, clicks)."""
     out, s = Counter(), cells.sessions
-    for i in range(s.n_distinct):
-        part = slice(s.offsets[i], s.offsets[i + 1])
-        rows = s.row[part]
-        key = (cells.query_ids[cells.row_query[rows[0]]], tuple(cells.docid[rows]), tuple(s.clicked[part]))
+    rows, clicked = (np.split(values, s.offsets[1:-1]) for values in (s.row, s.clicked))
+    for row, clicks, count in zip(rows, clicked, s.count.tolist(), strict=True):
+        key = (cells.query_ids[cells.row_query[row[0]]], tuple(cells.docid[row]), tuple(clicks))
         assert key not in out
-        out[key] += int(s.count[i])
+        out[key] = count
     return out
 
 
@@ -107,9 +102,7 @@ def test_equal_lists_are_one_entry_with_a_count():
         query, n = int(rng.integers(0, 3)), int(rng.integers(1, 4))
         documents, clicks = rng.permutation(4)[:n], rng.random(n) < 0.4
         expected[query, tuple(documents), tuple(clicks)] += 1
-        rows += [
-            (query, d, k + 1, c, session) for k, (d, c) in enumerate(zip(documents, clicks, strict=True))
-        ]
+        rows += [(query, documents[k], k + 1, clicks[k], session) for k in range(n)]
     rows = [rows[i] for i in rng.permutation(len(rows))]
     query, document, position, clicked, session = map(np.array, zip(*rows, strict=True))
     cells = ClickCells.from_arrays(query, document, position, clicked, session=session)
@@ -144,9 +137,7 @@ def test_what_cannot_be_counted_is_said():
     assert as_dict(cells) == {("q", "a", 1): (1, 0), ("q", "d", 3): (1, 1)}
     assert dict(cells.dropped) == {"missing query or document": 1, "position out of range": 2}
     for position in ([np.nan, np.inf], [-1, -2], [10**18, 2**62]):
-        with pytest.raises(
-            BadInput, match="expected impressions, got none that can be counted; left out: 2 pos"
-        ):
+        with pytest.raises(BadInput, match="impressions, got none that can be counted; left out: 2 pos"):
             ClickCells.from_arrays([1, 1], [1, 2], position, [0, 1])
 
 
@@ -164,10 +155,7 @@ def test_the_first_position_is_never_guessed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ([1, 1], [1], [1, 2], [0, 0]),
-            r"document: expected one value per impression, shape \(2,\), got \(1,\)",
-        ),
+        (([1, 1], [1], [1, 2], [0, 0]), r"document: expected .* impression, shape \(2,\), got \(1,\)"),
         (([1], [1], [1], [2]), r"clicked\[0\]: expected 0 or 1, got 2"),
         (([1], [1], [1], ["yes"]), "clicked: expected 0 or 1"),
         (([1, "a"], [1, 2], [1, 2], [0, 0]), "query: expected all numbers or all strings, got both"),
@@ -177,10 +165,7 @@ def test_the_first_position_is_never_guessed():
         (([1], [b"\xe9"], [1], [0]), "document: expected text or whole numbers"),
         (([1, 2**70], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**70}; read ids as strings"),
         (([-1, 2**63], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {2**63}; read ids as strings"),
-        (
-            ([1, -(2**70)], [1, 2], [1, 2], [0, 1]),
-            f"query: .* of 64 bits, got {-(2**70)}; read ids as strings",
-        ),
+        (([1, -(2**70)], [1, 2], [1, 2], [0, 1]), f"query: .* of 64 bits, got {-(2**70)}; read ids as"),
     ],
 )
 def test_refusals(arguments, message):
@@ -254,10 +239,8 @@ def test_a_missing_id_is_in_no_row(zero, missing):
     """It was taken for document 0, or for the one without a name."""
     cells = ClickCells.from_arrays(zero, zero, [1, 2], [1, 0])
     known = "a" if isinstance(zero[0], str) else 1
-    assert cells.rows_of([known, known], [known, missing[0]]).tolist() == [
-        cells.rows_of([known], [known])[0],
-        -1,
-    ]
+    row = cells.rows_of([known], [known])[0]
+    assert cells.rows_of([known, known], [known, missing[0]]).tolist() == [row, -1]
     assert (cells.rows_of([known, missing[1]], [missing[0], known]) == -1).all()
 
 
@@ -272,9 +255,7 @@ def test_what_is_no_counted_log_is_refused():
         CascadeModel().fit,
         partial(evaluate_from_clicks, query=[1], document=[1], scores=[1.0]),
     ):
-        with pytest.raises(
-            BadInput, match="cells: expected a counted click log, got a data frame; read a file by"
-        ):
+        with pytest.raises(BadInput, match="cells: expected a counted click log, got a data frame; read a"):
             take(frame)
     with pytest.raises(BadInput, match=r"path: expected a path, got a data frame; read it by .*read_table"):
         read_clicks(frame)

@@ -1,4 +1,4 @@
-"""Click models: recursions and likelihoods by definition, enumeration of what the user hides, certificates."""
+"""Click models: likelihoods by definition and over all patterns of clicks, optima, certificates."""
 
 from itertools import product
 
@@ -18,55 +18,18 @@ from structsvm.clicks import (
     UserBrowsingModel,
     model_quality,
 )
-from structsvm.clicks.cascades import _expect, _Posterior
 from structsvm.online.interleaving.compiled.comparisons import preference_matrix
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 
-READERS = [
-    CascadeModel,
-    DependentClickModel,
-    SimplifiedDynamicBayesianModel,
-    DynamicBayesianModel,
-    ClickChainModel,
-]
+BY_EM = [DynamicBayesianModel, ClickChainModel]
+READERS = [CascadeModel, DependentClickModel, SimplifiedDynamicBayesianModel, *BY_EM]
 THETA = 1 / np.arange(1, 5)
 
 
 @pytest.fixture(scope="module")
 def log(simulated_log):
-    return simulated_log(
-        np.random.default_rng(0), 600, THETA, n_queries=5, n_documents=6, attraction=(0.2, 0.9)
-    )[0]
-
-
-def slow_em(cells, prior, n_rounds):
-    """The recursion impression by impression, with lists and loops."""
-    impressions = [
-        (int(r), int(k) - 1, i < c)
-        for r, k, n, c in zip(cells.row, cells.position, cells.shows, cells.clicks, strict=True)
-        for i in range(n)
-    ]
-    a, e = [0.5] * cells.n_rows, [0.5] * cells.n_positions
-    for _ in range(n_rounds):
-        top_a, low_a = [prior] * len(a), [2 * prior] * len(a)
-        top_e, low_e = [prior] * len(e), [2 * prior] * len(e)
-        for r, k, clicked in impressions:
-            none = 1 - a[r] * e[k]
-            top_a[r] += 1 if clicked else a[r] * (1 - e[k]) / none
-            top_e[k] += 1 if clicked else e[k] * (1 - a[r]) / none
-            low_a[r] += 1
-            low_e[k] += 1
-        a = [x / y for x, y in zip(top_a, low_a, strict=True)]
-        e = [x / y for x, y in zip(top_e, low_e, strict=True)]
-    return np.array(a), np.array(e)
-
-
-@pytest.mark.parametrize("prior", [0.0, 1.0])
-def test_em_equals_the_recursion_impression_by_impression(log, prior):
-    model = PositionBasedModel(solver="em", prior=prior, n_rounds=50).fit(log)
-    a, e = slow_em(log, prior, 50)
-    np.testing.assert_allclose(model.attraction_, a, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(model.examination_, e, rtol=0, atol=1e-12)
+    rng = np.random.default_rng(0)
+    return simulated_log(rng, 600, THETA, n_queries=5, n_documents=6, attraction=(0.2, 0.9))[0]
 
 
 def penalised(cells, a, e, prior):
@@ -171,9 +134,7 @@ def test_probabilities_of_all_patterns(log, model):
     """They sum to one, and to the marginals; simulated clicks follow them."""
     model = model().fit(log)
     with np.errstate(divide="ignore"):
-        p = [
-            (part.clicked, np.exp(model.list_log_likelihoods(part)[0])) for part in patterns(log.sessions, 3)
-        ]
+        p = [(one.clicked, np.exp(model.list_log_likelihoods(one)[0])) for one in patterns(log.sessions, 3)]
     assert sum(v for _, v in p) == pytest.approx(1)
     expected = sum(v * c for c, v in p)
     one = log.sessions.select([3])
@@ -205,56 +166,7 @@ def test_user_of_a_query_is_the_model(log, model):
     assert preference_matrix(ranked, user, 500, length=THETA.size)[0, 1] > 0.55
 
 
-def walk_by_enumeration(a, s, skip, unsatisfied, satisfied, clicks):
-    """Joint probability of clicks and of (looks, satisfied, read on) for each hidden history."""
-    n = len(a)
-    out = []
-    for looks in range(1, n + 1):  # the user looks at that many places
-        if any(clicks[looks:]):
-            continue
-        clicked = [k for k in range(looks) if clicks[k]]
-        for content in product([False, True], repeat=len(clicked)):
-            happy = dict(zip(clicked, content, strict=True))
-            p = 1.0
-            for k in range(looks):
-                p *= a[k] if clicks[k] else 1 - a[k]
-                if clicks[k]:
-                    p *= s[k] if happy[k] else 1 - s[k]
-                on = (satisfied if happy[k] else unsatisfied) if clicks[k] else skip
-                if k < looks - 1:
-                    p *= on
-                elif k < n - 1:
-                    p *= 1 - on
-            out.append((p, looks, happy))
-    return out
-
-
-def test_expectations_against_enumerated_histories():
-    rng = np.random.default_rng(5)
-    for _ in range(200):
-        n = int(rng.integers(1, 5))
-        a, s = rng.random(n), rng.random(n)
-        skip, unsatisfied, satisfied = rng.random(3)
-        clicks = rng.random(n) < 0.4
-        offsets, count = np.array([0, n]), np.array([3])
-        found = _Posterior(*_expect(offsets, clicks, count, a, s, skip, unsatisfied, satisfied))
-        histories = walk_by_enumeration(a, s, skip, unsatisfied, satisfied, clicks)
-        total = sum(p for p, _, _ in histories)
-        assert np.exp(found.log_likelihood[0]) == pytest.approx(total)
-        examined, content, moves = np.zeros(n), np.zeros(n), np.zeros((3, 2))
-        for p, looks, happy in histories:
-            for k in range(looks):
-                examined[k] += p / total
-                content[k] += p / total * happy.get(k, False)
-                if k < n - 1:
-                    kind = (2 if happy[k] else 1) if clicks[k] else 0
-                    moves[kind] += 3 * p / total * np.array([1, k < looks - 1])
-        np.testing.assert_allclose(found.examined, examined, atol=1e-12)
-        np.testing.assert_allclose(found.satisfied, content, atol=1e-12)
-        np.testing.assert_allclose(found.transitions, moves, atol=1e-12)
-
-
-@pytest.mark.parametrize("model", [DynamicBayesianModel, ClickChainModel])
+@pytest.mark.parametrize("model", BY_EM)
 @pytest.mark.parametrize("prior", [0.0, 1.0])
 def test_em_of_reading_models_never_falls(log, model, prior):
     fitted = model(prior=prior, n_rounds=60).fit(log)
@@ -262,26 +174,21 @@ def test_em_of_reading_models_never_falls(log, model, prior):
     assert np.isfinite(fitted.attraction_error_[fitted.attraction_ < 1]).all()
 
 
-def test_dynamic_bayesian_is_stationary(log):
+@pytest.mark.parametrize("model", BY_EM)
+def test_em_of_reading_models_ends_where_it_is_stationary(log, model):
     """After many rounds no single parameter raises the penalised likelihood."""
-    model = DynamicBayesianModel(prior=1.0, n_rounds=3000).fit(log)
-    s = log.sessions
+    model, s = model(prior=1.0, n_rounds=3000).fit(log), log.sessions
 
     def value():
         return model.list_log_likelihoods(s) @ s.count + model._log_prior()
 
     best = value()
-    for name in ("attraction_", "satisfaction_"):
-        values = getattr(model, name)
-        for i in range(0, values.size, 5):
-            for step in (1e-3, -1e-3):
-                values[i] += step
-                assert value() <= best + 1e-6
-                values[i] -= step
-    for step in (1e-3, -1e-3):
-        model.continuation_ += step
-        assert value() <= best + 1e-6
-        model.continuation_ -= step
+    for name in vars(model).keys() & {"attraction_", "satisfaction_", "continuation_"}:
+        parameters = getattr(model, name)
+        for step in np.concatenate([1e-3 * np.eye(np.size(parameters)), -1e-3 * np.eye(np.size(parameters))]):
+            setattr(model, name, parameters + (step if np.ndim(parameters) else step[0]))
+            assert value() <= best + 1e-6
+        setattr(model, name, parameters)
 
 
 def test_closed_forms_count_what_they_say():
@@ -304,17 +211,14 @@ def test_closed_forms_count_what_they_say():
 
 
 def test_quality_of_known_clicks():
-    cells = ClickCells.from_arrays(
-        [1, 1, 1, 1], [5, 6, 5, 6], [1, 2, 1, 2], [1, 0, 0, 0], session=[1, 1, 2, 2]
-    )
+    cells = ClickCells.from_arrays([1] * 4, [5, 6] * 2, [1, 2] * 2, [1, 0, 0, 0], session=[1, 1, 2, 2])
     model = PositionBasedModel(prior=0, solver="em", n_rounds=1).fit(cells)
     model.attraction_[:], model.examination_[:] = [0.5, 0.25], [1.0, 1.0]
     found = model_quality(model, cells)
     assert found.perplexity_by_position == pytest.approx([2.0, 4 / 3])
     assert found.log_likelihood == pytest.approx((2 * np.log(0.5) + 2 * np.log(0.75)) / 4)
-    other = ClickCells.from_arrays(
-        [1, 2], [5, 9], [1, 1], [1, 0], session=[1, 2]
-    )  # 9 is new: mean attraction .375
+    # 9 is new: mean attraction .375
+    other = ClickCells.from_arrays([1, 2], [5, 9], [1, 1], [1, 0], session=[1, 2])
     assert model_quality(model, other).log_likelihood == pytest.approx((np.log(0.5) + np.log(1 - 0.375)) / 2)
 
 

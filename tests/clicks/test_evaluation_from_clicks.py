@@ -23,17 +23,6 @@ def true_dcg(truth, scores, k=10):
     return discounted(truth, np.argsort(-scores.reshape(truth.shape), axis=1, kind="stable"), k)
 
 
-def by_lists(cells, value):
-    """``value(query, documents, clicked)`` of each list, as often as it was shown."""
-    s, values = cells.sessions, []
-    for i in range(s.n_distinct):
-        part = slice(s.offsets[i], s.offsets[i + 1])
-        rows = s.row[part]
-        query = int(cells.query_ids[cells.row_query[rows[0]]])
-        values += [value(query, cells.docid[rows].tolist(), s.clicked[part])] * int(s.count[i])
-    return np.array(values)
-
-
 def interval_of(values):
     """Mean and the ends of its interval by Student's t."""
     half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
@@ -49,16 +38,15 @@ def test_ips_list_by_list(simulated_log):
     options = {"propensities": THETA, "k": 4, "weighting": "ips", "most_unseen": 1}
     found = evaluate_from_clicks(cells, query, document, scores, **options, baseline=other)
 
-    def value(q, documents, clicked):
-        """What the clicks of a list add to both rankers, to the lists as shown, and to the sum of attractions."""
-        total = np.zeros(4)
-        for k, (d, c) in enumerate(zip(documents, clicked, strict=True)):
-            ranks = [1 + (of[query == q] > of[query == q][d]).sum() for of in (scores, other)]
-            discounts = [(rank <= 4) / np.log2(rank + 1) for rank in (*ranks, k + 1)]
-            total += c / THETA[k] * np.array([*discounts, 1])
-        return total
-
-    new, of_other, old, weights = by_lists(cells, value).T
+    # what the clicks of a list add to both rankers, to the lists as shown, and to the sum of attractions
+    s, k = cells.sessions, cells.sessions.position
+    q, d = cells.query_ids[cells.row_query[s.row]], cells.docid[s.row]
+    ranks = [stats.rankdata(-of.reshape(5, 6), axis=1)[q, d] for of in (scores, other)]
+    each = [np.where(rank <= 4, 1 / np.log2(rank + 1), 0.0) for rank in (*ranks, k)]
+    added = np.add.reduceat(
+        s.clicked / THETA[k - 1] * np.array([*each, np.ones(k.size)]), s.offsets[:-1], axis=1
+    )
+    new, of_other, old, weights = np.repeat(added, s.count, axis=1)
     for interval, values in (
         (found.dcg, new), (found.logged_dcg, old), (found.difference, new - old), (found.over_baseline, new - of_other),
     ):  # fmt: skip
@@ -95,54 +83,68 @@ def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, c
             low, high = (Propensities(THETA * np.exp(h * np.eye(6)[k]), covariance) for h in (-1e-5, 1e-5))
             slope[k] = (getattr(found(high), name).value - getattr(found(low), name).value) / 2e-5
         # one with Student's t over 2,000 lists, one by Satterthwaite with infinite freedom of the propensities
-        own = (getattr(given, name).upper - getattr(given, name).value) / stats.t.ppf(0.975, 1999)
+        value, _, upper = getattr(given, name)
+        own = (upper - value) / stats.t.ppf(0.975, 1999)
         total = own**2 + slope @ covariance @ slope
-        freedom = total**2 / (own**4 / 1999)
         interval = getattr(uncertain, name)
-        halves = [own, (interval.upper - interval.value) / stats.t.ppf(0.975, freedom)]
-        assert halves[1] ** 2 == pytest.approx(halves[0] ** 2 + slope @ covariance @ slope, rel=1e-6)
-        assert getattr(uncertain, name).value == getattr(given, name).value
+        half = (interval.upper - interval.value) / stats.t.ppf(0.975, total**2 / (own**4 / 1999))
+        assert half**2 == pytest.approx(total, rel=1e-6)
+        assert interval.value == value
+
+
+def few_lists(rng, n=150):
+    """Lists of two queries in four orders; return what makes cells of those with these numbers."""
+    attraction = np.array([[0.95, 0.9, 0.5, 0.9, 0.3], [0.4, 0.95, 0.9, 0.6, 0.95]])
+    query = rng.integers(2, size=n)
+    rows = np.array([rng.permutation(5) for _ in range(4)])[rng.integers(4, size=n)]
+    clicked = rng.random((n, 5)) < attraction[query[:, None], rows] * THETA[:5]
+
+    def cells(kept):
+        columns = (np.repeat(query[kept], 5), rows[kept].ravel(), np.tile(range(1, 6), len(kept)))
+        return ClickCells.from_arrays(*columns, clicked[kept].ravel(), session=np.repeat(kept, 5))
+
+    return cells
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_intervals_with_harvested_propensities_are_those_of_leaving_out_lists(few_lists, seed):
+def test_intervals_with_harvested_propensities_are_those_of_leaving_out_lists(seed):
     """Each list acts by its clicks and by what they do to the propensities, which can undo or add to it."""
-    lists = few_lists(seed)
+    n, lists = 150, few_lists(np.random.default_rng(seed))
     scores = np.random.default_rng(seed).normal(size=10)
 
-    def found(cells):
-        document = np.arange(10) % 5
-        return evaluate_from_clicks(cells, np.arange(10) // 5, document, scores, k=3, weighting="ips")
+    def found(kept):
+        candidates = np.arange(10) // 5, np.arange(10) % 5, scores
+        return evaluate_from_clicks(lists(kept), *candidates, k=3, weighting="ips")
 
-    whole, without = found(lists.cells(np.arange(lists.n))), [found(cells) for cells in lists.without_each()]
+    everything = np.arange(n)
+    whole, without = found(everything), [found(np.delete(everything, i)) for i in everything]
     for name in ("dcg", "logged_dcg", "difference", "discount"):
         values = np.array([getattr(one, name).value for one in without])
-        jackknife = np.sqrt((lists.n - 1) * values.var())
+        jackknife = np.sqrt((n - 1) * values.var())
         interval = getattr(whole, name)
-        half = (interval.upper - interval.value) / stats.t.ppf(0.975, lists.n - 1)
+        half = (interval.upper - interval.value) / stats.t.ppf(0.975, n - 1)
         assert half == pytest.approx(jackknife, rel=0.05)
 
 
 def test_trust_bias_is_warned_about_and_corrected(simulated_log):
     alpha, beta = THETA * np.linspace(0.5, 0.9, 6), THETA * np.linspace(0.45, 0.02, 6)
     rng = np.random.default_rng(1)
-    cells, truth = simulated_log(
-        rng, 60_000, THETA, n_queries=200, n_documents=6, trust=(alpha, beta), attraction=(0.0, 1.0)
-    )
+    options = {"n_queries": 200, "n_documents": 6, "attraction": (0.0, 1.0)}
+    cells, truth = simulated_log(rng, 60_000, THETA, trust=(alpha, beta), **options)
     query, document, scores = candidates(truth, rng, noise=1.0)
     with pytest.warns(UserWarning, match=r"the log shows trust bias \(p ="):
         naive = evaluate_from_clicks(cells, query, document, scores, propensities=THETA)
     found = evaluate_from_clicks(cells, query, document, scores, propensities=(alpha, beta))
-    lists = np.bincount(
-        cells.row_query[cells.sessions.row[cells.sessions.offsets[:-1]]], cells.sessions.count
-    )
+    lists = cells.lists_per_query()
     expected = lists @ true_dcg(truth, scores)[cells.query_ids] / lists.sum()
     assert found.dcg.value == pytest.approx(expected, abs=0.03)
     assert abs(naive.dcg.value - expected) > 0.2
-    with pytest.raises(BadInput, match="alpha: expected numbers > 0"):
-        evaluate_from_clicks(cells, query, document, scores, propensities=(0 * alpha, beta))
-    with pytest.raises(BadInput, match="beta: expected a finite number for each of 6 positions"):
-        evaluate_from_clicks(cells, query, document, scores, propensities=(alpha, beta[:2]))
+    for pair, message in (
+        ((0 * alpha, beta), "alpha: expected numbers > 0"),
+        ((alpha, beta[:2]), "beta: expected a finite number for each of 6 positions"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            evaluate_from_clicks(cells, query, document, scores, propensities=pair)
 
 
 def coverage_of(intervals, truth):
@@ -320,51 +322,49 @@ def test_probabilities_of_a_ranker_that_draws_its_lists():
     rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
     surely = np.eye(6)[rank.ravel()]
     by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=4)
-    found = evaluate_from_clicks(
-        cells, *CANDIDATES[:2], surely, propensities=THETA, k=4, baseline=NEW.ravel()
-    )
+    options = {"propensities": THETA, "k": 4}
+    found = evaluate_from_clicks(cells, *CANDIDATES[:2], surely, baseline=NEW.ravel(), **options)
     assert found.dcg == pytest.approx(by_scores.dcg)
     assert found.over_baseline == pytest.approx((0, 0, 0), abs=1e-12)
     half = evaluate_from_clicks(cells, *CANDIDATES[:2], 0.5 * surely, propensities=THETA, k=4)
     assert half.dcg.value == pytest.approx(by_scores.dcg.value / 2)
     for bad, message in (
-        (2 * surely, "sum to at most 1"),
-        (surely[:5], "one per candidate"),
-        (-surely, ">= 0"),
-    ):
+        (2 * surely, "sum to at most 1"), (surely[:5], "one per candidate"), (-surely, ">= 0"),
+    ):  # fmt: skip
         with pytest.raises(BadInput, match=f"scores: .*{message}"):
             evaluate_from_clicks(cells, *CANDIDATES[:2], bad, propensities=THETA)
     with pytest.raises(BadInput, match="weighting='logged': expected the probability of each impression"):
         evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, weighting="logged")
-    with pytest.raises(BadInput, match="query: expected scores for every query of the log, got none for 12"):
-        evaluate_from_clicks(cells, [], [], [])
 
 
 def test_the_unseen_is_told_and_refused():
     cells = ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0], session=[1, 1])
     new = ([1, 1, 1], [9, 5, 6], [3.0, 2.0, 1.0])
-    with pytest.raises(BadInput, match="got 47% of the discounts on documents never shown"):
-        evaluate_from_clicks(cells, *new, propensities=[1, 1])
+    alone = ClickCells.from_arrays([1], [5], [1], [1])
+    for log, candidates, message in (
+        (cells, new, "got 47% of the discounts on documents never shown"),
+        (
+            cells,
+            ([2], [5], [1.0]),
+            "query: expected scores for every query of the log, got none for 1, 1 among",
+        ),
+        (cells, ([], [], []), "query: expected scores for every query of the log, got none for 1"),
+        (cells, ([1], [5], [np.nan]), "scores: expected finite numbers"),
+        (cells, ([1] * 3, [5, 6, 6], [1.0, 0.5, 0.0]), "document: .* once in a query, got 6 in query 1"),
+        (alone, ([1], [5], [1.0]), "cells: expected sessions"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            evaluate_from_clicks(log, *candidates, propensities=[1, 1])
     found = evaluate_from_clicks(cells, *new, propensities=[1, 1], most_unseen=0.5)
     total = 1 + 1 / np.log2(3) + 0.5
     assert found.unseen == pytest.approx(1 / total)
     assert found.bounds == pytest.approx((1 / np.log2(3), 1 / np.log2(3) + 1))
-    with pytest.raises(
-        BadInput, match="query: expected scores for every query of the log, got none for 1, 1 among"
-    ):
-        evaluate_from_clicks(cells, [2], [5], [1.0], propensities=[1, 1])
-    with pytest.raises(BadInput, match="scores: expected finite numbers"):
-        evaluate_from_clicks(cells, [1], [5], [np.nan], propensities=[1, 1])
-    with pytest.raises(BadInput, match="cells: expected sessions"):
-        evaluate_from_clicks(ClickCells.from_arrays([1], [5], [1], [1]), [1], [5], [1.0])
 
 
 def test_judgments_by_definition(simulated_log, tmp_path):
     cells, truth = simulated_log(np.random.default_rng(2), 2000, THETA, n_queries=5, n_documents=6)
     shown, clicked = cells.per_position()
-    coec, ips, sdbn = (
-        judgments(cells, m, propensities=THETA if m == "ips" else None) for m in ("coec", "ips", "sdbn")
-    )
+    coec, ips, sdbn = (judgments(cells, m, propensities=THETA) for m in ("coec", "ips", "sdbn"))
     for r in range(cells.n_rows):
         mine = cells.row == r
         n, c, k = cells.shows[mine], cells.clicks[mine].sum(), cells.position[mine] - 1
@@ -378,8 +378,9 @@ def test_judgments_by_definition(simulated_log, tmp_path):
     attraction = truth[cells.query_ids[cells.row_query], cells.docid]
     assert np.mean((ips.lower <= attraction) & (attraction <= ips.upper)) > 0.9
     looks, ended, s = np.zeros(cells.n_rows), np.zeros(cells.n_rows), cells.sessions
-    for i in range(s.n_distinct):
-        rows, clicks = (v[s.offsets[i] : s.offsets[i + 1]] for v in (s.row, s.clicked))
+    for i, (rows, clicks) in enumerate(
+        zip(*(np.split(v, s.offsets[1:-1]) for v in (s.row, s.clicked)), strict=True)
+    ):
         last = np.flatnonzero(clicks)[-1] if clicks.any() else len(rows) - 1
         looks[rows[: last + 1]] += s.count[i]
         ended[rows[last]] += s.count[i] * clicks.any()
@@ -396,17 +397,16 @@ def test_judgments_by_definition(simulated_log, tmp_path):
 
 def test_bad_judgments(tmp_path):
     cells = ClickCells.from_arrays(["a b", "a b"], ["x", "y"], [1, 2], [1, 0])
-    with pytest.raises(BadInput, match="query: expected ids without white space"):
-        judgments(cells).write_qrels(tmp_path / "q")
-    assert not (tmp_path / "q").exists()
     for call, message in (
+        (lambda: judgments(cells).write_qrels(tmp_path / "q"), "query: expected ids without white space"),
         (lambda: judgments(cells, "ctr"), "method='ctr'"),
         (lambda: judgments(cells).grades([2, 1]), "levels="),
         (lambda: judgments(ClickCells.from_arrays([1], [5], [1], [0])), "expected clicks, got none at all"),
     ):
         with pytest.raises(BadInput, match=message):
             call()
-    nothing = judgments(ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0]))  # no click ever at position 2
+    assert not (tmp_path / "q").exists()
+    nothing = judgments(cells)  # no click ever at position 2
     assert nothing.value.tolist() == [1.0, 0.0]
     assert nothing.upper[1] == np.inf
 
@@ -418,7 +418,5 @@ def test_clicks_on_documents_without_a_score_are_told():
     options = {"propensities": [1.0, 0.5], "k": 2, "most_unseen": 1}
     whole = evaluate_from_clicks(cells, [0, 0], [1, 2], [1.0, 0.0], **options)
     assert not any("without a score" in note for note in whole.notes)
-    part = evaluate_from_clicks(cells, [0], [1], [1.0], **options)
-    assert part.notes[-1].startswith(
-        "2 of 4 clicks are on documents without a score, which count as not shown"
-    )
+    note = evaluate_from_clicks(cells, [0], [1], [1.0], **options).notes[-1]
+    assert note.startswith("2 of 4 clicks are on documents without a score, which count as not shown")

@@ -68,6 +68,7 @@ def test_log_of_the_rank_is_that_of_copies():
                 assert loss[q] == pytest.approx(expected_loss, rel=1e-9, abs=1e-9)
                 np.testing.assert_allclose(coef[rows], expected_coef, atol=1e-12)
                 assert separator.informative[q] == (total > 0 and n > 1)
+                assert separator.query_weights[q] == pytest.approx(total)
                 # a part of the queries
                 part_loss, part_coef = separated(separator, scores, offsets, q, q + 1)
                 assert part_loss[0] == loss[q]
@@ -86,34 +87,6 @@ def test_curvature_of_the_log_of_the_rank():
 
     expected = approx_fprime(scores, lambda s: -separated(separator, s, offsets)[1], 1e-6)
     assert np.array([curve(unit) for unit in np.eye(n)]) == pytest.approx(expected, abs=1e-6)
-
-
-def test_log_of_the_rank_bounds_the_measures_of_a_click():
-    rank = np.arange(1.0, 1e4)
-    assert (1 - 1 / rank <= np.log2(rank) / 2 + 1e-15).all()
-    assert (1 - 1 / np.log2(1 + rank) <= 0.37 * np.log2(rank)).all()
-
-
-def test_training_on_weights_is_training_on_copies():
-    """The objective of ``"mrr"`` is that of one query per clicked document, weighted."""
-    from structsvm import StructuralRanker
-
-    rng = np.random.default_rng(2)
-    X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(10), 6)
-    y = np.where(rng.random(60) < 0.3, rng.integers(1, 4, 60), 0).astype(float)
-    model = ClickSVM(C=2.0, loss="mrr", tol=1e-6).fit(X, y, qid=qid)
-    rows, labels, copies, weights = [], [], [], []
-    for number, d in enumerate(np.flatnonzero(y)):
-        mine = np.flatnonzero(qid == qid[d])
-        rows.append(mine)
-        labels.append(mine == d)
-        copies.append(np.full(6, number))
-        weights.append(np.full(6, y[d]))
-    rows = np.concatenate(rows)
-    copied = StructuralRanker("mrr", C=2.0, tol=1e-6).fit(
-        X[rows], np.concatenate(labels).astype(float), qid=np.concatenate(copies), sample_weight=np.concatenate(weights)
-    )  # fmt: skip
-    assert model.fit_.primal == pytest.approx(copied.fit_.primal, rel=3e-6)
 
 
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")

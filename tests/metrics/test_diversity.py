@@ -7,11 +7,10 @@ import pytest
 
 from structsvm.metrics.diversity import (
     alpha_ndcg,
+    ndeval,
     subtopic_recall,
-    unweighted_subtopic_loss,
     weighted_subtopic_loss,
 )
-from structsvm.metrics.ndeval import ndeval
 from structsvm.readers.qrels import read_qrels
 from structsvm.readers.runs import read_run
 
@@ -23,7 +22,7 @@ def test_weights_of_figure_4_4():
         assert weighted_subtopic_loss([FIGURE], [rows])[0] == pytest.approx(missed)
     weights = [1 - weighted_subtopic_loss([np.eye(3)[[0, 1, 1, 2, 2, 2]]], [[d]])[0] for d in (0, 1, 3)]
     np.testing.assert_allclose(weights, [1 / 6, 1 / 3, 1 / 2])
-    assert unweighted_subtopic_loss([FIGURE], [[1]])[0] == pytest.approx(1 / 3)
+    assert subtopic_recall([FIGURE], [[1]])[0] == pytest.approx(2 / 3)
 
 
 def test_alpha_ndcg_by_hand():
@@ -39,7 +38,7 @@ def test_alpha_ndcg_by_hand():
 
 def test_policies():
     nobody = np.column_stack((FIGURE, np.zeros(4)))
-    for measure in (weighted_subtopic_loss, unweighted_subtopic_loss, subtopic_recall, alpha_ndcg):
+    for measure in (weighted_subtopic_loss, subtopic_recall, alpha_ndcg):
         assert measure([nobody], [[1, 2]]) == measure([FIGURE], [[1, 2]])
         assert measure([FIGURE * 3.5], [[1, 2]]) == measure([FIGURE], [[1, 2]])
         assert np.isnan(measure([np.zeros((4, 2)), np.zeros((4, 0))], [[1], []])).all()
@@ -72,22 +71,17 @@ def test_agrees_with_ndeval(name, shared_data):
     qrels = read_qrels(folder / "qrels.ndeval.txt.gz", subtopics=True)
     run = read_run(folder / "runs" / f"{name}.txt.gz", depth=20)
     topic_of = np.repeat(qrels.topics, np.diff(qrels.offsets))
-    judgments = [
-        pyndeval.SubtopicQrel(t, s, d, int(g))
-        for t, s, d, g in zip(topic_of, qrels.subtopic, qrels.docid, qrels.grades, strict=True)
-    ]
+    ranked = {t: d.tolist() for t, d in zip(run.topics, np.split(run.docid, run.offsets[1:-1]), strict=True)}
+    columns = zip(topic_of, qrels.subtopic, qrels.docid, qrels.grades.astype(int), strict=True)
+    judgments = [pyndeval.SubtopicQrel(t, s, d, int(g)) for t, s, d, g in columns]
     ranking = [
-        pyndeval.ScoredDoc(t, d, float(-i))
-        for t, first, last in zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True)
-        for i, d in enumerate(run.docid[first:last])
+        pyndeval.ScoredDoc(t, d, float(-i)) for t, found in ranked.items() for i, d in enumerate(found)
     ]
     through = ["ERR-IA@5", "ERR-IA@20", "nERR-IA@20", "NRBP", "nNRBP", "P-IA@5", "P-IA@20", "MAP-IA"]
-    theirs = pyndeval.ndeval(
-        judgments, ranking, measures=["alpha-nDCG@5", "alpha-nDCG@20", "strec@5", "strec@20", *through]
-    )
+    measures = ["alpha-nDCG@5", "alpha-nDCG@20", "strec@5", "strec@20", *through]
+    theirs = pyndeval.ndeval(judgments, ranking, measures=measures)
     compared = 0
-    for t, first, last in zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True):
-        found = run.docid[first:last].tolist()
+    for t, found in ranked.items():
         own = topic_of == t
         if not own.any() or t not in theirs:
             continue

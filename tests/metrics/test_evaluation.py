@@ -8,15 +8,15 @@ import sys
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from structsvm import SingleQueryWarning
 from structsvm.checks import BadInput
 from structsvm.metrics import available_metrics, evaluate
-from structsvm.metrics.conventions import CONVENTIONS
+from structsvm.metrics.measures import CONVENTIONS
 
 # ---- slow twins: one query, one loop per document
 
@@ -139,6 +139,8 @@ def test_queries_of_many_lengths_are_sorted_right(name, docid):
     y, s = rng.integers(-1, 5, qid.shape[0]), np.round(rng.normal(size=qid.shape[0]), 1)
     s[rng.random(qid.shape[0]) < 0.1] = -np.inf
     ids = rng.permutation(qid.shape[0]).astype(str)
+    for array in (qid, y, s):
+        array.setflags(write=False)  # what is given is left alone
     result = evaluate(name, y, s, qid=qid, docid={"str": ids, "bytes": ids.astype(bytes), None: None}[docid])
     for query, value in zip(result.query_ids, result.per_query, strict=True):
         at = np.flatnonzero(qid == query)
@@ -154,13 +156,6 @@ def test_a_query_does_not_feel_the_others():
         together = evaluate(name, y, s, qid=qid)
         alone = [evaluate(name, y[qid == q], s[qid == q], qid=0).mean for q in together.query_ids]
         np.testing.assert_array_equal(together.per_query, alone)
-
-
-def test_roc_area_equals_scikit_learn():
-    rng = np.random.default_rng(3)
-    y, s, qid = rng.integers(0, 2, 600), rng.integers(0, 9, 600), np.repeat(np.arange(6), 100)
-    expected = [roc_auc_score(y[qid == q], s[qid == q]) for q in range(6)]
-    np.testing.assert_allclose(evaluate("roc", y, s, qid=qid).per_query, expected, rtol=0, atol=1e-14)
 
 
 def test_several_measures_are_those_one_by_one():
@@ -181,9 +176,8 @@ def test_several_measures_are_those_one_by_one():
 
 def test_names_in_the_list_all_work():
     for name in available_metrics():
-        assert (
-            0 < evaluate(name.replace("@k", "@2"), [0, 1, 1], [1, 2, 3], qid=0).mean <= 1 + 1 / math.log2(3)
-        )
+        mean = evaluate(name.replace("@k", "@2"), [0, 1, 1], [1, 2, 3], qid=0).mean
+        assert 0 < mean <= 1 + 1 / math.log2(3)
 
 
 @pytest.mark.parametrize(
@@ -193,10 +187,10 @@ def test_names_in_the_list_all_work():
         (("roc@5", [1], [1]), {}, "metric='roc@5': expected one of"),
         ((None, [1], [1]), {}, "metric=None: expected one of"),
         (("precision", [1], [1]), {}, "'precision' needs a cutoff, for example 'precision@10'"),
-        (("ndcg@0", [1], [1]), {}, "positive whole number after '@'"),
-        (("ndcg@-3", [1], [1]), {}, "positive whole number after '@'"),
-        (("ndcg@", [1], [1]), {}, "positive whole number after '@'"),
-        (("ndcg@1.5", [1], [1]), {}, "positive whole number after '@'"),
+        *(
+            (("ndcg@" + k, [1], [1]), {}, "positive whole number after '@'")
+            for k in ("0", "-3", "", "1.5", "２")
+        ),
         (("map", [1, 0], [1]), {}, "y_score: expected 2 scores, one for each entry of y_true, got 1"),
         (("map", [], []), {}, "y_true: expected at least one row"),
         (("map", [1, 0], [1, float("nan")]), {}, r"y_score\[1\]: expected a finite number, got nan"),
@@ -209,31 +203,18 @@ def test_names_in_the_list_all_work():
         (("map", 1, 1), {}, r"got shape \(\)"),
         (("map", [1, 0], [1, 0]), {"qid": [1]}, "qid: expected 2 ids"),
         (("map", [1, 0], [1, 0]), {"docid": ["a"]}, "docid: expected 2 ids"),
-        (
-            ("map", [1, 0], [1, 0]),
-            {"docid": ["a", None]},
-            r"docid\[1\]: expected a string or an int, got None",
-        ),
+        (("map", [1, 0], [1, 0]), {"docid": ["a", None]}, r"docid\[1\]: expected a string or an int, got N"),
         (("map", [1, 0], [1, 0]), {"docid": [1.5, 2]}, "docid: expected strings or ints, got float64"),
         (("map", [1, 0], [1, 0]), {"convention": "xyz"}, "convention='xyz': expected one of 'trec', "),
-        (
-            ("map", [1, 0], [1, 0]),
-            {"empty": "drop"},
-            "empty='drop': expected one of 'zero', 'one', 'skip'",
-        ),
+        (("map", [1, 0], [1, 0]), {"empty": "drop"}, "empty='drop': expected one of 'zero', 'one', 'skip'"),
         (("map", [1, 0], [1, 0]), {"ties": "average"}, "ties='average': expected 'docid' or 'row'"),
         (("map", [1, 0], [1, 0]), {"relevance": 0}, "relevance=0: expected a finite number > 0"),
         (("map", [1, 0], [1, 0]), {"relevance": float("nan")}, "relevance=nan: expected a finite number > 0"),
         (("map", [1, 0], [0, 1e400]), {}, r"y_score\[1\]: expected a finite number, got inf"),
         (("map", [1, 0], [0, 10**400]), {}, r"y_score\[1\]: expected a number up to 1.8e\+308 in magnitude"),
         (("map", [1, 0], [0, Decimal("-1e400")]), {}, r"y_score\[1\]: .* magnitude, got -1E\+400"),
-        (("precision@２", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
         (("@", [1, 0], [0, 1]), {}, "metric='@': expected one of"),
-        (
-            ("err", [5, 0], [1, 0]),
-            {},
-            r"y_true\[0\]: expected a grade <= max_grade = 4, got 5.0; pass max_grade",
-        ),
+        (("err", [5, 0], [1, 0]), {}, r"y_true\[0\]: .* <= max_grade = 4, got 5.0; pass max_grade"),
         (("err", [1, 0], [1, 0]), {"max_grade": 0}, r"max_grade=0: expected a number in \(0, 1000\]"),
         (("ndcg", [2000, 0], [1, 0]), {"convention": "burges"}, r"y_true\[0\]: expected a grade <= 1000"),
     ],
@@ -243,18 +224,8 @@ def test_bad_input(arguments, options, message):
         evaluate(*arguments, **{"qid": 0, **options})
 
 
-@pytest.mark.filterwarnings("ignore:evaluate. the labels define:UserWarning")  # by chance
-def test_inputs_are_left_alone():
-    y, s, qid = np.array([1.0, 0.0, 2.0]), np.array([1.0, 2.0, 1.0]), np.array([1, 2, 1])
-    for array in (y, s, qid):
-        array.setflags(write=False)
-    for name in NAMES:
-        evaluate(name, y, s, qid=qid)
-
-
 def test_frames_and_integer_docids():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"y": [1, 0], "s": [1.0, 1.0], "qid": ["a", "a"], "doc": [9, 10]})
+    frame = pd.DataFrame({"y": [1, 0], "s": [1.0, 1.0], "qid": ["a", "a"], "doc": [9, 10]})
     # as strings "9" > "10": the relevant row wins the tie
     assert evaluate("mrr", frame["y"], frame["s"], qid=frame["qid"], docid=frame["doc"]).mean == 1.0
     assert evaluate("mrr", [True, False], [1, 1], docid=["10", "9"], qid=0).mean == 0.5

@@ -38,14 +38,6 @@ def test_each_cell_is_what_evaluate_gives_alone(judged):
     assert evaluate(qrels, {"mine": runs[1]}, ["map"]).names == ("mine",)
 
 
-def test_a_topic_that_a_run_lacks_counts(judged):
-    qrels, runs = judged
-    half = Run.from_dict({t: d for t, d in runs[1].to_dict().items() if int(t) < 20}, tag="half")
-    table = evaluate(qrels, [runs[1], half], ["map"])
-    assert table.results["half", "map"].per_query.size == 40
-    assert (table.results["half", "map"].per_query == 0).sum() >= 20
-
-
 @pytest.mark.parametrize("test", ["wilcoxon", "t", "randomization"])
 def test_comparisons_with_a_baseline(judged, test):
     qrels, runs = judged

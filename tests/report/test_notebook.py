@@ -40,23 +40,16 @@ def results():
     }
 
 
-KINDS = ("fit", "model", "evaluation", "simulation", "analysis", "comparison", "importances")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_text_is_short_and_the_picture_is_whole(results, kind):
-    result = results[kind]
-    assert len(repr(result)) < 200
-    assert "array(" not in repr(result)
-    assert "\n" not in repr(result)
-    html = result._repr_html_()
-    assert "structsvm" in html
-    assert re.search("<svg|class=.bars|<table", html)
-    assert "<b>age" not in html
-    assert "<new>" not in html
-    for tag in ("div", "figure", "svg", "ul"):
-        assert html.count(f"<{tag}") == html.count(f"</{tag}>"), tag
-    assert "<script src" not in html
+def test_text_is_short_and_the_picture_is_whole(results):
+    for kind, result in results.items():
+        assert len(repr(result)) < 200, kind
+        assert not re.search(r"array\(|\n", repr(result)), kind
+        html = result._repr_html_()
+        assert "structsvm" in html
+        assert re.search("<svg|class=.bars|<table", html), kind
+        assert not re.search("<b>age|<new>|<script src", html), kind
+        for tag in ("div", "figure", "svg", "ul"):
+            assert html.count(f"<{tag}") == html.count(f"</{tag}>"), (kind, tag)
 
 
 def test_what_the_texts_say(results):

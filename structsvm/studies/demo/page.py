@@ -11,7 +11,7 @@ from structsvm import report
 from structsvm.common.files import replacing
 from structsvm.common.names import feature_names
 from structsvm.metrics import EvaluationResult, compare, evaluate
-from structsvm.metrics.leaders import leaders
+from structsvm.metrics.significance import leaders
 from structsvm.report import figures
 from structsvm.studies.demo.task import Outcome, Pictures, System
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.candidates import CandidateSet
-from structsvm.metrics.leaders import Leaders, leaders
+from structsvm.metrics.significance import Leaders, leaders
 from structsvm.protocols import Float, Int
 from structsvm.studies.diversity.comparison import WITH_LABELS, DiversityResult
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.common.names import feature_names
-from structsvm.metrics.leaders import Leaders, leaders
+from structsvm.metrics.significance import Leaders, leaders
 from structsvm.report import figures
 from structsvm.studies.folds.paired_tests import paired_tests, remarks
 from structsvm.studies.folds.results import MethodResult, Results

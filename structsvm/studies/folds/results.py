@@ -23,7 +23,7 @@ from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.metrics import Comparison, compare
 from structsvm.metrics.evaluation import evaluate_part
-from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
+from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 from structsvm.studies.folds.folds import Fill, Fold, checksum, load_fold, size_of

@@ -17,7 +17,7 @@ from structsvm.features.fusion import FUSIONS
 from structsvm.features.within import minmax_within
 from structsvm.metrics import Comparison, compare
 from structsvm.metrics.evaluation import evaluate_part
-from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
+from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float, Int
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import Candidates

@@ -1,0 +1,316 @@
+"""Team-draft logs of other programs: UBI events of an A/B search, and tables with a row for each document of a list."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import combinations
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.clicks.cells import UNKNOWN_CLICKS, Dropped, _is_known
+from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess, source_of
+from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
+from structsvm.online.clicklog import Click, ClickLog, Impression
+from structsvm.online.interleaving import Shown
+
+CONFIGURATION = ("search_config", "search_configuration_id", "_search_configuration_id")
+"""Names under which an event may say the configuration, in ``event_attributes`` or its ``object``."""
+
+_USUAL = {
+    "impression": "impression_id list list_id search_id request_id",
+    "document": USUAL["document"],
+    "rank": "position pos place ordinal",
+    "clicked": USUAL["clicked"],
+    "team": "ranker source system config configuration search_config variant",
+    "query": "q query_text user_query search_term keywords",
+    "user": "user_id userid client client_id customer customer_id",
+    "session": "session_id sessionid visit visit_id",
+}
+_NEEDED = ("impression", "document", "rank", "clicked", "team")
+_LACKING = "list that lacks a ranker, which is no draft"
+
+
+class TeamDraftLog(NamedTuple):
+    """A log for :func:`structsvm.online.statistics.analyse`, and what was left out of it, by reason."""
+
+    log: ClickLog
+    dropped: dict[str, int]
+
+
+class _Hit(NamedTuple):
+    """A document of a list, or a click on it; ``time`` is in seconds, minus infinity where none was logged."""
+
+    document: Any
+    rank: float
+    team: str | None
+    clicked: bool = False
+    time: float = -math.inf
+
+
+_Order = dict[Any, _Hit]
+"""The hits of a list by document, in the order of their ranks."""
+
+
+def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = None) -> TeamDraftLog:
+    """Read a table of team-draft lists as a click log.
+
+    Parameters
+    ----------
+    table : frame of pandas or polars, or path
+        As in :func:`~structsvm.clicks.read_table`: a row for each document of each list, in any order.
+    columns : dict of str to str, optional
+        Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1, only its order counts),
+        ``document``, ``team`` (the ranker that the document was drafted from; missing: nobody), ``clicked`` (0 or 1),
+        and, if there are some, ``query``, ``user`` and ``session``. Those that are not given are found by these or
+        usual names. Empty cells of ``clicked`` as in :func:`~structsvm.clicks.read_table`.
+
+    Returns
+    -------
+    TeamDraftLog
+        ``log``, a :class:`~structsvm.online.clicklog.ClickLog` with the teams, sorted, as rankers; ``dropped`` counts
+        by reason what was left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"list_id": [1, 1, 2, 2], "rank": [1, 2, 1, 2], "doc": ["a", "b", "b", "a"],
+    ...                       "team": ["new", "old", "old", "new"], "click": [1, 0, 0, 1]})
+    >>> log, dropped = read_team_draft_table(frame)
+    >>> log.rankers, [one.clicks[0].rank for one in log.impressions], dropped
+    (('new', 'old'), [1, 2], {})
+    """
+    given = dict(columns or {})
+    for role in given:
+        if role not in _USUAL:
+            raise BadInput("columns", f"expected some of {', '.join(_USUAL)}, got {role!r}")
+    there = column_names(table)
+    for role, usual in _USUAL.items():
+        if role in given:
+            continue
+        if role in _NEEDED or any(name.strip().lower() in (role, *usual.split()) for name in there):
+            few = ", ".join(usual.split()[:3])
+            remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
+            given[role] = guess(role, there, table, usual, remedy)
+    check_columns(list(given.values()), there, source_of(table), "state others by {columns}")
+    roles = [*_NEEDED, *(role for role in ("query", "user", "session") if role in given)]
+    dropped = Dropped()
+    shown: dict[Any, list[_Hit]] = {}
+    who: dict[Any, dict[str, Any]] = {}
+    for part in _parts(table, [given[role] for role in roles], None):
+        for name, document, rank, clicked, team, *more in zip(*map(_plain, part), strict=True):
+            if not (_is_known(name) and _is_known(document) and _is_known(rank)):
+                dropped.count("row without an impression, a document or a rank")
+                continue
+            if clicked not in (0, 1):
+                remedy = "count clicks of one list once" if _is_known(clicked) else UNKNOWN_CLICKS
+                raise BadInput("clicked", f"expected 0 or 1, got {clicked!r:.40}", remedy)
+            hit = _Hit(document, float(rank), str(team) if _is_known(team) else None, bool(clicked))
+            shown.setdefault(name, []).append(hit)
+            who.setdefault(name, {r: v for r, v in zip(roles[5:], more, strict=True) if _is_known(v)})
+    teams = _teams(shown)
+    if len(teams) < 2:
+        raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", dropped.said())
+    if all(hit.clicked for hits in shown.values() for hit in hits):
+        n = sum(map(len, shown.values()))
+        problem = f"expected rows without a click, too, got clicks in all {n:,} rows"
+        raise BadInput("clicked", problem, "log every document of a list")
+
+    def clicks(name: Any, order: _Order) -> Iterable[Click]:
+        return (Click(k) for k, hit in enumerate(order.values(), 1) if hit.clicked)
+
+    return _drafted("team", shown, teams, clicks, who, dropped)
+
+
+def read_team_draft_ubi(
+    path: str | PathLike[str],
+    *,
+    configuration: str | None = None,
+    application: str | None = None,
+    clicks: Collection[str] = ("click", "item_click"),
+    impressions: Collection[str] = ("impression", "view"),
+) -> TeamDraftLog:
+    """Read UBI events of a team-draft A/B test as a click log.
+
+    OpenSearch's A/B search interleaves two search configurations and marks each hit with the one it came from; the page
+    logs the mark with the impressions of the hits. A query (``query_id``) is one list. Its documents are those with an
+    impression, by ordinal, each of the team of its configuration; clicks are joined by ``object_id``.
+
+    Parameters
+    ----------
+    path : path
+        As in :func:`~structsvm.clicks.read_ubi`.
+    configuration : str, optional
+        The attribute with the configuration, in ``event_attributes`` or its ``object``; default: ``search_config``,
+        ``search_configuration_id`` or ``_search_configuration_id``.
+    application, clicks, impressions
+        As in :func:`~structsvm.clicks.read_ubi`.
+
+    Returns
+    -------
+    TeamDraftLog
+        ``log``, a :class:`~structsvm.online.clicklog.ClickLog` with the names of the configurations, sorted, as
+        rankers; the user is the ``client_id``, the session the ``session_id``, the impression id the ``query_id``.
+        ``dropped`` counts by reason; a list with a place for each ranker in which one has none is no draft and is left
+        out.
+
+    Raises
+    ------
+    ValueError
+        With file and line, for a line that is no JSON object.
+    BadInput
+        If no impression names a configuration, all name the same, or some never met in a list (several experiments).
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> def event(action, document, ordinal, team):
+    ...     return json.dumps({"action_name": action, "query_id": "1", "event_attributes": {
+    ...         "object": {"object_id": document}, "position": {"ordinal": ordinal}, "search_config": team}})
+    >>> lines = [event("impression", "a", 1, "new"), event("impression", "b", 2, "old"), event("click", "a", 1, "new")]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "events.ndjson"
+    ...     _ = path.write_text("\\n".join(lines))
+    ...     log, dropped = read_team_draft_ubi(path)
+    >>> log.rankers, log.impressions[0].shown.evidence, log.impressions[0].clicks, dropped
+    (('new', 'old'), ((0, 1),), (Click(rank=1, time=None, dwell=None, download=None),), {})
+    """
+    path = Path(path)
+    names = CONFIGURATION if configuration is None else (configuration,)
+    dropped = Dropped()
+    shown: dict[str, list[_Hit]] = {}
+    clicked: dict[str, list[_Hit]] = {}
+    who: dict[str, dict[str, Any]] = {}
+    texts: dict[str, str] = {}
+    kinds = {**dict.fromkeys(impressions, shown), **dict.fromkeys(clicks, clicked)}
+
+    for entry in parse_entries(path):
+        query_id, action, attributes = entry.query_id, entry.action_name, entry.event_attributes
+        if application is not None and entry.application != application:
+            dropped.count("entry of another application")
+        elif not isinstance(query_id, str) or not query_id:
+            dropped.count("event without a query")
+        elif action is None:
+            if isinstance(entry.user_query, str):
+                texts[query_id] = entry.user_query
+        elif not isinstance(action, str) or action not in kinds:
+            dropped.count(f"event {action!s:.40}")
+        elif (document := document_of(attributes)) is None:
+            dropped.count("event without a document")
+        elif math.isnan(time := time_of(entry.timestamp)):
+            dropped.count("event with an invalid time")
+        else:
+            hit = _Hit(document, ordinal_of(attributes), _team(attributes, names), time=time)
+            kinds[action].setdefault(query_id, []).append(hit)
+            who.setdefault(query_id, {"session": _text(entry.session_id), "user": _text(entry.client_id)})
+    teams = _teams(shown)
+    if len(teams) < 2:
+        raise BadInput(
+            str(path), f"expected impressions of two search configurations or more, got {teams or 'none'}",
+            "; ".join(filter(None, (f"name their attribute in place of {', '.join(names)}", dropped.said()))),
+        )  # fmt: skip
+    for query_id in who:
+        who[query_id]["query"] = texts.get(query_id)
+
+    def clicks_of(query_id: str, order: _Order) -> Iterable[Click]:
+        found = (_click(hit, order, dropped) for hit in clicked.pop(query_id, []))
+        return (one for one in found if one is not None)
+
+    log = _drafted(str(path), shown, teams, clicks_of, who, dropped)
+    for query_id, hits in clicked.items():
+        problem = "that is no draft" if query_id in shown else "without impressions"
+        dropped.count(f"click on a list {problem}", len(hits))
+    return log
+
+
+def _teams(shown: Mapping[Any, list[_Hit]]) -> list[str]:
+    return sorted({hit.team for hits in shown.values() for hit in hits if hit.team is not None})
+
+
+def _drafted(
+    source: str,
+    shown: Mapping[Any, list[_Hit]],
+    teams: list[str],
+    clicks: Callable[[Any, _Order], Iterable[Click]],
+    who: Mapping[Any, Mapping[str, Any]],
+    dropped: Dropped,
+) -> TeamDraftLog:
+    """Return the log of the lists in which each ranker has picked before one picks again.
+
+    Lists of several experiments are refused: most lack a ranker, or some rankers never met.
+    """
+    lists: list[Impression] = []
+    rankers: Counter[tuple[int, ...]] = Counter()
+    for name, hits in shown.items():
+        order: _Order = {}
+        for hit in sorted(hits, key=lambda hit: hit.rank):
+            if hit.rank == NO_ORDINAL:
+                dropped.count("impression without an ordinal")
+            elif hit.document in order:
+                dropped.count("document twice in a list")
+            else:
+                order[hit.document] = hit
+        row = tuple(None if hit.team is None else teams.index(hit.team) for hit in order.values())
+        members = [team for team in row if team is not None]
+        there = tuple(sorted(set(members)))
+        rankers[there] += 1
+        if len(there) < max(1, min(len(members), len(teams))):
+            dropped.count(_LACKING)
+            continue
+        record = Shown("team_draft", tuple(order), len(teams), (row,), impression=name)
+        lists.append(Impression(record, tuple(clicks(name, order)), rankers=tuple(teams), **who[name]))
+    met = {pair for there in rankers for pair in combinations(there, 2)}
+    longer = any(len(there) > 1 for there in rankers)
+    apart = longer and len(met) < math.comb(len(teams), 2)
+    if len(teams) > 2 and (apart or dropped.get(_LACKING, 0) > len(lists)):
+        counts = [
+            f"{n:,} of {', '.join(repr(teams[team]) for team in there) or 'nobody'}"
+            for there, n in rankers.most_common(4)
+        ]
+        raise BadInput(
+            source, f"expected lists drafted from all of {', '.join(map(repr, teams))}, got {'; '.join(counts)}",
+            "correct misspelled rankers; analyse each experiment alone",
+        )  # fmt: skip
+    if not lists:
+        raise BadInput(source, "expected drafted lists, got none", dropped.said())
+    return TeamDraftLog(ClickLog.of(lists), dropped)
+
+
+def _plain(column: Any) -> list[Any]:
+    """Return the values as Python's own; whole floats, which pandas makes of ids with gaps, as integers."""
+    values = column.tolist() if isinstance(column, np.ndarray) else column
+    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+
+
+def _team(attributes: Any, names: tuple[str, ...]) -> str | None:
+    """Return the configuration that an event names in its attributes, or else in their object."""
+    inner = attributes.get("object") if isinstance(attributes, dict) else None
+    for holder in (attributes, inner):
+        found = [holder.get(name) for name in names] if isinstance(holder, dict) else []
+        for text in found:
+            if isinstance(text, str) and text.strip() and text.isprintable():
+                return text
+    return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _click(hit: _Hit, order: _Order, dropped: Dropped) -> Click | None:
+    """Return the click, timed from the impression where both times are known; None if it cannot be one."""
+    impression = order.get(hit.document)
+    if impression is None:
+        dropped.count("click on a document that was not shown")
+        return None
+    known = math.isfinite(hit.time) and math.isfinite(impression.time)
+    seconds = hit.time - impression.time if known else None
+    if seconds is not None and seconds < 0:
+        dropped.count("click before its impression")
+        return None
+    return Click(list(order).index(hit.document) + 1, seconds)
