@@ -10,8 +10,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.portable.elementary import log2
-from structsvm.oracles.weighted_log_rank import WeightedLogRank
-from structsvm.oracles.weighted_pairs import WeightedPairs
+from structsvm.oracles.weighted import WeightedLogRank, WeightedPairs
 from structsvm.protocols import Float, Int, Oracle, Separator
 
 _NAME = re.compile(r"(pairs|mean_pairs|dcg|mrr)(?:@([1-9]\d*))?")
@@ -48,7 +47,7 @@ def _parsed(name: Any) -> tuple[str, int | None]:
 
 @dataclass(frozen=True)
 class MeanOfPairs:
-    """The loss of :class:`~structsvm.oracles.weighted_pairs.WeightedPairs` per other document of the query."""
+    """The loss of :class:`~structsvm.oracles.weighted.WeightedPairs` per other document of the query."""
 
     # The sum of the hinges of a click grows with the length of its list, so long lists decide; here a click
     # counts the same in every list, as in a ranking SVM with `normalize="query"`. The weights of clicks are

@@ -62,15 +62,12 @@ class AveragePrecisionSeparator:
     query_weights: Float | None = None
 
     def __init__(self, members: NDArray[np.int32], n_relevant: Int, offsets: Int) -> None:
-        self._members = members
-        self._n_relevant = n_relevant
-        self._offsets = offsets
         lengths = np.diff(offsets)
         self.informative = (n_relevant > 0) & (n_relevant < lengths)
         self._longest = longest = int(lengths.max(initial=1))
-        places = np.arange(2.0, longest + 2 + 8)  # padded, as whole vectors are read
-        # 1 / (m (m - 1)), indexed by m
-        self._inverse = np.concatenate(([0.0, 0.0], 1.0 / (places * (places - 1.0))))
+        m = np.arange(2.0, longest + 2 + 8)  # padded, as whole vectors are read
+        inverse = np.concatenate(([0.0, 0.0], 1.0 / (m * (m - 1.0))))
+        self._labels = (offsets, members, n_relevant, inverse)
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
@@ -79,18 +76,7 @@ class AveragePrecisionSeparator:
             np.empty((7, width)), np.empty((4, width), np.int32), np.empty((2, width), np.int64),
             np.empty(BLOCK, np.float32), np.empty((128, 4), np.int64),
         )  # fmt: skip
-        _separate(
-            scores,
-            first,
-            last,
-            self._offsets,
-            self._members,
-            self._n_relevant,
-            self._inverse,
-            room,
-            loss,
-            coef,
-        )
+        _separate(scores, first, last, *self._labels, room, loss, coef)
 
 
 def _partition(relevant: NDArray[np.bool_], offsets: Int) -> tuple[NDArray[np.int32], Int]:
@@ -98,11 +84,11 @@ def _partition(relevant: NDArray[np.bool_], offsets: Int) -> tuple[NDArray[np.in
     lengths = np.diff(offsets)
     before = np.concatenate(([0], np.cumsum(relevant)))
     n_relevant = np.diff(before[offsets])
-    place = np.arange(relevant.shape[0]) - np.repeat(offsets[:-1], lengths)
+    position = np.arange(relevant.shape[0]) - np.repeat(offsets[:-1], lengths)
     among = before[:-1] - np.repeat(before[offsets[:-1]], lengths)  # relevant ones before a row in its query
-    target = np.where(relevant, among, place - among + np.repeat(n_relevant, lengths))
+    target = np.where(relevant, among, position - among + np.repeat(n_relevant, lengths))
     members = np.empty(relevant.shape[0], np.int32)
-    members[target + np.repeat(offsets[:-1], lengths)] = place
+    members[target + np.repeat(offsets[:-1], lengths)] = position
     return members, n_relevant
 
 
@@ -218,12 +204,8 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
                 best_place[j] = place
                 # the left half next, the right one later
                 if j + 1 < j_hi:
-                    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = (
-                        j + 1,
-                        j_hi,
-                        place,
-                        k_hi,
-                    )
+                    stack[depth, 0], stack[depth, 1] = j + 1, j_hi
+                    stack[depth, 2], stack[depth, 3] = place, k_hi
                     depth += 1
                 j_hi = j
                 k_hi = place

@@ -301,13 +301,8 @@ def _tangent(  # type: ignore[no-untyped-def]
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    pull = np.empty(longest)
-    below, above, n_below, n_above = (
-        np.empty(longest),
-        np.empty(longest),
-        np.empty(longest),
-        np.empty(longest),
-    )
+    pull, below, above = np.empty(longest), np.empty(longest), np.empty(longest)
+    n_below, n_above = np.empty(longest), np.empty(longest)
     grade = np.empty(longest, np.int64)
     tree, counts = np.empty(longest + 1), np.empty(longest + 1)
     base = offsets[first]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structsvm.oracles.pairs import Pairs
-from structsvm.oracles.weighted_pairs import WeightedPairs
+from structsvm.oracles.weighted import WeightedPairs
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.passes import RankingProblem
 from tests.oracles.separating import bind_and_separate, of_one_query
