@@ -311,9 +311,7 @@ class Recorder:
         if self.callback is not None and not self.stopped and self.callback(progress):
             self.stopped = True
 
-    def finish(
-        self, solver: str, *, n_iterations: int, n_cuts: int, exact: bool, dual_rows: Float | None = None
-    ) -> Fit:
+    def finish(self, solver: str, *, n_iterations: int, n_cuts: int, dual_rows: Float | None = None) -> Fit:
         """The record; warns when the gap was not reached."""
         converged = self.gap <= self.tol
         if not converged:
@@ -333,7 +331,7 @@ class Recorder:
             gap=float(self.gap),
             C=float(self.C),
             converged=converged,
-            certified=exact,
+            certified=self.exact,
             n_iterations=n_iterations,
             n_passes=self.n_passes,
             n_cuts=n_cuts,

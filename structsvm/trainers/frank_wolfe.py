@@ -182,13 +182,8 @@ def frank_wolfe(
     state.newton = newton
     if record.n_passes == 0:
         record.passed(0)
-    return record.finish(
-        "frank_wolfe",
-        n_iterations=n_updates,
-        n_cuts=int(state.count.sum()),
-        exact=problem.exact,
-        dual_rows=state.rows,
-    )
+    n_cuts = int(state.count.sum())
+    return record.finish("frank_wolfe", n_iterations=n_updates, n_cuts=n_cuts, dual_rows=state.rows)
 
 
 def dual_of(

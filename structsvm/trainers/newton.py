@@ -127,7 +127,7 @@ def descend(
         here = there
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, exact=True, dual_rows=dual_rows)
+        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, dual_rows=dual_rows)
     if not reached:
         warnings.warn(
             f"newton stopped at relative gradient norm {relative:.2e} and relative duality gap {fit.gap:.2e} after "

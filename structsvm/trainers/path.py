@@ -50,13 +50,42 @@ def fit_path(
         What to minimise.
     Cs : sequence of float
         Values of the trade-off, each > 0; visited in ascending order whatever the order given.
-    solver, tol, max_passes, cone, region, stabilise, qp, planes, callback
-        As in :func:`train`.
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
+        All reach the same optimum: by cutting planes of the mean hinge, or of each query (for a few hundred), by
+        updates of one query at a time, and by Newton's method (smooth losses only). "auto" is newton for smooth losses;
+        else frank_wolfe, or one_slack below ten queries, with rows in ``cone`` or a ``region``, without memory for
+        three planes per query, and where C is large for the number of queries.
+    tol : float, default=1e-3
+        Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
+    max_passes : int, default=1000
+        Passes over the data at most.
+    cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
+        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
+        independent rows with ``cone @ w >= 0``, by one_slack only.
+    region : Convex, optional
+        Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
+    stabilise : bool, default=True
+        Whether one_slack evaluates between the best point so far and the minimiser of its model (Ben-Ameur & Neto
+        2007), which far from the optimum jumps about; False is the textbook method.
+    qp : {"active_set", "cvxpy"}, default="active_set"
+        Solver of the working-set dual (one_slack, n_slack).
+    planes : {"auto", "rows"}, default="auto"
+        How frank_wolfe keeps planes: as vectors where these fit in memory, or always as coefficients of the rows, which
+        gives the fit its ``dual_rows``.
+    callback : callable, optional
+        Told the bounds after each pass; a truthy return stops early.
 
     Yields
     ------
     Fit
         In ascending order of C.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If training ended before the gap was ``tol``: by ``max_passes``, the callback, or rounding.
+    NothingLearnedWarning
+        If the objective is within a few ``tol`` of its value at ``w = 0``.
 
     Examples
     --------
@@ -91,7 +120,7 @@ def fit_path(
 
 
 class _Options(NamedTuple):
-    """Those of :func:`train`."""
+    """Those of :func:`fit_path`."""
 
     tol: float
     max_passes: int
@@ -174,20 +203,7 @@ def _extrapolate(past: Sequence[Fit], C: float) -> Float | None:
     return guess if np.isfinite(guess).all() else None
 
 
-def train(
-    problem: Problem,
-    C: float,
-    *,
-    solver: Solver = "auto",
-    tol: float = 1e-3,
-    max_passes: int = 1000,
-    cone: Float | None = None,
-    region: Convex | None = None,
-    stabilise: bool = True,
-    qp: Literal["active_set", "cvxpy"] = "active_set",
-    planes: PlaneKind = "auto",
-    callback: Callback | None = None,
-) -> Fit:
+def train(problem: Problem, C: float, **options: Any) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * mean hinge`` of a problem for one C.
 
     Parameters
@@ -196,41 +212,13 @@ def train(
         What to minimise.
     C : float
         Trade-off, > 0.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
-        All reach the same optimum: by cutting planes of the mean hinge, or of each query (for a few hundred), by
-        updates of one query at a time, and by Newton's method (smooth losses only). "auto" is newton for smooth losses;
-        else frank_wolfe, or one_slack below ten queries, with rows in ``cone`` or a ``region``, without memory for
-        three planes per query, and where C is large for the number of queries.
-    tol : float, default=1e-3
-        Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
-    max_passes : int, default=1000
-        Passes over the data at most.
-    cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
-        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
-        independent rows with ``cone @ w >= 0``, by one_slack only.
-    region : Convex, optional
-        Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
-    stabilise : bool, default=True
-        Whether one_slack evaluates between the best point so far and the minimiser of its model (Ben-Ameur & Neto
-        2007), which far from the optimum jumps about; False is the textbook method.
-    qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the working-set dual (one_slack, n_slack).
-    planes : {"auto", "rows"}, default="auto"
-        How frank_wolfe keeps planes: as vectors where these fit in memory, or always as coefficients of the rows, which
-        gives the fit its ``dual_rows``.
-    callback : callable, optional
-        Told the bounds after each pass; a truthy return stops early.
+    **options
+        ``solver``, ``tol``, ``max_passes``, ``cone``, ``region``, ``stabilise``, ``qp``, ``planes`` and ``callback``,
+        as of :func:`fit_path`.
 
     Returns
     -------
     Fit
-
-    Warns
-    -----
-    ConvergenceWarning
-        If training ended before the gap was ``tol``: by ``max_passes``, the callback, or rounding.
-    NothingLearnedWarning
-        If the objective is within a few ``tol`` of its value at ``w = 0``.
 
     Examples
     --------
@@ -242,18 +230,4 @@ def train(
     >>> fit.w.round(3), round(fit.primal, 4), fit.converged
     (array([0.25]), 0.0312, True)
     """
-    return next(
-        fit_path(
-            problem,
-            [C],
-            solver=solver,
-            tol=tol,
-            max_passes=max_passes,
-            cone=cone,
-            region=region,
-            stabilise=stabilise,
-            qp=qp,
-            planes=planes,
-            callback=callback,
-        )
-    )
+    return next(fit_path(problem, [C], **options))

@@ -269,7 +269,7 @@ def test_a_stopped_fit_names_the_bound_that_moved_more_lately(primals, duals, ex
         record.lower(float(dual))
         record.passed()
     with pytest.warns(ConvergenceWarning) as warned:
-        record.finish("name", n_iterations=0, n_cuts=0, exact=True)
+        record.finish("name", n_iterations=0, n_cuts=0)
     text = str(warned[0].message)
     if expected is None:
         assert "bound" not in text
