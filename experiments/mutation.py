@@ -105,7 +105,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         ("tests/trainers/test_every_trainer.py", "tests/trainers/test_newton_on_planes.py"),
     ),
     **dict.fromkeys(
-        ("structsvm/trainers/forces.py", "structsvm/trainers/lambdarank.py", "structsvm/trainers/network.py"),
+        ("structsvm/trainers/forces.py", "structsvm/trainers/lambdarank.py"),
         ("tests/trainers/test_lambdarank.py", "tests/estimators/test_lambdarank.py"),
     ),
     "structsvm/oracles/weighted.py": (

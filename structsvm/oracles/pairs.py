@@ -215,9 +215,7 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
 
 
 @kernel(inline="always")
-def _count_merging(  # type: ignore[no-untyped-def]
-    v, lower, n, margin, won, lost, places, spare, bounds
-):
+def _count_merging(v, lower, n, margin, won, lost, places, spare, bounds):  # type: ignore[no-untyped-def]
     """Count the same in O(n log n): sort each grade, then merge neighbours level by level and count across."""
     spare_values, spare_places = spare[0], spare[1]
     won[:n] = 0
@@ -240,9 +238,8 @@ def _count_merging(  # type: ignore[no-untyped-def]
             _count_across(v, places, start, middle, end, margin, won, lost)
             if n_blocks > 2:
                 merge(v, places, start, middle, end, spare_values, spare_places)
-                for i in range(
-                    start, end
-                ):  # assigning slices compiles messages about shapes, which takes a second
+                # assigning slices compiles messages about shapes, which takes a second
+                for i in range(start, end):
                     v[i] = spare_values[i]
                     places[i] = spare_places[i]
             bounds[n_merged] = start

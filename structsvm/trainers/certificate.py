@@ -359,9 +359,8 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
     share = 1.0 - min(_FEW * tol, _MOST)
     if not (fit.converged and (fit.certified or not fit.w.any())) or fit.primal <= 0.0:
         return  # an approximate oracle may be far off at other weights than zero
-    if (
-        region is None
-    ):  # 1-strongly convex: the best weights are near fit.w, and zero costs their squared length
+    # without a region 1-strongly convex: the best weights are near fit.w, and zero costs their squared length
+    if region is None:
         length = norm(fit.w) - math.sqrt(2.0 * max(0.0, fit.primal - fit.dual))
         if fit.primal < share * (fit.dual + 0.5 * max(0.0, length) ** 2):
             return

@@ -508,8 +508,8 @@ def _sweep(  # type: ignore[no-untyped-def]
             if low.shape[0] > 0:
                 own_total, own_low, own_high = part, bottom, top
                 for j in range(m):
-                    place = features[lo + j]
-                    part[j], bottom[j], top[j] = total[place], low[place], high[place]
+                    f = features[lo + j]
+                    part[j], bottom[j], top[j] = total[f], low[f], high[f]
         if new_joint.shape[0] > 0:
             new_plane = new_joint[q - first]
             if features.shape[0] > 0:

@@ -226,7 +226,7 @@ def test_a_walk_ends_where_a_vertex_or_its_base_reaches_zero(d, gone, alpha):
     at, listed = np.array([0.2, 0.3, 0.0]), np.empty(8, dtype=np.int64)
     group, base, free = np.zeros(3, dtype=np.int64), np.array([1]), np.array([0, 0, 0])
     step, n_gone = active_set._move(
-        np.array([d, 0.0]), 1, -2, np.inf, 2, group, base, free, at, np.zeros(1), listed
+        np.array([d, 0.0]), 1, -2, np.inf, group, base, free, at, np.zeros(1), listed
     )
     assert (step, listed[:n_gone].tolist()) == (1.0, [gone])
     np.testing.assert_array_equal(at, [*alpha, 0.0])

@@ -8,8 +8,16 @@ from scipy import sparse
 
 from structsvm.trainers import forces as forces_module
 from structsvm.trainers.forces import Utility, forces
-from structsvm.trainers.lambdarank import LambdaRankFit, Schedule, ascend, network_scores
-from structsvm.trainers.network import backpropagate, column_figures, forward, initial_weights
+from structsvm.trainers.lambdarank import (
+    LambdaRankFit,
+    Schedule,
+    ascend,
+    backpropagate,
+    column_figures,
+    forward,
+    initial_weights,
+    network_scores,
+)
 
 UTILITIES = ["ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "map", "mrr"]
 

@@ -30,7 +30,6 @@ from structsvm.common.portable.sums import combine, dot
 from structsvm.protocols import Callback, Cut, Float
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder, judge, watched
-from structsvm.trainers.choosing_solver import _LARGEST_PULL
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.newton import descend
 from structsvm.trainers.one_slack import one_slack
@@ -38,7 +37,7 @@ from structsvm.trainers.partitioned.checkpoint import Checkpoint, other_rows
 from structsvm.trainers.partitioned.columns import Columns
 from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import SmoothProblem, Tangent
-from structsvm.trainers.path import _extrapolate
+from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
 from structsvm.trainers.segment_search import FEWEST, best_factor, search_segment
 
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
