@@ -123,14 +123,6 @@ def test_large_C_on_few_queries_converges():
     assert fit.primal == pytest.approx(one_slack(problem, 300.0, tol=1e-4).primal, rel=1e-4)
 
 
-def test_float32_rows_are_summed_in_float64():
-    X, *rest = make_rows(dtype=np.float32, n_queries=40)
-    problem, wide = (bind((rows, *rest)) for rows in (X, X.astype(float)))
-    w = np.random.default_rng(1).normal(size=5)
-    assert problem.cut(w).loss == wide.cut(w).loss
-    np.testing.assert_allclose(problem.cut(w).joint, wide.cut(w).joint, rtol=1e-13)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
