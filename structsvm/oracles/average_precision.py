@@ -98,7 +98,7 @@ _FEW = 48
 
 @kernel(inline="always")
 def _place_few(  # type: ignore[no-untyped-def]
-    rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, positions, best_position
+    rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, positions, best_at
 ):
     """Find the best positions in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once."""
     # The sums are those for a single document, in the same order. Four positions share loads and stores, and whole
@@ -140,7 +140,7 @@ def _place_few(  # type: ignore[no-untyped-def]
             totals[j] = total
         k -= 1
     for j in range(j_hi - j_lo):
-        best_position[j_lo + j] = np.int64(positions[j])
+        best_at[j_lo + j] = np.int64(positions[j])
 
 
 @kernel
@@ -151,7 +151,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
     totals, bests, positions = floats[3], floats[4], floats[5]
     rel_rows, non_rows = ints[0], ints[1]
     spare = floats[6], ints[2], keys, ints[3]
-    best_position, passed = longs[0], longs[1]
+    best_at, passed = longs[0], longs[1]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
@@ -182,7 +182,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             non[j] *= unit
         for j in range(n_non, n_non + 8):
             non[j] = 0.0
-        # best_position[j] in 0..n_rel: non-relevant j stands just above relevant number best_position[j] (from 0).
+        # best_at[j] in 0..n_rel: non-relevant j stands just above relevant number best_at[j] (from 0).
         # Divide and conquer over j: the place of the middle one bounds the positions on both sides.
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n_non, 0, n_rel
         depth = 1
@@ -192,18 +192,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             while j_lo < j_hi:
                 if j_hi - j_lo <= _FEW:
                     _place_few(
-                        rel,
-                        share,
-                        non,
-                        inverse,
-                        j_lo,
-                        j_hi,
-                        k_lo,
-                        k_hi,
-                        totals,
-                        bests,
-                        positions,
-                        best_position,
+                        rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, positions, best_at
                     )
                     break
                 j = (j_lo + j_hi) >> 1
@@ -215,7 +204,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
                         k if total > best else position
                     )  # a selection, as a branch would be unpredictable
                     best = total if total > best else best
-                best_position[j] = position
+                best_at[j] = position
                 # the left half next, the right one later
                 if j + 1 < j_hi:
                     stack[depth, 0], stack[depth, 1] = j + 1, j_hi
@@ -227,7 +216,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
         for i in range(n_rel + 1):
             passed[i] = 0
         for j in range(n_non):
-            passed[best_position[j]] = j + 1
+            passed[best_at[j]] = j + 1
         above = 0
         precision = 0.0
         for i in range(n_rel):
@@ -236,4 +225,4 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             coef[own + rel_rows[i]] = unit * above
         loss[q - first] = 1.0 - precision / n_rel
         for j in range(n_non):
-            coef[own + non_rows[j]] = -unit * (n_rel - best_position[j])
+            coef[own + non_rows[j]] = -unit * (n_rel - best_at[j])

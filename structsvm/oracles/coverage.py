@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structsvm.candidates import Coverage
 from structsvm.checks import check_choice
 from structsvm.common.portable.sums import combine, dot, products
-from structsvm.oracles.exact_selection import exact
+from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import (
     Subtopics,
     bind_loss,
@@ -126,10 +126,10 @@ class CoverageProblem:
         values = products(coverage.features, w[self.n_word_features :])
         if query.subtopics is None:
             selection = greedy_for_loss(coverage, benefits, values, query.k, query.loss)
-        elif separation == "greedy":
-            selection = greedy(coverage, benefits, values, query.k, subtopics=query.subtopics)
+        elif separation == "exact":
+            selection = best_subset(coverage, benefits, values, query.k, subtopics=query.subtopics).selection
         else:
-            search = swap if separation == "swap" else exact
+            search = swap if separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
         found_features = coverage.features[selection.chosen].sum(axis=0)

@@ -113,19 +113,6 @@ def best_subset(
     return Optimum(best, value(best), value(best) + gap)
 
 
-def exact(
-    coverage: Coverage,
-    benefits: Float,
-    values: Float,
-    k: int,
-    *,
-    subtopics: Subtopics | None = None,
-    stop: Callable[[], bool] | None = None,
-) -> Selection:
-    """Return the best ``k`` documents, by :func:`best_subset` without a time limit."""
-    return best_subset(coverage, benefits, values, k, subtopics=subtopics, stop=stop).selection
-
-
 def _elements(
     coverage: Coverage, benefits: Float, values: Float, k: int, subtopics: Subtopics | None
 ) -> tuple[Float, Int, Any, Float]:

@@ -10,7 +10,7 @@ from structsvm.candidates import CandidateSet, Coverage
 from structsvm.features.word_features import Level, WordFeatures
 from structsvm.oracles import exact_selection
 from structsvm.oracles.coverage import CoverageProblem
-from structsvm.oracles.exact_selection import best_subset, exact
+from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import bind_loss, budgeted, greedy, lazy_greedy, swap
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.n_slack import n_slack
@@ -143,7 +143,7 @@ def test_exact_is_the_exhaustive_optimum(with_loss):
         def value(y, one=one, benefits=benefits, values=values, subtopics=subtopics):
             return one.value(y, benefits, values) + (subtopics.loss(y) if subtopics else 0.0)
 
-        found = exact(one.coverage, benefits, values, k, subtopics=subtopics)
+        found = best_subset(one.coverage, benefits, values, k, subtopics=subtopics).selection
         optimum = value(one.best(k, value))
         assert len(set(found.chosen.tolist())) == min(k, one.n)
         assert value(found.chosen.tolist()) == pytest.approx(optimum, abs=1e-9)
@@ -356,4 +356,5 @@ def test_documents_without_words():
     assert isinstance(empty, Coverage)
     assert greedy(empty, np.ones(6), np.zeros(3), 2).chosen.tolist() == [0, 1]
     assert greedy(empty, np.ones(6), np.zeros(3), 9).chosen.tolist() == [0, 1, 2]
-    assert exact(empty, np.ones(6), np.array([0.0, 2.0, 1.0]), 2).chosen.tolist() == [1, 2]
+    best = best_subset(empty, np.ones(6), np.array([0.0, 2.0, 1.0]), 2).selection
+    assert best.chosen.tolist() == [1, 2]
