@@ -13,8 +13,7 @@ from structsvm.clicks.cells import ClickCells, check_clicked
 from structsvm.clicks.propensities import Propensities
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import log2
-from structsvm.oracles.weighted_log_rank import WeightedLogRank
-from structsvm.oracles.weighted_pairs import WeightedPairs
+from structsvm.oracles.weighted import WeightedLogRank, WeightedPairs
 from structsvm.protocols import Float, Int, Oracle, Separator
 
 Weighting = Literal["ips", "policy"]
@@ -117,7 +116,7 @@ def _parsed(name: Any) -> tuple[str, int | None]:
 
 @dataclass(frozen=True)
 class MeanOfPairs:
-    """The loss of :class:`~structsvm.oracles.weighted_pairs.WeightedPairs` per other document of the query."""
+    """The loss of :class:`~structsvm.oracles.weighted.WeightedPairs` per other document of the query."""
 
     # The sum of the hinges of a click grows with the length of its list, so long lists decide; here a click
     # counts the same in every list, as in a ranking SVM with `normalize="query"`. The weights of clicks are

@@ -47,7 +47,7 @@ class ClickSVM(StructuralRanker):
         ``"pairs"``: the sum of the hinges of a click, a bound of its rank, so that long lists weigh more.
         ``"mean_pairs"``: their mean, the choice if lengths vary much and the measure weighs queries equally.
         ``"dcg"``, ``"mrr"``, ``"dcg@10"``, ``"mrr@10"`` (any cut-off): the log of a click's rank, a smooth bound of
-        both (:class:`~structsvm.oracles.weighted_log_rank.WeightedLogRank`); the measure named is that by which
+        both (:class:`~structsvm.oracles.weighted.WeightedLogRank`); the measure named is that by which
         :class:`ClickSVMCV` chooses C.
     propensities : Propensities or sequence of float, optional
         How often users look at each position; default: :func:`~structsvm.clicks.harvest` of the log.

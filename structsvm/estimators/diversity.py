@@ -25,13 +25,12 @@ from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures, usual_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
-from structsvm.oracles.exact_selection import Optimum, best_subset, exact
+from structsvm.oracles.exact_selection import Optimum, best_subset
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, lazy_greedy, swap
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit
-from structsvm.trainers.choosing_solver import Solver
-from structsvm.trainers.path import fit_path
+from structsvm.trainers.path import Solver, fit_path
 
 _log = logging.getLogger("structsvm")
 T = TypeVar("T")
@@ -546,7 +545,7 @@ class SVMDiv(Saved, BaseEstimator):
                 return (lazy_greedy if lazy else greedy)(coverage, benefits, values, many)
             if self.prediction == "swap":
                 return swap(coverage, benefits, values, many)
-            return exact(coverage, benefits, values, many, stop=stop.is_set)
+            return best_subset(coverage, benefits, values, many, stop=stop.is_set).selection
 
         return self._each(select, tasks, stop)
 

@@ -27,9 +27,16 @@ from structsvm.estimators.linear import SCALES, Scale
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, choose_groups
-from structsvm.trainers.forces import Utility, informative_queries
-from structsvm.trainers.lambdarank import Epoch, LambdaRankFit, Schedule, ascend, network_scores
-from structsvm.trainers.network import column_figures, initial_weights
+from structsvm.trainers.forces import BoundUtility, Utility
+from structsvm.trainers.lambdarank import (
+    Epoch,
+    LambdaRankFit,
+    Schedule,
+    ascend,
+    column_figures,
+    initial_weights,
+    network_scores,
+)
 
 _ENOUGH_QUERIES = 20
 """Fewest queries for which "auto" stops early, as a tenth of fewer is no estimate for the others."""
@@ -192,7 +199,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
 
     def _useful(self, y: Float, offsets: Int, weights: Float, utility: Utility) -> Any:
         """Return flags of the queries that exert a force: weight > 0, and a utility that depends on the ranking."""
-        informative = informative_queries(y, offsets, utility)
+        informative = BoundUtility(utility, y, offsets).informative
         useful = informative & (weights > 0)
         self.n_queries_ = int(useful.shape[0])
         self.n_uninformative_ = int(self.n_queries_ - informative.sum())
@@ -228,7 +235,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         if grouping.order is not None:
             X, y = X[grouping.order], y[grouping.order]
         with naming("validation"):
-            matters = informative_queries(y, grouping.offsets, utility).any()
+            matters = BoundUtility(utility, y, grouping.offsets).informative.any()
         if not matters:
             raise unmeasurable(self, "utility", y)
         return X, y, grouping.offsets

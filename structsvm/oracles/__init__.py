@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from structsvm.oracles.log_rank import ReciprocalRank as ReciprocalRank
     from structsvm.oracles.ordinal import OrdinalHinge as OrdinalHinge
     from structsvm.oracles.pairs import Pairs as Pairs
+    from structsvm.oracles.pairs import RocArea as RocArea
     from structsvm.oracles.position_ndcg import PositionNDCG as PositionNDCG
-    from structsvm.oracles.roc_area import RocArea as RocArea
     from structsvm.oracles.selection import budgeted as budgeted
     from structsvm.oracles.selection import greedy as greedy
     from structsvm.oracles.selection import swap as swap
@@ -33,9 +33,8 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.oracles.exact_selection": "best_subset",
         "structsvm.oracles.log_rank": "NDCG PrecisionAt ReciprocalRank",
         "structsvm.oracles.ordinal": "OrdinalHinge",
-        "structsvm.oracles.pairs": "Pairs",
+        "structsvm.oracles.pairs": "Pairs RocArea",
         "structsvm.oracles.position_ndcg": "PositionNDCG",
-        "structsvm.oracles.roc_area": "RocArea",
         "structsvm.oracles.selection": "budgeted greedy swap",
         "structsvm.oracles.squared_pairs": "SquaredPairs",
     },

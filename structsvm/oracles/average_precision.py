@@ -62,15 +62,12 @@ class AveragePrecisionSeparator:
     query_weights: Float | None = None
 
     def __init__(self, members: NDArray[np.int32], n_relevant: Int, offsets: Int) -> None:
-        self._members = members
-        self._n_relevant = n_relevant
-        self._offsets = offsets
         lengths = np.diff(offsets)
         self.informative = (n_relevant > 0) & (n_relevant < lengths)
         self._longest = longest = int(lengths.max(initial=1))
-        places = np.arange(2.0, longest + 2 + 8)  # padded, as whole vectors are read
-        # 1 / (m (m - 1)), indexed by m
-        self._inverse = np.concatenate(([0.0, 0.0], 1.0 / (places * (places - 1.0))))
+        m = np.arange(2.0, longest + 2 + 8)  # padded, as whole vectors are read
+        inverse = np.concatenate(([0.0, 0.0], 1.0 / (m * (m - 1.0))))
+        self._labels = (offsets, members, n_relevant, inverse)
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
@@ -79,18 +76,7 @@ class AveragePrecisionSeparator:
             np.empty((7, width)), np.empty((4, width), np.int32), np.empty((2, width), np.int64),
             np.empty(BLOCK, np.float32), np.empty((128, 4), np.int64),
         )  # fmt: skip
-        _separate(
-            scores,
-            first,
-            last,
-            self._offsets,
-            self._members,
-            self._n_relevant,
-            self._inverse,
-            room,
-            loss,
-            coef,
-        )
+        _separate(scores, first, last, *self._labels, room, loss, coef)
 
 
 def _partition(relevant: NDArray[np.bool_], offsets: Int) -> tuple[NDArray[np.int32], Int]:
@@ -98,11 +84,11 @@ def _partition(relevant: NDArray[np.bool_], offsets: Int) -> tuple[NDArray[np.in
     lengths = np.diff(offsets)
     before = np.concatenate(([0], np.cumsum(relevant)))
     n_relevant = np.diff(before[offsets])
-    place = np.arange(relevant.shape[0]) - np.repeat(offsets[:-1], lengths)
+    position = np.arange(relevant.shape[0]) - np.repeat(offsets[:-1], lengths)
     among = before[:-1] - np.repeat(before[offsets[:-1]], lengths)  # relevant ones before a row in its query
-    target = np.where(relevant, among, place - among + np.repeat(n_relevant, lengths))
+    target = np.where(relevant, among, position - among + np.repeat(n_relevant, lengths))
     members = np.empty(relevant.shape[0], np.int32)
-    members[target + np.repeat(offsets[:-1], lengths)] = place
+    members[target + np.repeat(offsets[:-1], lengths)] = position
     return members, n_relevant
 
 
@@ -112,15 +98,15 @@ _FEW = 48
 
 @kernel(inline="always")
 def _place_few(  # type: ignore[no-untyped-def]
-    rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, places, best_place
+    rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, positions, best_at
 ):
-    """Find the best places in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once."""
-    # The sums are those for a single document, in the same order. Four places share loads and stores, and whole vectors
-    # are processed, past ``j_hi``, where the arrays have room for it.
+    """Find the best positions in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once."""
+    # The sums are those for a single document, in the same order. Four positions share loads and stores, and whole
+    # vectors are processed, past ``j_hi``, where the arrays have room for it.
     n = np.uint64((j_hi - j_lo + 7) // 8 * 8)
     start = np.uint64(j_lo)
     for j in range(n):
-        totals[j], bests[j], places[j] = 0.0, 0.0, float(k_hi)
+        totals[j], bests[j], positions[j] = 0.0, 0.0, float(k_hi)
     k = k_hi - 1
     while k - 3 >= k_lo:
         h0, h1, h2, h3 = share[k], share[k - 1], share[k - 2], share[k - 3]
@@ -129,42 +115,43 @@ def _place_few(  # type: ignore[no-untyped-def]
         g2, g1, g0 = g3 + np.uint64(1), g3 + np.uint64(2), g3 + np.uint64(3)
         p0, p1, p2, p3 = float(k), float(k - 1), float(k - 2), float(k - 3)
         for j in range(n):
-            total, best, place, own = totals[j], bests[j], places[j], non[start + j]
+            total, best, position, own = totals[j], bests[j], positions[j], non[start + j]
             total += h0 * inverse[g0 + j] - (r0 - own)
-            place = p0 if total > best else place
+            position = p0 if total > best else position
             best = total if total > best else best
             total += h1 * inverse[g1 + j] - (r1 - own)
-            place = p1 if total > best else place
+            position = p1 if total > best else position
             best = total if total > best else best
             total += h2 * inverse[g2 + j] - (r2 - own)
-            place = p2 if total > best else place
+            position = p2 if total > best else position
             best = total if total > best else best
             total += h3 * inverse[g3 + j] - (r3 - own)
-            place = p3 if total > best else place
+            position = p3 if total > best else position
             best = total if total > best else best
-            totals[j], bests[j], places[j] = total, best, place
+            totals[j], bests[j], positions[j] = total, best, position
         k -= 4
     while k >= k_lo:
         h0, r0, p0 = share[k], rel[k], float(k)
         g0 = np.uint64(k + j_lo + 2)
         for j in range(n):
             total, best = totals[j] + (h0 * inverse[g0 + j] - (r0 - non[start + j])), bests[j]
-            places[j] = p0 if total > best else places[j]
+            positions[j] = p0 if total > best else positions[j]
             bests[j] = total if total > best else best
             totals[j] = total
         k -= 1
     for j in range(j_hi - j_lo):
-        best_place[j_lo + j] = np.int64(places[j])
+        best_at[j_lo + j] = np.int64(positions[j])
 
 
 @kernel
 def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, loss, coef):  # type: ignore[no-untyped-def]
     # given, as code that allocates takes longer to compile than all of this
     floats, ints, longs, keys, stack = room
-    rel, non, share, totals, bests, places = floats[0], floats[1], floats[2], floats[3], floats[4], floats[5]
+    rel, non, share = floats[0], floats[1], floats[2]
+    totals, bests, positions = floats[3], floats[4], floats[5]
     rel_rows, non_rows = ints[0], ints[1]
     spare = floats[6], ints[2], keys, ints[3]
-    best_place, passed = longs[0], longs[1]
+    best_at, passed = longs[0], longs[1]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
@@ -195,8 +182,8 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             non[j] *= unit
         for j in range(n_non, n_non + 8):
             non[j] = 0.0
-        # best_place[j] in 0..n_rel: non-relevant j stands just above relevant number best_place[j] (from 0).
-        # Divide and conquer over j: the place of the middle one bounds the places on both sides.
+        # best_at[j] in 0..n_rel: non-relevant j stands just above relevant number best_at[j] (from 0).
+        # Divide and conquer over j: the place of the middle one bounds the positions on both sides.
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n_non, 0, n_rel
         depth = 1
         while depth > 0:
@@ -205,33 +192,31 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             while j_lo < j_hi:
                 if j_hi - j_lo <= _FEW:
                     _place_few(
-                        rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, places, best_place
+                        rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, positions, best_at
                     )
                     break
                 j = (j_lo + j_hi) >> 1
                 z = non[j]
-                total, best, place = 0.0, 0.0, k_hi
+                total, best, position = 0.0, 0.0, k_hi
                 for k in range(k_hi - 1, k_lo - 1, -1):
                     total += share[k] * inverse[k + j + 2] - (rel[k] - z)
-                    place = k if total > best else place  # a selection, as a branch would be unpredictable
+                    position = (
+                        k if total > best else position
+                    )  # a selection, as a branch would be unpredictable
                     best = total if total > best else best
-                best_place[j] = place
+                best_at[j] = position
                 # the left half next, the right one later
                 if j + 1 < j_hi:
-                    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = (
-                        j + 1,
-                        j_hi,
-                        place,
-                        k_hi,
-                    )
+                    stack[depth, 0], stack[depth, 1] = j + 1, j_hi
+                    stack[depth, 2], stack[depth, 3] = position, k_hi
                     depth += 1
                 j_hi = j
-                k_hi = place
+                k_hi = position
         # number of documents above each relevant one: the last of those placed there, or of those above
         for i in range(n_rel + 1):
             passed[i] = 0
         for j in range(n_non):
-            passed[best_place[j]] = j + 1
+            passed[best_at[j]] = j + 1
         above = 0
         precision = 0.0
         for i in range(n_rel):
@@ -240,4 +225,4 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             coef[own + rel_rows[i]] = unit * above
         loss[q - first] = 1.0 - precision / n_rel
         for j in range(n_non):
-            coef[own + non_rows[j]] = -unit * (n_rel - best_place[j])
+            coef[own + non_rows[j]] = -unit * (n_rel - best_at[j])

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.candidates import Coverage
+from structsvm.checks import check_choice
 from structsvm.common.portable.sums import combine, dot, products
-from structsvm.oracles.exact_selection import exact
+from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import (
     Subtopics,
     bind_loss,
@@ -21,6 +22,7 @@ from structsvm.oracles.selection import (
     swap,
 )
 from structsvm.protocols import Cut, Float, Int
+from structsvm.queries import unit_weights
 
 SEPARATIONS = ("greedy", "swap", "exact")
 
@@ -58,10 +60,7 @@ class CoverageProblem:
         weights: Any = None,
         n_jobs: int = 1,
     ) -> None:
-        if separation not in SEPARATIONS:
-            raise ValueError(
-                f"separation={separation!r}: expected one of {', '.join(map(repr, SEPARATIONS))}"
-            )
+        check_choice("separation", separation, SEPARATIONS)
         if separation != "greedy" and (callable(loss) or loss == "alpha_ndcg"):
             raise ValueError(
                 f"separation={separation!r}: expected a coverage loss ('weighted' or 'unweighted'), got {loss!r}"
@@ -72,14 +71,7 @@ class CoverageProblem:
         self.exact = separation == "exact"
         self.chunk = 8
         self.n_jobs = n_jobs
-        values = np.ones(self.n_queries) if weights is None else np.asarray(weights, dtype=np.float64)
-        if (
-            values.shape != (self.n_queries,)
-            or not (np.isfinite(values) & (values >= 0)).all()
-            or not values.any()
-        ):
-            raise ValueError(f"weights: expected {self.n_queries} finite values >= 0, not all zero")
-        self.weights: Float = values / values.sum()
+        self.weights = unit_weights(weights, self.n_queries, "set")
         self._bins = np.ascontiguousarray(bins)
         self._separation = separation
         self._queries = [
@@ -134,15 +126,14 @@ class CoverageProblem:
         values = products(coverage.features, w[self.n_word_features :])
         if query.subtopics is None:
             selection = greedy_for_loss(coverage, benefits, values, query.k, query.loss)
-        elif separation == "greedy":
-            selection = greedy(coverage, benefits, values, query.k, subtopics=query.subtopics)
+        elif separation == "exact":
+            selection = best_subset(coverage, benefits, values, query.k, subtopics=query.subtopics).selection
         else:
-            search = swap if separation == "swap" else exact
+            search = swap if separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
-        joint[self.n_word_features :] = query.target_features - coverage.features[selection.chosen].sum(
-            axis=0
-        )
+        found_features = coverage.features[selection.chosen].sum(axis=0)
+        joint[self.n_word_features :] = query.target_features - found_features
         return query.loss(selection.chosen) - query.target_loss
 
 

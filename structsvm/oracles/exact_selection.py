@@ -113,19 +113,6 @@ def best_subset(
     return Optimum(best, value(best), value(best) + gap)
 
 
-def exact(
-    coverage: Coverage,
-    benefits: Float,
-    values: Float,
-    k: int,
-    *,
-    subtopics: Subtopics | None = None,
-    stop: Callable[[], bool] | None = None,
-) -> Selection:
-    """Return the best ``k`` documents, by :func:`best_subset` without a time limit."""
-    return best_subset(coverage, benefits, values, k, subtopics=subtopics, stop=stop).selection
-
-
 def _elements(
     coverage: Coverage, benefits: Float, values: Float, k: int, subtopics: Subtopics | None
 ) -> tuple[Float, Int, Any, Float]:
@@ -268,16 +255,16 @@ class _Search:
 def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
     """Insert a value into the ``most`` largest, descending, of which ``held`` are known; return how many are then."""
     if held < most:
-        place = held
+        rank = held
         held += 1
     elif value > top[most - 1]:
-        place = most - 1
+        rank = most - 1
     else:
         return held
-    while place > 0 and top[place - 1] < value:
-        top[place] = top[place - 1]
-        place -= 1
-    top[place] = value
+    while rank > 0 and top[rank - 1] < value:
+        top[rank] = top[rank - 1]
+        rank -= 1
+    top[rank] = value
     return held
 
 
@@ -357,8 +344,8 @@ def _finish(  # type: ignore[no-untyped-def]
                     if value_bound <= limit:
                         continue
                     a, b, c = ids[i], ids[j], ids[h]
-                    for place in range(doc_start[a], doc_start[a + 1]):
-                        e = doc_elements[place]
+                    for entry in range(doc_start[a], doc_start[a + 1]):
+                        e = doc_elements[entry]
                         if covered[e] == 0 and member[e, b] and member[e, c]:
                             value += weights[e]
                     if value > limit:
@@ -396,9 +383,9 @@ def _advance(  # type: ignore[no-untyped-def]
             back = m - i < r or bounds[depth, i] <= state[0] + tolerance
         if back:
             if depth > 0:
-                for place in range(doc_start[path[depth - 1]], doc_start[path[depth - 1] + 1]):
-                    if covered[doc_elements[place]] == depth:
-                        covered[doc_elements[place]] = 0
+                for entry in range(doc_start[path[depth - 1]], doc_start[path[depth - 1] + 1]):
+                    if covered[doc_elements[entry]] == depth:
+                        covered[doc_elements[entry]] = 0
             depth -= 1
             continue
         # choose document i; those before it were tried, those after it stay if their bounds allow
@@ -427,8 +414,8 @@ def _advance(  # type: ignore[no-untyped-def]
         size[child] = n_left
         position[child] = 0
         fixed[child] = fixed[depth] + gain[depth, chosen]
-        for place in range(doc_start[d], doc_start[d + 1]):
-            e = doc_elements[place]
+        for entry in range(doc_start[d], doc_start[d + 1]):
+            e = doc_elements[entry]
             if covered[e] != 0:
                 continue
             covered[e] = child

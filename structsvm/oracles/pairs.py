@@ -1,4 +1,4 @@
-"""Pairs of documents with different grades: the oracle of the pairwise SVM, by counting."""
+"""Pairs of documents with different grades, by counting: the oracles of the pairwise SVM and of SVM-roc."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Pairs:
     documents of a grade are sorted, and neighbouring grades are merged level by level while the violated pairs between
     them are counted. Up to 300 pairs per document, comparing them all is faster.
 
-    On binary labels ``w_roc(C) = 1/2 w_pair(4 C)`` with ``normalize="query"``
-    (:class:`~structsvm.oracles.roc_area.RocArea`).
+    On binary labels ``w_roc(C) = 1/2 w_pair(4 C)`` with ``normalize="query"`` (:class:`RocArea`).
 
     Examples
     --------
@@ -67,8 +66,49 @@ class Pairs:
         return separator
 
 
+@dataclass(frozen=True)
+class RocArea:
+    """Loss ``1 - ROC area``, the share of inverted pairs, with the pairwise joint feature of SVM-roc.
+
+    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j not} y_ij (phi_i - phi_j)``; a query with ``P = 0`` or ``N = 0`` has
+    no constraint.
+
+    Parameters
+    ----------
+    relevance : float, default=1.0
+        A document is relevant if its label is at least this; with 1, the TREC convention, negative labels are
+        non-relevant.
+
+    Notes
+    -----
+    Pairs are independent (thesis 3.2.1, after Joachims 2005): ``(i, j)`` is inverted when ``s_i - s_j < 1/2``, so the
+    most violated ranking is that by score, with 1/2 subtracted from every relevant document. With ``r_i`` and ``p_j``
+    inverted pairs of a relevant and a non-relevant document, ``coef_i = 2 r_i / (P N)`` and ``coef_j = -2 p_j / (P
+    N)``. The hinge is that of :class:`Pairs` at doubled scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> separator = RocArea().bind(np.array([0.0, 1.0]), np.array([0, 2]))
+    >>> loss, coef = np.empty(1), np.empty(2)
+    >>> separator.separate(np.zeros(2), 0, 1, loss, coef)
+    >>> loss, coef
+    (array([1.]), array([-2.,  2.]))
+    """
+
+    label: ClassVar[str] = "roc"
+    cutoff: ClassVar[str] = "never"
+
+    relevance: float = 1.0
+
+    def bind(self, y: Float, offsets: Int) -> PairSeparator:
+        """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        relevant = (labels_of(y, offsets) >= self.relevance).astype(np.float64)
+        return PairSeparator(relevant, offsets, margin=0.5, step=2.0)
+
+
 class PairSeparator:
-    """Separator by counts of violated pairs, of :class:`Pairs` and :class:`~structsvm.oracles.roc_area.RocArea`.
+    """Separator by counts of violated pairs, of :class:`Pairs` and :class:`RocArea`.
 
     A pair is violated when ``s_i - s_j < margin``, and then adds ``step / pairs`` to one coefficient and subtracts it.
     """
@@ -175,9 +215,7 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
 
 
 @kernel(inline="always")
-def _count_merging(  # type: ignore[no-untyped-def]
-    v, lower, n, margin, won, lost, places, spare, bounds
-):
+def _count_merging(v, lower, n, margin, won, lost, places, spare, bounds):  # type: ignore[no-untyped-def]
     """Count the same in O(n log n): sort each grade, then merge neighbours level by level and count across."""
     spare_values, spare_places = spare[0], spare[1]
     won[:n] = 0
@@ -200,9 +238,8 @@ def _count_merging(  # type: ignore[no-untyped-def]
             _count_across(v, places, start, middle, end, margin, won, lost)
             if n_blocks > 2:
                 merge(v, places, start, middle, end, spare_values, spare_places)
-                for i in range(
-                    start, end
-                ):  # assigning slices compiles messages about shapes, which takes a second
+                # assigning slices compiles messages about shapes, which takes a second
+                for i in range(start, end):
                     v[i] = spare_values[i]
                     places[i] = spare_places[i]
             bounds[n_merged] = start

@@ -257,7 +257,11 @@ def greedy_for_loss(
 
 def count_covered(coverage: Coverage, chosen: Int) -> Float:
     """Count the elements covered by the chosen documents, by bin."""
-    return np.asarray(_count(_arrays(coverage), chosen))
+    starts = coverage.doc_start
+    elements = [coverage.doc_elements[starts[d] : starts[d + 1]] for d in chosen]
+    shared, times = np.unique(np.concatenate([np.zeros(0, np.int64), *elements]), return_counts=True)
+    again = np.bincount(coverage.element_bin[shared], times - 1, coverage.n_bins)
+    return np.asarray(coverage.counts[chosen].sum(axis=0) - again)
 
 
 def _arrays(coverage: Coverage) -> tuple[Any, Any, Any, Any, Any, Any]:
@@ -414,23 +418,6 @@ def _budgeted(of, benefits, values, costs, budget, k):  # type: ignore[no-untype
             total[b] += uncovered[best, b]
         _cover(best, uncovered, covered, of)
     return chosen[:m].copy(), gains[:m].copy(), total
-
-
-@kernel
-def _count(of, chosen):  # type: ignore[no-untyped-def]
-    """Count the elements covered by the chosen documents, by bin."""
-    counts, doc_start, doc_elements, _, _, element_bin = of
-    covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
-    total = np.zeros(counts.shape[1])
-    for d in chosen:
-        for b in range(total.shape[0]):
-            total[b] += counts[d, b]
-        for i in range(doc_start[d], doc_start[d + 1]):
-            e = doc_elements[i]
-            if covered[e]:
-                total[element_bin[e]] -= 1
-            covered[e] = True
-    return total
 
 
 @kernel

@@ -78,20 +78,16 @@ def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyp
             p2 += np.int64(x > v2)
             p3 += np.int64(x > v3)
         out_values[p0], out_values[p1], out_values[p2], out_values[p3] = v0, v1, v2, v3
-        out_rows[p0], out_rows[p1], out_rows[p2], out_rows[p3] = (
-            rows[i],
-            rows[i + 1],
-            rows[i + 2],
-            rows[i + 3],
-        )
+        out_rows[p0], out_rows[p1] = rows[i], rows[i + 1]
+        out_rows[p2], out_rows[p3] = rows[i + 2], rows[i + 3]
         i += 4
     while i < n:
         v = values[i]
-        place = np.int64(0)
+        rank = np.int64(0)
         for j in range(n):
-            place += np.int64(values[j] > v or (values[j] == v and j < i))
-        out_values[place] = v
-        out_rows[place] = rows[i]
+            rank += np.int64(values[j] > v or (values[j] == v and j < i))
+        out_values[rank] = v
+        out_rows[rank] = rows[i]
         i += 1
 
 
@@ -116,9 +112,9 @@ def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
     spare_values, spare_rows, keys, places = spare
     if n <= BLOCK and _count_places(values, n, keys, places):
         for i in range(n):
-            place = np.uint32(places[i])
-            spare_values[place] = values[i]
-            spare_rows[place] = rows[i]
+            rank = np.uint32(places[i])
+            spare_values[rank] = values[i]
+            spare_rows[rank] = rows[i]
         for i in range(n):
             values[i] = spare_values[i]
             rows[i] = spare_rows[i]
@@ -138,15 +134,9 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
     in_spare = True  # ``is`` of arrays is compiled for itself
     while width < n:
         for start in range(0, n, 2 * width):
-            merge(
-                source,
-                source_rows,
-                start,
-                start + width if start + width < n else n,
-                start + 2 * width if start + 2 * width < n else n,
-                target,
-                target_rows,
-            )
+            middle = start + width if start + width < n else n
+            end = start + 2 * width if start + 2 * width < n else n
+            merge(source, source_rows, start, middle, end, target, target_rows)
         source, target = target, source
         source_rows, target_rows = target_rows, source_rows
         in_spare = not in_spare

@@ -75,12 +75,12 @@ class SquaredPairSeparator:
         """See ``structsvm.trainers.passes.SmoothSeparator``."""
         n = scores.shape[0]
         curvature = Curvature(np.empty(n), np.empty(n), np.empty(n, np.int32))
-        _tangent(scores, first, last, *self._labels, _COMPARED_PAIRS, *curvature, loss, coef)
+        _tangent(scores, first, last, self._labels, _COMPARED_PAIRS, tuple(curvature), loss, coef)
         return curvature
 
     def curve(self, curvature: Curvature, direction: Float, first: int, last: int, coef: Float) -> None:
         """See ``structsvm.trainers.passes.SmoothSeparator``; a pair exactly at its margin is not violated."""
-        _curvature(direction, first, last, *self._labels, _COMPARED_PAIRS, *curvature, coef)
+        _curvature(direction, first, last, self._labels, _COMPARED_PAIRS, tuple(curvature), coef)
 
 
 class Curvature(NamedTuple):
@@ -283,31 +283,14 @@ def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 
 
 @kernel
-def _tangent(  # type: ignore[no-untyped-def]
-    scores,
-    first,
-    last,
-    offsets,
-    members,
-    lower,
-    pair_counts,
-    compared_pairs,
-    centred,
-    degrees,
-    orders,
-    loss,
-    coef,
-):
+def _tangent(scores, first, last, labels, compared_pairs, curvature, loss, coef):  # type: ignore[no-untyped-def]
+    offsets, members, lower, pair_counts = labels
+    centred, degrees, orders = curvature
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    pull = np.empty(longest)
-    below, above, n_below, n_above = (
-        np.empty(longest),
-        np.empty(longest),
-        np.empty(longest),
-        np.empty(longest),
-    )
+    pull, below, above = np.empty(longest), np.empty(longest), np.empty(longest)
+    n_below, n_above = np.empty(longest), np.empty(longest)
     grade = np.empty(longest, np.int64)
     tree, counts = np.empty(longest + 1), np.empty(longest + 1)
     base = offsets[first]
@@ -352,20 +335,9 @@ def _tangent(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _curvature(  # type: ignore[no-untyped-def]
-    direction,
-    first,
-    last,
-    offsets,
-    members,
-    lower,
-    pair_counts,
-    compared_pairs,
-    centred,
-    degrees,
-    orders,
-    coef,
-):
+def _curvature(direction, first, last, labels, compared_pairs, curvature, coef):  # type: ignore[no-untyped-def]
+    offsets, members, lower, pair_counts = labels
+    centred, degrees, orders = curvature
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])

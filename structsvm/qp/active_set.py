@@ -15,8 +15,6 @@ an anti-cycling rule. Rounding can break this argument, so the number of rounds 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structsvm.common.interpreted import run
@@ -65,19 +63,19 @@ def solve(
 
 
 @kernel(inline="always")
-def _copy(source: Any, target: Any, n: int) -> None:
+def _copy(source, target, n):  # type: ignore[no-untyped-def]
     """Copy ``source[:n]`` to ``target[:n]``; a slice assignment takes Numba seconds to compile."""
     for i in range(n):
         target[i] = source[i]
 
 
 @kernel
-def _entry(gram: Float, stride: int, n: int, i: int, j: int) -> float:
+def _entry(gram, stride, n, i, j):  # type: ignore[no-untyped-def]
     return gram[i * stride + j] if i < n and j < n else 0.0
 
 
 @kernel(inline="always")
-def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
+def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
     """Delete column c of the factor, restore the triangle by Givens rotations, and return the new size."""
     for row in range(c + 1):
         for j in range(c, k - 1):
@@ -106,7 +104,7 @@ def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
 
 
 @kernel
-def _remove(v: int, group: Int, base: Int, free: Int, R: Float, r: Float, k: int) -> int:
+def _remove(v, group, base, free, R, r, k):  # type: ignore[no-untyped-def]
     """Remove vertex v, whose alpha is 0; a base is replaced by the first free vertex of its group (-1: none)."""
     j = group[v]
     is_base = base[j] == v
@@ -128,23 +126,11 @@ def _remove(v: int, group: Int, base: Int, free: Int, R: Float, r: Float, k: int
                 r[c] -= r[first]
     if first == k:
         return k
-    return int(_drop_column(R, free, r, k, first))
+    return _drop_column(R, free, r, k, first)
 
 
 @kernel
-def _move(
-    d: Float,
-    k: int,
-    v: int,
-    limit: float,
-    n: int,
-    group: Int,
-    base: Int,
-    free: Int,
-    alpha: Float,
-    dbase: Float,
-    gone: Int,
-) -> tuple[float, int]:
+def _move(d, k, v, limit, group, base, free, alpha, dbase, gone):  # type: ignore[no-untyped-def]
     """Move along d (free coordinates; d[k] for v, if v >= 0) by at most ``limit``, or until some reach zero.
 
     Return the step, and the number of vertices that reached zero, listed in ``gone`` with bases last.
@@ -191,14 +177,14 @@ def _move(
 
 
 @kernel(inline="always")
-def _back_solve(R: Float, k: int, x: Float) -> None:
+def _back_solve(R, k, x):  # type: ignore[no-untyped-def]
     """Replace x by R^-1 x."""
     for row in range(k - 1, -1, -1):
         x[row] = (x[row] - dot(R[row, row + 1 : k], x[row + 1 : k])) / R[row, row]
 
 
 @kernel(inline="always")
-def _forward_solve(R: Float, k: int, x: Float) -> None:
+def _forward_solve(R, k, x):  # type: ignore[no-untyped-def]
     """Replace x by R'^-1 x."""
     for row in range(k):
         x[row] /= R[row, row]
@@ -208,23 +194,7 @@ def _forward_solve(R: Float, k: int, x: Float) -> None:
 
 
 @kernel(inline="always")
-def _enter(
-    v: int,
-    gram: Float,
-    stride: int,
-    n: int,
-    group: Int,
-    base: Int,
-    free: Int,
-    alpha: Float,
-    g: Float,
-    R: Float,
-    r: Float,
-    k: int,
-    d: Float,
-    dbase: Float,
-    gone: Int,
-) -> int:
+def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone):  # type: ignore[no-untyped-def]
     """Make v free, and return the new size of the face."""
     # A dependent v gives a direction without curvature: move uphill along it until a vertex leaves, then try again. So
     # v itself may end outside.
@@ -261,7 +231,7 @@ def _enter(
                 if d[c] < 0.0:
                     reach = min(reach, alpha[free[c] if c < k else v] / -d[c])
             if pivot <= 0.0 or slope <= 0.0 or 2.0 * slope >= pivot * min(reach, alpha[p]):
-                _, n_gone = _move(d, k, v, np.inf, n, group, base, free, alpha, dbase, gone)
+                _, n_gone = _move(d, k, v, np.inf, group, base, free, alpha, dbase, gone)
                 stays = True
                 for i in range(n_gone):
                     if gone[i] == v:
@@ -285,7 +255,7 @@ def _enter(
 
 
 @kernel
-def _follow(gram: Float, stride: int, n: int, alpha: Float, origin: Float, g: Float) -> None:
+def _follow(gram, stride, n, alpha, origin, g):  # type: ignore[no-untyped-def]
     """Update the gradient from the alpha it was computed at (``origin``) to ``alpha``."""
     for j in range(n):
         change = alpha[j] - origin[j]
@@ -301,10 +271,8 @@ def _climb(
 ) -> tuple[Float, Float]:
     """Iterate the active-set method from a feasible start; return alpha and the gradient there."""
     n, n_groups = len(loss), len(cap)
-    floats, ints = (
-        tuple(np.zeros((12, n + n_groups + 1))),
-        tuple(np.empty((4, 2 * n + n_groups + 2), np.int64)),
-    )
+    floats = tuple(np.zeros((12, n + n_groups + 1)))
+    ints = tuple(np.empty((4, 2 * n + n_groups + 2), np.int64))
     R = np.empty((n, n))  # only the corner that is used takes memory
     # in Python a round takes some microseconds per plane, and there are more rounds where there are more planes
     in_python = n * n * (1e-6 + 1e-8 * n)
@@ -313,10 +281,7 @@ def _climb(
 
 
 @kernel
-def _iterate(
-    gram: Float, stride: int, loss: Float, plane_group: Int, cap: Float, start: Float, tol: float,
-    floats: Float, ints: Int, R: Float,
-) -> None:  # fmt: skip
+def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):  # type: ignore[no-untyped-def]
     # the buffers are given, as code that allocates takes long to compile
     alpha, root, square, g, origin, r, d, dbase, top, largest, best_alpha, peak = floats
     group, base, free, gone = ints
@@ -449,7 +414,7 @@ def _iterate(
             _copy(r, d, k)
             _forward_solve(R, k, d)
             _back_solve(R, k, d)
-            step, n_gone = _move(d, k, none, 1.0, n, group, base, free, alpha, dbase, gone)
+            step, n_gone = _move(d, k, none, 1.0, group, base, free, alpha, dbase, gone)
             for c in range(k):
                 r[c] *= 1.0 - step
             for i in range(n_gone):

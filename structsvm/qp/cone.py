@@ -62,7 +62,12 @@ def solve_cone(
         tol=tol,
     )
     alpha = feasible(result.alpha[:n], one, cap)
-    return certify_cone(joint, loss, C, alpha, project(combine(alpha, joint), cone))
+    # the exact dual value of a feasible alpha
+    w = project(combine(alpha, joint), cone)
+    norm = 0.5 * dot(w, w)
+    value = dot(loss, alpha) - norm
+    primal = norm + C * max(0.0, float(np.max(loss - products(joint, w))))
+    return ConeResult(alpha, w, value, max(primal - value, 0.0))
 
 
 def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
@@ -118,11 +123,3 @@ def project(w: Float, cone: Float | None) -> Float:
         return np.where(w * cone < 0, 0.0, w)
     # Moreau: w = (projection on the cone) + (projection on its polar, which is spanned by -cone)
     return np.asarray(w + combine(nnls(cone.T, -w)[0], cone))
-
-
-def certify_cone(joint: Float, loss: Float, C: float, alpha: Float, w: Float) -> ConeResult:
-    """The exact dual value of a feasible ``alpha`` with projected weights ``w``, and its gap."""
-    norm = 0.5 * dot(w, w)
-    value = dot(loss, alpha) - norm
-    primal = norm + C * max(0.0, float(np.max(loss - products(joint, w))))
-    return ConeResult(alpha, w, value, max(primal - value, 0.0))

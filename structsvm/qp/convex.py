@@ -203,7 +203,7 @@ class Convex:
         return z
 
     def _find_inner(self) -> None:
-        """Return a dual point without cuts far inside the dual cone, or None where other cones are used."""
+        """Find a dual point without cuts far inside the dual cone; its depth is 0 where there is none."""
         if not self._flat.any():
             self._depth = 0.0
             return

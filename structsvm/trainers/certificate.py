@@ -311,9 +311,7 @@ class Recorder:
         if self.callback is not None and not self.stopped and self.callback(progress):
             self.stopped = True
 
-    def finish(
-        self, solver: str, *, n_iterations: int, n_cuts: int, exact: bool, dual_rows: Float | None = None
-    ) -> Fit:
+    def finish(self, solver: str, *, n_iterations: int, n_cuts: int, dual_rows: Float | None = None) -> Fit:
         """The record; warns when the gap was not reached."""
         converged = self.gap <= self.tol
         if not converged:
@@ -333,7 +331,7 @@ class Recorder:
             gap=float(self.gap),
             C=float(self.C),
             converged=converged,
-            certified=exact,
+            certified=self.exact,
             n_iterations=n_iterations,
             n_passes=self.n_passes,
             n_cuts=n_cuts,
@@ -361,9 +359,8 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
     share = 1.0 - min(_FEW * tol, _MOST)
     if not (fit.converged and (fit.certified or not fit.w.any())) or fit.primal <= 0.0:
         return  # an approximate oracle may be far off at other weights than zero
-    if (
-        region is None
-    ):  # 1-strongly convex: the best weights are near fit.w, and zero costs their squared length
+    # without a region 1-strongly convex: the best weights are near fit.w, and zero costs their squared length
+    if region is None:
         length = norm(fit.w) - math.sqrt(2.0 * max(0.0, fit.primal - fit.dual))
         if fit.primal < share * (fit.dual + 0.5 * max(0.0, length) ** 2):
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
 from structsvm.common.portable.sums import combine, dot, products
@@ -19,10 +21,9 @@ class GrowingPlanes:
     """Planes with their Gram matrix, in arrays that grow by doubling; ``further`` ones have a number per plane."""
 
     def __init__(self, n_features: int, **further: type) -> None:
-        self._joint, self._loss, self._gram = np.zeros((16, n_features)), np.zeros(16), np.zeros((16, 16))
-        self._arrays = ("_joint", "_loss", *further)
-        for name, kind in further.items():
-            setattr(self, name, np.zeros(16, dtype=kind))
+        self._arrays: dict[str, Any] = {"joint": np.zeros((16, n_features)), "loss": np.zeros(16)}
+        self._arrays |= {name: np.zeros(16, dtype=kind) for name, kind in further.items()}
+        self._gram = np.zeros((16, 16))
         self._n = 0
 
     def __len__(self) -> int:
@@ -31,53 +32,58 @@ class GrowingPlanes:
     def keep(self, which: Int) -> None:
         """Drop all planes but these, by ascending number."""
         k = which.shape[0]
-        for name in self._arrays:
-            array = getattr(self, name)
+        for array in self._arrays.values():
             array[:k] = array[which]
         self._gram[:k, :k] = self._gram[np.ix_(which, which)]
         self._n = k
 
+    def of(self, name: str) -> Any:
+        """Return what the planes have in one of the arrays; changes are kept."""
+        return self._arrays[name][: self._n]
+
     @property
     def loss(self) -> Float:
         """Loss of each plane, shape (n,)."""
-        return self._loss[: self._n]
+        return cast(Float, self.of("loss"))
 
     @property
     def joint(self) -> Float:
         """Joint feature difference of each plane, shape (n, n_features)."""
-        return self._joint[: self._n]
+        return cast(Float, self.of("joint"))
 
     @property
     def gram(self) -> Float:
         """Products of all planes, shape (n, n)."""
         return self._gram[: self._n, : self._n]
 
-    def append(self, loss: float, joint: Float) -> int:
-        """Append a plane, with zeros in the further arrays, and return its number."""
+    def append(self, loss: float, joint: Float, **further: float) -> int:
+        """Append a plane, with zeros in the further arrays that are not given, and return its number."""
         n = self._n
-        if n == self._loss.shape[0]:
-            for name in self._arrays:
-                old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
-            gram = np.zeros((2 * n, 2 * n))
-            gram[:n, :n] = self._gram
-            self._gram = gram
-        for name in self._arrays:
-            getattr(self, name)[n] = 0
-        self._joint[n], self._loss[n] = joint, loss
+        if n == self._gram.shape[0]:
+            self._arrays = {name: np.concatenate([a, np.zeros_like(a)]) for name, a in self._arrays.items()}
+            self._gram = np.pad(self._gram, (0, n))
+        for name, array in self._arrays.items():
+            array[n] = further.get(name, 0)
+        self._arrays["joint"][n], self._arrays["loss"][n] = joint, loss
         self._n = n + 1
         self._gram[n, : n + 1] = self._gram[: n + 1, n] = products(self.joint, joint)
         return n
+
+    def rest(self, with_mass: np.ndarray, most: int) -> Int:
+        """Count the solves since a plane had mass last; drop those without for ``most``, and return which are kept."""
+        idle = self.of("idle")
+        idle[:] = np.where(with_mass, 0, idle + 1)
+        used = np.flatnonzero(idle < most)
+        if used.shape[0] < self._n:
+            self.keep(used)
+        return used
 
 
 class CutPool(GrowingPlanes):
     """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C."""
 
-    _alpha: Float
-    _idle: Int
-
     def __init__(self, n_features: int) -> None:
-        super().__init__(n_features, _alpha=float, _idle=int)
+        super().__init__(n_features, alpha=float, idle=int)
         self._rows: list[Float | None] = []
 
     def add(self, cut: Cut) -> None:
@@ -88,7 +94,7 @@ class CutPool(GrowingPlanes):
     @property
     def rows(self) -> Float | None:
         """The solution of the dual as a coefficient per row, ``w = X' rows``; None where cuts came without."""
-        used = [(a, rows) for a, rows in zip(self._alpha[: self._n], self._rows, strict=True) if a > 0]
+        used = [(a, rows) for a, rows in zip(self.of("alpha"), self._rows, strict=True) if a > 0]
         total: Float | None = None
         for a, rows in used:
             if rows is None:
@@ -116,16 +122,17 @@ class CutPool(GrowingPlanes):
             solution = region.solve(self.joint, self.loss, C)
             self._drop(solution.alpha > 1e-9 * C)  # an interior point leaves a little on all of them
             return solution.w, solution.lower
-        start = self._alpha[:n] * min(1.0, C / max(self._alpha[:n].sum(), 1e-300))
+        kept = self.of("alpha")
+        start = kept * min(1.0, C / max(kept.sum(), 1e-300))
         if cone is not None:
             result = solve_cone(self.joint, self.loss, C, cone, start, tol=tol, solver=qp)
-            self._alpha[:n] = result.alpha
+            kept[:] = result.alpha
             w, value = result.w, result.value
             self._drop(result.alpha > 0)
             return w, value
         group, cap = np.zeros(n, dtype=np.int64), np.array([C])
         alpha = feasible(qp(self.gram, self.loss, group, cap, start, tol=tol).alpha, group, cap)
-        self._alpha[:n] = alpha
+        kept[:] = alpha
         w = combine(alpha, self.joint)
         # the value of the very w returned, not the solver's: the bound must hold for what the caller holds
         value = dot(self.loss, alpha) - 0.5 * dot(w, w)
@@ -133,9 +140,4 @@ class CutPool(GrowingPlanes):
         return w, value
 
     def _drop(self, with_mass: np.ndarray) -> None:
-        n = self._n
-        self._idle[:n] = np.where(with_mass, 0, self._idle[:n] + 1)
-        used = np.flatnonzero(self._idle[:n] < _IDLE)
-        if used.shape[0] < n:
-            self.keep(used)
-            self._rows = [self._rows[i] for i in used]
+        self._rows = [self._rows[i] for i in self.rest(with_mass, _IDLE)]

@@ -35,11 +35,8 @@ class Utility:
     @classmethod
     def of(cls, name: str, *, relevance: float = 1.0, gain: Gain = "exponential") -> Utility:
         """Return the utility named ``"ndcg"``, ``"ndcg@10"`` (any cut-off), ``"map"``, ``"mrr"`` or ``"ranknet"``."""
-        match = (
-            re.fullmatch(r"(ndcg)@([1-9][0-9]*)|(ndcg|map|mrr|ranknet)", name)
-            if isinstance(name, str)
-            else None
-        )
+        known = r"(ndcg)@([1-9][0-9]*)|(ndcg|map|mrr|ranknet)"
+        match = re.fullmatch(known, name) if isinstance(name, str) else None
         if match is None:
             raise ValueError(
                 f"utility={name!r}: expected 'ndcg', 'ndcg@k' with k >= 1, 'map', 'mrr' or 'ranknet'"
@@ -83,11 +80,6 @@ def forces(scores: Float, y: Float, offsets: Int, utility: Utility) -> tuple[Flo
     Equal scores rank in the order they stand. The utility is 0 where the labels leave nothing to gain.
     """
     return BoundUtility(utility, y, offsets).forces(scores, np.arange(offsets.shape[0] - 1))
-
-
-def informative_queries(y: Float, offsets: Int, utility: Utility) -> NDArray[np.bool_]:
-    """Return which queries exert any force: those whose utility depends on the ranking."""
-    return _prepare(y, offsets, utility)[1]
 
 
 def _ranked(scores: Float, lengths: Int) -> Int:

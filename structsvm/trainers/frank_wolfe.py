@@ -32,16 +32,8 @@ from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.newton_on_planes import Planes, minimise
 from structsvm.trainers.passes import RankingProblem, sampled_slope, sweep
-from structsvm.trainers.plane_cache import ROUNDING, DualPoint, insert
-from structsvm.trainers.row_planes import (
-    _AHEAD,
-    _CHUNKS_PER_STEP,
-    _MEMORY,
-    RowDual,
-    best_step,
-    mix,
-    rows_cache_size,
-)
+from structsvm.trainers.plane_cache import AHEAD, CHUNKS_PER_STEP, ROUNDING, DualPoint, insert
+from structsvm.trainers.row_planes import _MEMORY, RowDual, best_step, mix, rows_cache_size
 from structsvm.trainers.segment_search import FEWEST, best_factor, between
 
 PlaneKind = Literal["auto", "rows"]
@@ -182,13 +174,8 @@ def frank_wolfe(
     state.newton = newton
     if record.n_passes == 0:
         record.passed(0)
-    return record.finish(
-        "frank_wolfe",
-        n_iterations=n_updates,
-        n_cuts=int(state.count.sum()),
-        exact=problem.exact,
-        dual_rows=state.rows,
-    )
+    n_cuts = int(state.count.sum())
+    return record.finish("frank_wolfe", n_iterations=n_updates, n_cuts=n_cuts, dual_rows=state.rows)
 
 
 def dual_of(
@@ -324,12 +311,7 @@ class BlockDual(DualPoint):
     def descend(self, problem: Problem) -> Float:
         """Make one pass of block updates, and return the average of ``w`` over the pass."""
         self._now += 1
-        n = problem.n_queries
-        # only few queries may share one w, or use a w without the last updates: stale steps cost more in passes than
-        # calls cost in time
-        stale = max(1, n // 128)
-        ahead = min(max(0, stale // problem.chunk - 1), _AHEAD)
-        step = min(stale // (ahead + 1), _CHUNKS_PER_STEP * problem.chunk)
+        step, ahead = self._pace(problem)
         average = np.zeros_like(self.w)
         n_steps = 0
         for first, last, loss, joint in sweep(problem, self.w.copy, step, ahead=ahead):
@@ -348,8 +330,8 @@ class BlockDual(DualPoint):
         self._now += 1
         joint_found = np.zeros_like(w)
         slack, gain = 0.0, 0.0
-        step = _CHUNKS_PER_STEP * problem.chunk
-        for first, last, loss, joint in sweep(problem, lambda: w, step, ahead=_AHEAD):
+        step = CHUNKS_PER_STEP * problem.chunk
+        for first, last, loss, joint in sweep(problem, lambda: w, step, ahead=AHEAD):
             self._cache_and_move(w, first, last, loss, joint, 0)
             part_slack, part_gain = _certify(
                 w, first, last, self._slots, joint_found, self._room[1], *self._planes()
@@ -513,8 +495,8 @@ def _sweep(  # type: ignore[no-untyped-def]
             if low.shape[0] > 0:
                 own_total, own_low, own_high = part, bottom, top
                 for j in range(m):
-                    place = features[lo + j]
-                    part[j], bottom[j], top[j] = total[place], low[place], high[place]
+                    f = features[lo + j]
+                    part[j], bottom[j], top[j] = total[f], low[f], high[f]
         if new_joint.shape[0] > 0:
             new_plane = new_joint[q - first]
             if features.shape[0] > 0:

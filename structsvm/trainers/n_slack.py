@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from structsvm.common.portable.sums import combine, dot, products
-from structsvm.protocols import Callback, Float, Int, Problem
+from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.cone import check_cone, project
 from structsvm.qp.dual import feasible
@@ -37,12 +37,12 @@ def n_slack(
     cone = None if cone is None else check_cone(cone, problem.n_features)
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
-    working = _WorkingSet(problem.n_features)
+    working = GrowingPlanes(problem.n_features, query=np.int64)
     # a multiplier of a sign acts as a plane of its own, of loss 0
     signed = np.flatnonzero(cone) if cone is not None else np.zeros(0, dtype=np.int64)
     planes = np.zeros((0, 0)) if cone is None else np.diag(cone)[signed]
     for i, plane in enumerate(planes):
-        working.add(0.0, plane, problem.n_queries + i)
+        working.append(0.0, plane, query=problem.n_queries + i)
     k = signed.shape[0]
     members: list[list[int]] = [[] for _ in range(problem.n_queries)]
     alpha = np.zeros(k)
@@ -62,20 +62,15 @@ def n_slack(
             if cap[query] == 0.0:
                 continue
             problem.query_cuts(w, query, query + 1, loss, joint)
-            slack = working.slack(members[query], w)
+            found = working.loss[members[query]] - products(working.joint[members[query]], w)
+            slack = max(0.0, float(found.max(initial=0.0)))
             if loss[0] - dot(joint[0], w) > slack + epsilon:
-                members[query].append(working.add(loss[0], joint[0], query))
+                members[query].append(working.append(loss[0], joint[0], query=query))
                 # and is at most the largest pull of the planes on that weight
                 caps = np.concatenate([cap, C * np.abs(working.joint[k:, signed]).max(axis=0)])
-                alpha = solve(
-                    working.gram,
-                    working.loss,
-                    working.query,
-                    caps,
-                    np.append(alpha, 0.0),
-                    tol=min(1e-10, tol),
-                ).alpha
-                alpha = feasible(alpha, working.query, caps)
+                owner, start = working.of("query"), np.append(alpha, 0.0)
+                alpha = solve(working.gram, working.loss, owner, caps, start, tol=min(1e-10, tol)).alpha
+                alpha = feasible(alpha, owner, caps)
                 w = project(combine(alpha[k:], working.joint[k:]), cone)
                 # the value of this w, not of the solver's: the bound has to hold for the stored alpha
                 record.lower(dot(working.loss, alpha) - 0.5 * dot(w, w))
@@ -89,31 +84,4 @@ def n_slack(
         # no violation above epsilon, and epsilon cannot shrink further: the limit of rounding
         if len(working) == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
-    return record.finish(
-        "n_slack", n_iterations=len(working) - k, n_cuts=len(working) - k, exact=problem.exact
-    )
-
-
-class _WorkingSet(GrowingPlanes):
-    """The constraints so far, each with its query."""
-
-    _query: Int
-
-    def __init__(self, n_features: int) -> None:
-        super().__init__(n_features, _query=np.int64)
-
-    @property
-    def query(self) -> Int:
-        return self._query[: len(self)]
-
-    def add(self, loss: float, joint: Float, query: int) -> int:
-        """Append a constraint, and return its number."""
-        k = self.append(loss, joint)
-        self._query[k] = query
-        return k
-
-    def slack(self, rows: list[int], w: Float) -> float:
-        """Return the largest violation at ``w`` among these constraints; at least 0."""
-        if not rows:
-            return 0.0
-        return max(0.0, float(np.max(self._loss[rows] - products(self._joint[rows], w))))
+    return record.finish("n_slack", n_iterations=len(working) - k, n_cuts=len(working) - k)

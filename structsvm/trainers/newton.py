@@ -13,12 +13,7 @@ import numpy as np
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Callback, Float
 from structsvm.queries import stacklevel_of_user
-from structsvm.trainers.certificate import (
-    ConvergenceWarning,
-    Fit,
-    Recorder,
-    relative_gap,
-)
+from structsvm.trainers.certificate import ConvergenceWarning, Fit, Recorder, relative_gap
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
 _MAX_TRIALS = 30
@@ -58,10 +53,8 @@ def newton_fits(
             at_zero = problem.tangent(np.zeros(problem.n_features))
             record.n_passes += 1
         fit = descend(problem, C, start, at_zero, record, tol, max_passes)
-        start, at_zero = (
-            fit.w,
-            at_zero._replace(curvature=None),
-        )  # which is as large as some columns of the rows
+        # the curvature is as large as some columns of the rows
+        start, at_zero = fit.w, at_zero._replace(curvature=None)
         yield fit
 
 
@@ -118,7 +111,12 @@ def descend(
         # roughly at first, ever more exactly, but no more than it takes to end with the next step
         enough = 0.5 * min(tol / max(relative, tol), math.sqrt(tol / max(record.gap, tol)))
         precision = min(0.25, max(math.sqrt(relative), enough))
-        step, n_products = _solve(problem, C, here, precision, max_passes - record.n_passes)
+
+        def product(x: Float, at: Tangent = here.tangent) -> Float:
+            return x + C * problem.curve(at, x)
+
+        left = max(1, max_passes - record.n_passes)
+        step, n_products = conjugate_gradients(product, -here.gradient, precision, left)
         record.n_passes += n_products
         n_steps += 1
         there = _search(evaluate, here, step)
@@ -127,7 +125,7 @@ def descend(
         here = there
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, exact=True, dual_rows=dual_rows)
+        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, dual_rows=dual_rows)
     if not reached:
         warnings.warn(
             f"newton stopped at relative gradient norm {relative:.2e} and relative duality gap {fit.gap:.2e} after "
@@ -165,15 +163,6 @@ def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> 
         # too far: where a straight line between the two slopes vanishes, kept off the ends
         share *= min(max(slope / (slope - trial_slope), 0.1), 0.9)
     return trial
-
-
-def _solve(
-    problem: SmoothProblem, C: float, at: _Point, precision: float, max_products: int
-) -> tuple[Float, int]:
-    """Solve ``(I + C R'') step = -gradient``; return the step and the number of products."""
-    return conjugate_gradients(
-        lambda x: x + C * problem.curve(at.tangent, x), -at.gradient, precision, max(1, max_products)
-    )
 
 
 def conjugate_gradients(

@@ -125,56 +125,50 @@ def minimise(
 
     With ``enough`` it ends at this dual value, or with the centre if the planes do not attain it.
     """
+    w = project(np.array(w, dtype=np.float64), signs)
     with _threads(n_jobs) as run:
-        return _minimise(_Smoothed(planes, run), np.array(w, dtype=np.float64), target, mu, enough, signs)
-
-
-def _minimise(
-    problem: _Smoothed, w: Float, target: float, mu: float, enough: float | None, signs: Float | None
-) -> Solution:
-    planes = problem.planes
-    w = project(w, signs)
-    v = planes.loss - problem.products(w)
-    best, highest, lowest = np.zeros_like(v), -math.inf, math.inf
-    centre: Float | None = None
-    n_steps = n_products = 0
-    while True:
-        share, slack = problem.softmax(v, mu)
-        alpha = planes.cap[:, None] * share
-        total = problem.combine(alpha)
-        attained = project(total, signs)
-        away = w - attained
-        rest = 0.5 * dot(away, away) + dot(attained - total, w)
-        value = float((alpha * planes.loss).sum() - 0.5 * dot(attained, attained))
-        if value > highest:
-            best, highest = alpha, value
-        lowest = min(lowest, value + rest + slack)
-        settled = rest <= 0.5 * slack
-        if settled and centre is None:
-            centre = w
-        if lowest - highest <= target or (enough is not None and highest >= enough):
-            break
-        if settled and enough is not None and lowest < enough:
-            break  # the data must be read anyway, and planes added
-        if n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
-            break
-        if settled:
-            mu *= _LOWER
-            continue
-        n_steps += 1
-        newton, products = problem.newton_step(share, w - total, mu, w, signs)
-        n_products += products
-        # cut off at the constraints, a step need not lead downhill
-        for step in [newton] if signs is None else [project(w + newton, signs) - w, -away]:
-            z = problem.products(step)
-            length = problem.search(v, z, mu, w, step, _longest(w, step, signs))
-            if length != 0.0:
+        problem = _Smoothed(planes, run)
+        v = planes.loss - problem.products(w)
+        best, highest, lowest = np.zeros_like(v), -math.inf, math.inf
+        centre: Float | None = None
+        n_steps = n_products = 0
+        while True:
+            share, slack = problem.softmax(v, mu)
+            alpha = planes.cap[:, None] * share
+            total = problem.combine(alpha)
+            attained = project(total, signs)
+            away = w - attained
+            rest = 0.5 * dot(away, away) + dot(attained - total, w)
+            value = float((alpha * planes.loss).sum() - 0.5 * dot(attained, attained))
+            if value > highest:
+                best, highest = alpha, value
+            lowest = min(lowest, value + rest + slack)
+            settled = rest <= 0.5 * slack
+            if settled and centre is None:
+                centre = w
+            if lowest - highest <= target or (enough is not None and highest >= enough):
                 break
-        if length == 0.0:
-            break  # limited by rounding
-        w = project(w + length * step, signs)
-        v -= length * z
-    return Solution(best, lowest - highest, w if centre is None else centre, n_steps, n_products)
+            if settled and enough is not None and lowest < enough:
+                break  # the data must be read anyway, and planes added
+            if n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
+                break
+            if settled:
+                mu *= _LOWER
+                continue
+            n_steps += 1
+            newton, products = problem.newton_step(share, w - total, mu, w, signs)
+            n_products += products
+            # cut off at the constraints, a step need not lead downhill
+            for step in [newton] if signs is None else [project(w + newton, signs) - w, -away]:
+                z = problem.products(step)
+                length = problem.search(v, z, mu, w, step, _longest(w, step, signs))
+                if length != 0.0:
+                    break
+            if length == 0.0:
+                break  # limited by rounding
+            w = project(w + length * step, signs)
+            v -= length * z
+        return Solution(best, lowest - highest, w if centre is None else centre, n_steps, n_products)
 
 
 def _longest(w: Float, step: Float, signs: Float | None) -> float:

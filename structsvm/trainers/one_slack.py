@@ -72,7 +72,6 @@ def one_slack(
         "one_slack",
         n_iterations=record.n_passes,
         n_cuts=len(state.pool),
-        exact=problem.exact,
         dual_rows=state.pool.rows if cone is None and region is None else None,
     )
 

@@ -48,9 +48,8 @@ def ordinal_interior_point(
     cut = problem.cut(solution)
     primal = 0.5 * dot(solution, solution) + C * (cut.loss - dot(cut.joint, solution))
     dual = C * float(raw.obj_val_dual)
-    check_bounds(
-        primal, dual, C * (1 + abs(cut.loss)), rounding=10 * accuracy
-    )  # the solver's, as accurate as asked
+    # the solver's, as accurate as asked
+    check_bounds(primal, dual, C * (1 + abs(cut.loss)), rounding=10 * accuracy)
     dual = min(primal, dual)
     gap = relative_gap(primal, dual)
     return Fit(

@@ -75,8 +75,8 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Flo
         total = 0.0
         # a few pairs at a time: a sparse matrix may be wide
         for at in range(0, _NORM_PAIRS, 100):
-            difference = _columns(X, better[at : at + 100]) - _columns(X, worse[at : at + 100])
-            part = difference[:, views.columns[views.starts[v] : views.starts[v + 1]]]
+            first, second = (X[rows[at : at + 100]].astype(np.float64) for rows in (better, worse))
+            part = (first - second)[:, views.columns[views.starts[v] : views.starts[v + 1]]]
             total += float(
                 part.multiply(part).sum() if bool(sparse.issparse(part)) else np.square(part).sum()
             )
@@ -121,11 +121,12 @@ def descend(
 
     Without ``agreement`` views are independent; a single one is SPD.
     """
-    # A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))     sum_v [
-    # sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2 with all views'
-    # weights from before it. (The update rules printed in the paper have wrong signs.) The step of view v is eta_0[v] /
-    # (1 + eta_0[v] lam t), shortened where the batch is curved more than 1 / step: by 4 mu M sum_{P^} max_u ||p^u||^2
-    # for the agreement and sum_P ||p^v||^2 for the squared loss. So no scale of the features makes it diverge.
+    # A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))
+    #     sum_v [ sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2
+    # with all views' weights from before it. (The update rules printed in the paper have wrong signs.) The step of view
+    # v is eta_0[v] / (1 + eta_0[v] lam t), shortened where the batch is curved more than 1 / step: by 4 mu M sum_{P^}
+    # max_u ||p^u||^2 for the agreement and sum_P ||p^v||^2 for the squared loss. So no scale of the features makes it
+    # diverge.
     m = views.starts.shape[0] - 1
     if agreement is None or agreement.mu == 0 or agreement.l == 0 or m == 1:
         agreement = Agreement(0.0, 0, index)
@@ -176,11 +177,6 @@ def descend_until(
         if now > best_value:
             best, best_value, since = state, now, 0
     return best, history
-
-
-def _columns(X: Any, rows: Int) -> Any:
-    part = X[rows]
-    return part.astype(np.float64)
 
 
 def _longest_row(X: Any) -> int:

@@ -266,11 +266,9 @@ class RankingProblem:
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """See :class:`structsvm.protocols.Problem`."""
-        for begin in range(first, last, self.chunk):
-            end = min(begin + self.chunk, last)
-            part = slice(begin - first, end - first)
-            coef = self._coefficients(self._separator.separate, w, begin, end, loss[part])
-            self._query_joint(*self._arrays, self.offsets, begin, end, coef, joint[part])
+        for begin, end, queries, _ in self._chunks(first, last):
+            coef = self._coefficients(self._separator.separate, w, begin, end, loss[queries])
+            self._query_joint(*self._arrays, self.offsets, begin, end, coef, joint[queries])
 
 
 def sweep(

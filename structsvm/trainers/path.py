@@ -1,27 +1,37 @@
-"""Training for one C, and a regularisation path that reuses everything found for one C at the next."""
+"""Training for one C, or a path that reuses everything found for one C at the next; and which trainer runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_C
+from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.common.portable.elementary import exp, log
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Callback, Float, Problem
+from structsvm.qp import get_solver
 from structsvm.qp.cone import check_cone, project
 from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit, watched
-from structsvm.trainers.choosing_solver import Solver, check_options, largest_C
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.frank_wolfe import BlockDual, PlaneKind, dual_of, frank_wolfe
+from structsvm.trainers.frank_wolfe import BlockDual, PlaneKind, cache_size, dual_of, frank_wolfe, pays
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import SmoothProblem
-from structsvm.trainers.row_planes import RowDual
+from structsvm.trainers.passes import SmoothProblem, sampled_squares
+from structsvm.trainers.row_planes import RowDual, rows_cache_size
+
+Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
+SOLVERS: tuple[str, ...] = get_args(Solver)
+
+_LARGEST_PULL = 20.0
+"""Largest change of a query's hinge by its first full step, in units of its loss, for which "auto" picks frank_wolfe:
+``C`` times its weight times the squared length of its joint feature, on average over a sample."""
+
+_FEWEST_BY_ROWS = 512
+"""Fewest queries for frank_wolfe with planes kept as row coefficients."""
 
 
 def fit_path(
@@ -50,13 +60,42 @@ def fit_path(
         What to minimise.
     Cs : sequence of float
         Values of the trade-off, each > 0; visited in ascending order whatever the order given.
-    solver, tol, max_passes, cone, region, stabilise, qp, planes, callback
-        As in :func:`train`.
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
+        All reach the same optimum: by cutting planes of the mean hinge, or of each query (for a few hundred), by
+        updates of one query at a time, and by Newton's method (smooth losses only). "auto" is newton for smooth losses;
+        else frank_wolfe, or one_slack below ten queries, with rows in ``cone`` or a ``region``, without memory for
+        three planes per query, and where C is large for the number of queries.
+    tol : float, default=1e-3
+        Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
+    max_passes : int, default=1000
+        Passes over the data at most.
+    cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
+        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
+        independent rows with ``cone @ w >= 0``, by one_slack only.
+    region : Convex, optional
+        Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
+    stabilise : bool, default=True
+        Whether one_slack evaluates between the best point so far and the minimiser of its model (Ben-Ameur & Neto
+        2007), which far from the optimum jumps about; False is the textbook method.
+    qp : {"active_set", "cvxpy"}, default="active_set"
+        Solver of the working-set dual (one_slack, n_slack).
+    planes : {"auto", "rows"}, default="auto"
+        How frank_wolfe keeps planes: as vectors where these fit in memory, or always as coefficients of the rows, which
+        gives the fit its ``dual_rows``.
+    callback : callable, optional
+        Told the bounds after each pass; a truthy return stops early.
 
     Yields
     ------
     Fit
         In ascending order of C.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If training ended before the gap was ``tol``: by ``max_passes``, the callback, or rounding.
+    NothingLearnedWarning
+        If the objective is within a few ``tol`` of its value at ``w = 0``.
 
     Examples
     --------
@@ -90,8 +129,74 @@ def fit_path(
     return watched(fits, problem, Cs, tol, region)
 
 
+def check_options(
+    solver: str,
+    *,
+    cone: Float | None = None,
+    region: Convex | None = None,
+    stabilise: bool = True,
+    qp: str = "active_set",
+) -> None:
+    """Raise for options that :func:`train` cannot follow, before any data are looked at."""
+    check_choice("solver", solver, SOLVERS)
+    check_flag("stabilise", stabilise)
+    if cone is not None and np.ndim(cone) != 1 and solver not in ("auto", "one_slack"):
+        raise BadInput(
+            "cone",
+            "got rows with {solver}",
+            "only {solver='one_slack'} supports them; signs go with any",
+            others={"solver": solver},
+        )
+    if region is not None and solver not in ("auto", "one_slack"):
+        raise BadInput(
+            "region",
+            "got {solver}",
+            "only {solver='one_slack'} takes convex constraints and penalties",
+            others={"solver": solver},
+        )
+    if region is not None and cone is not None:
+        raise BadInput("cone", "expected no signs beside a region", "give them to the region")
+    if cone is not None and solver == "newton":
+        raise BadInput(
+            "cone", "got signs with {solver}", "any other solver takes them", others={"solver": solver}
+        )
+    get_solver(qp)
+
+
+def largest_C(
+    problem: Problem,
+    *,
+    cone: Float | None = None,
+    region: Convex | None = None,
+    planes: PlaneKind = "auto",
+) -> float:
+    """Return the largest C for which "auto" is ``frank_wolfe`` where not newton: 0 if never, infinite if always."""
+    # frank_wolfe knows neither rows of a cone nor regions; below ten queries its planes per query are too coarse a
+    # model. Where Newton's method over the planes can take over, steps may carry as far as they like; with planes of
+    # rows it cannot, and few queries need many passes. Otherwise a step carries too far where C is large for the number
+    # of queries, or the features are large: between 20 and 100 the two change places, beyond frank_wolfe stalls
+    # (experiments/benchmarks/solvers.py), at lower values where a few features are far larger than the others.
+    general = region is not None or (cone is not None and cone.ndim == 2)
+    as_vectors = planes != "rows" and cache_size(problem) is not None
+    by_rows = cone is None and rows_cache_size(problem) is not None
+    if general or problem.n_queries < 10 or not (as_vectors or by_rows):
+        return 0.0
+    if as_vectors and pays(problem):
+        return np.inf
+    if planes == "rows" and problem.n_queries < _FEWEST_BY_ROWS:
+        return 0.0
+    pull = _pull(problem)
+    return _LARGEST_PULL / pull if pull > 0 else np.inf
+
+
+def _pull(problem: Problem) -> float:
+    """Largest weight of a query times the mean squared joint feature of the cuts at zero."""
+    total, n = sampled_squares(problem)
+    return float(problem.weights.max()) * total / n
+
+
 class _Options(NamedTuple):
-    """Those of :func:`train`."""
+    """Those of :func:`fit_path`."""
 
     tol: float
     max_passes: int
@@ -174,20 +279,7 @@ def _extrapolate(past: Sequence[Fit], C: float) -> Float | None:
     return guess if np.isfinite(guess).all() else None
 
 
-def train(
-    problem: Problem,
-    C: float,
-    *,
-    solver: Solver = "auto",
-    tol: float = 1e-3,
-    max_passes: int = 1000,
-    cone: Float | None = None,
-    region: Convex | None = None,
-    stabilise: bool = True,
-    qp: Literal["active_set", "cvxpy"] = "active_set",
-    planes: PlaneKind = "auto",
-    callback: Callback | None = None,
-) -> Fit:
+def train(problem: Problem, C: float, **options: Any) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * mean hinge`` of a problem for one C.
 
     Parameters
@@ -196,41 +288,13 @@ def train(
         What to minimise.
     C : float
         Trade-off, > 0.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
-        All reach the same optimum: by cutting planes of the mean hinge, or of each query (for a few hundred), by
-        updates of one query at a time, and by Newton's method (smooth losses only). "auto" is newton for smooth losses;
-        else frank_wolfe, or one_slack below ten queries, with rows in ``cone`` or a ``region``, without memory for
-        three planes per query, and where C is large for the number of queries.
-    tol : float, default=1e-3
-        Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
-    max_passes : int, default=1000
-        Passes over the data at most.
-    cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
-        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
-        independent rows with ``cone @ w >= 0``, by one_slack only.
-    region : Convex, optional
-        Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
-    stabilise : bool, default=True
-        Whether one_slack evaluates between the best point so far and the minimiser of its model (Ben-Ameur & Neto
-        2007), which far from the optimum jumps about; False is the textbook method.
-    qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the working-set dual (one_slack, n_slack).
-    planes : {"auto", "rows"}, default="auto"
-        How frank_wolfe keeps planes: as vectors where these fit in memory, or always as coefficients of the rows, which
-        gives the fit its ``dual_rows``.
-    callback : callable, optional
-        Told the bounds after each pass; a truthy return stops early.
+    **options
+        ``solver``, ``tol``, ``max_passes``, ``cone``, ``region``, ``stabilise``, ``qp``, ``planes`` and ``callback``,
+        as of :func:`fit_path`.
 
     Returns
     -------
     Fit
-
-    Warns
-    -----
-    ConvergenceWarning
-        If training ended before the gap was ``tol``: by ``max_passes``, the callback, or rounding.
-    NothingLearnedWarning
-        If the objective is within a few ``tol`` of its value at ``w = 0``.
 
     Examples
     --------
@@ -242,18 +306,4 @@ def train(
     >>> fit.w.round(3), round(fit.primal, 4), fit.converged
     (array([0.25]), 0.0312, True)
     """
-    return next(
-        fit_path(
-            problem,
-            [C],
-            solver=solver,
-            tol=tol,
-            max_passes=max_passes,
-            cone=cone,
-            region=region,
-            stabilise=stabilise,
-            qp=qp,
-            planes=planes,
-            callback=callback,
-        )
-    )
+    return next(fit_path(problem, [C], **options))

@@ -12,6 +12,13 @@ from structsvm.protocols import Float, Int, Problem
 ROUNDING = 8 * np.finfo(float).eps
 """Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
 
+AHEAD = 4
+"""Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
+not depend on n_jobs."""
+
+CHUNKS_PER_STEP = 4
+"""Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
+
 
 class DualPoint:
     """For each query cached planes with their mass ``alpha``, and ``w``, their sum; a slot has ``n_numbers`` in all."""
@@ -51,6 +58,15 @@ class DualPoint:
     def loss(self) -> float:
         """The sum of the planes' losses by their masses."""
         return float((self._alpha * self._loss).sum())
+
+    @staticmethod
+    def _pace(problem: Problem) -> tuple[int, int]:
+        """Return how many queries a step of a descent takes, and how many steps are begun ahead."""
+        # only few queries may share one w, or use a w without the last updates: stale steps cost more in passes than
+        # calls cost in time
+        stale = max(1, problem.n_queries // 128)
+        ahead = min(max(0, stale // problem.chunk - 1), AHEAD)
+        return min(stale // (ahead + 1), CHUNKS_PER_STEP * problem.chunk), ahead
 
     def _rescale(self, C: float) -> float:
         """Scale masses and caps to another C, and return the ratio; planes do not depend on C."""

@@ -22,14 +22,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int
 from structsvm.trainers.passes import RankingProblem, RowCut, run_ahead
-from structsvm.trainers.plane_cache import DualPoint, insert
-
-_AHEAD = 4
-"""Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
-not depend on n_jobs."""
-
-_CHUNKS_PER_STEP = 4
-"""Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
+from structsvm.trainers.plane_cache import AHEAD, CHUNKS_PER_STEP, DualPoint, insert
 
 _MEMORY = 1 << 28
 """Bytes that cached planes may use whatever the size of the data."""
@@ -88,8 +81,8 @@ class RowDual(DualPoint):
             problem.combine(first, last, rows[self._offsets[first] : self._offsets[last]], joint)
             return joint
 
-        step = _CHUNKS_PER_STEP * problem.chunk
-        for joint in run_ahead(problem, part, lambda: self.w, step, ahead=_AHEAD):
+        step = CHUNKS_PER_STEP * problem.chunk
+        for joint in run_ahead(problem, part, lambda: self.w, step, ahead=AHEAD):
             self.w += joint
             self._size += np.abs(joint)
 
@@ -98,9 +91,7 @@ class RowDual(DualPoint):
         # directions are found at a ``w`` that is up to a hundredth of a pass old, exact steps are made along them at
         # the newest
         self._now += 1
-        stale = max(1, problem.n_queries // 128)
-        ahead = min(max(0, stale // problem.chunk - 1), _AHEAD)
-        step = max(1, min(stale // (ahead + 1), _CHUNKS_PER_STEP * problem.chunk))
+        step, ahead = self._pace(problem)
 
         def directions(first: int, last: int, w: Float) -> tuple[Any, ...]:
             loss, scores, coef = self._look(problem, w, first, last)
@@ -143,9 +134,9 @@ class RowDual(DualPoint):
 
         target, present, size = np.zeros_like(w), np.zeros_like(w), np.zeros_like(w)
         slack, gain = 0.0, 0.0
-        step = _CHUNKS_PER_STEP * problem.chunk
+        step = CHUNKS_PER_STEP * problem.chunk
         for part_slack, part_gain, part_target, part_present in run_ahead(
-            problem, part, lambda: w, step, ahead=_AHEAD
+            problem, part, lambda: w, step, ahead=AHEAD
         ):
             slack += part_slack
             gain += part_gain

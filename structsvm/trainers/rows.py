@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,82 +18,44 @@ _NARROW = 256
 """With at most this many features, finding out which of them a query touches costs more than it saves."""
 
 
-class DenseRows:
-    """A dense matrix, which may be a memory map, as :class:`structsvm.protocols.CompiledRows`."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A dense matrix, which may be a memory map, or a CSR matrix, as :class:`structsvm.protocols.CompiledRows`."""
 
-    def __init__(self, X: NDArray[Any]) -> None:
-        self._X = np.asarray(X)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self._X.shape[0]), int(self._X.shape[1])
-
-    @property
-    def nbytes(self) -> int:
-        return int(self._X.nbytes)
-
-    @property
-    def row_arrays(self) -> tuple[NDArray[Any]]:
-        """The matrix itself."""
-        return (self._X,)
-
-    @property
-    def row_kernels(self) -> tuple[Any, Any, Any]:
-        """See :class:`structsvm.protocols.CompiledRows`."""
-        return row_products, _dense_combine, _dense_query_joint
-
-
-class CSRRows:
-    """A CSR matrix as :class:`structsvm.protocols.CompiledRows`; its indices are checked before kernels use them."""
-
-    def __init__(self, X: Any) -> None:
-        check_sparse(X)
-        self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self._data, self._indices, self._indptr = X.data, X.indices, X.indptr
-
-    @property
-    def nbytes(self) -> int:
-        return int(self._data.nbytes + self._indices.nbytes)
-
-    @property
-    def row_arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The values, their columns, and where each row begins among them."""
-        return self._data, self._indices, self._indptr
-
-    @property
-    def row_kernels(self) -> tuple[Any, Any, Any]:
-        """See :class:`structsvm.protocols.CompiledRows`."""
-        return _csr_scores, _csr_combine, _csr_query_joint
+    shape: tuple[int, int]
+    nbytes: int
+    row_arrays: tuple[NDArray[Any], ...]
+    row_kernels: tuple[Any, Any, Any]
 
 
 def rows_of(X: Any) -> CompiledRows:
     """Return the rows of ``X`` (ndarray, CSR or CompiledRows) in the form in which a pass reads them, uncopied."""
     if isinstance(X, (sparse.csr_matrix, sparse.csr_array)):
-        return CSRRows(X)
+        check_sparse(X)  # kernels go by its indices
+        shape, n_bytes = (int(X.shape[0]), int(X.shape[1])), int(X.data.nbytes + X.indices.nbytes)
+        kernels = _csr_scores, _csr_combine, _csr_query_joint
+        return Rows(shape, n_bytes, (X.data, X.indices, X.indptr), kernels)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
         raise ValueError(f"X: expected a dense array or a CSR matrix, got format {X.format!r}; use X.tocsr()")
-    return X if isinstance(X, CompiledRows) else DenseRows(X)
+    if isinstance(X, CompiledRows):
+        return X
+    array = np.asarray(X)
+    shape = int(array.shape[0]), int(array.shape[1])
+    return Rows(shape, array.nbytes, (array,), (row_products, _dense_combine, _dense_query_joint))
 
 
 def support_of(rows: CompiledRows, offsets: Int) -> tuple[Int, Int] | None:
     """Return which features each query touches (``support`` of ``Problem``), for wide sparse rows only."""
-    if not isinstance(rows, CSRRows) or rows.shape[1] <= _NARROW:
+    if rows.row_kernels[0] is not _csr_scores or rows.shape[1] <= _NARROW:
         return None
+    # the non-zeros of a query are those of the product of its rows' indicator with theirs; a stored zero counts, too
     _, indices, indptr = rows.row_arrays
-    return _feature_support(indices, indptr, offsets, rows.shape[1])
-
-
-def _feature_support(
-    indices: NDArray[Any], indptr: NDArray[Any], offsets: Int, n_features: int
-) -> tuple[Int, Int]:
-    """Return the sorted distinct features of each query: a cut of the query has no other non-zero entry."""
-    counts, seen = np.zeros(offsets.shape[0], dtype=np.int64), np.full(n_features, -1, dtype=np.int64)
-    _count_support(indices, indptr, offsets, seen, counts)
-    start = np.cumsum(counts).astype(np.int64)
-    features = np.empty(int(start[-1]), dtype=np.int64)
-    seen[:] = -1
-    _fill_support(indices, indptr, offsets, seen, start, features)
-    return start, features
+    n, n_queries = rows.shape[0], offsets.shape[0] - 1
+    stored = sparse.csr_array((np.ones(indices.shape[0], dtype=np.bool_), indices, indptr), shape=rows.shape)
+    queries = sparse.csr_array((np.ones(n, dtype=np.bool_), np.arange(n), offsets), shape=(n_queries, n))
+    touched = queries @ stored
+    touched.sort_indices()
+    return touched.indptr.astype(np.int64), touched.indices.astype(np.int64)
 
 
 # Sums are float64 whatever the type of X.
@@ -139,24 +102,3 @@ def _csr_query_joint(data, indices, indptr, offsets, first, last, coef, joint): 
             if a != 0.0:
                 for i in range(indptr[r], indptr[r + 1]):
                     row[indices[i]] += a * data[i]
-
-
-@kernel
-def _count_support(indices, indptr, offsets, seen, counts):  # type: ignore[no-untyped-def]
-    for q in range(offsets.shape[0] - 1):
-        for i in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
-            if seen[indices[i]] != q:
-                seen[indices[i]] = q
-                counts[q + 1] += 1
-
-
-@kernel
-def _fill_support(indices, indptr, offsets, seen, start, features):  # type: ignore[no-untyped-def]
-    for q in range(offsets.shape[0] - 1):
-        k = start[q]
-        for i in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
-            if seen[indices[i]] != q:
-                seen[indices[i]] = q
-                features[k] = indices[i]
-                k += 1
-        features[start[q] : start[q + 1]].sort()

@@ -9,8 +9,7 @@ from structsvm.clicks import ClickSVM, ClickSVMCV
 from structsvm.clicks.losses import MeanOfPairs, click_values, loss_by_name
 from structsvm.estimators.fitted import ranks
 from structsvm.oracles import ReciprocalRank
-from structsvm.oracles.weighted_log_rank import WeightedLogRank
-from structsvm.oracles.weighted_pairs import WeightedPairs
+from structsvm.oracles.weighted import WeightedLogRank, WeightedPairs
 from structsvm.queries import group_queries
 
 

@@ -69,23 +69,6 @@ def test_equals_its_formula(oracle, labels, size):
         assert separator.informative[q] == (len(np.unique(gain(oracle, y[a:b]))) > 1)
 
 
-@pytest.mark.parametrize("oracle", [NDCG(k=3), NDCG(k=None), NDCG(k=2, gain="linear")], ids=repr)
-def test_weights_mix_binary_ndcg_to_ndcg(oracle):
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        n = int(rng.integers(2, 9))
-        y, order = rng.integers(0, 4, n).astype(float), rng.permutation(n)
-        if y.min() == y.max():
-            continue
-        gains = gain(oracle, y)
-        parts = list(thresholds(oracle, y))
-        # a lowest grade above zero is the threshold that nothing is below: its NDCG is 1
-        rest = 1 - sum(share for _, share in parts)
-        assert rest >= -1e-12
-        mixed = rest + sum(share * ndcg(flags.astype(float), order, oracle.k) for flags, share in parts)
-        assert mixed == pytest.approx(ndcg(gains, order, oracle.k), abs=1e-12)
-
-
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_bounds_its_measures_over_all_rankings_with_ties(k):
     """1 - NDCG@k, half of it 1 - RR, and the missing share, of equal scores the lower grade first."""
@@ -151,14 +134,6 @@ def test_both_ways_to_sum_agree_where_they_meet(monkeypatch):
         assert curve(separator, near, direction, offsets) == pytest.approx(
             curve(separator, far, direction, offsets), abs=1e-9
         )
-
-
-def test_equal_scores_compare_mean_documents():
-    """The slope at zero: the mean relevant document minus the mean other one, P log2(N + 1) in value."""
-    y, offsets = np.array([1.0, 0.0, 0.0, 1.0, 0.0]), np.array([0, 5])
-    loss, coef = separate(NDCG().bind(y, offsets), np.zeros(5), offsets)
-    assert loss[0] == pytest.approx(2.0)
-    assert coef == pytest.approx(0.75 / np.log(2) * np.array([1 / 2, -1 / 3, -1 / 3, 1 / 2, -1 / 3]))
 
 
 def test_the_cut_off_of_binary_losses_is_that_of_the_measure_alone():

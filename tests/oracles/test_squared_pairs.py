@@ -53,22 +53,6 @@ def test_equals_comparing_every_pair(labels, size):
 
 
 @pytest.mark.usefixtures("path")
-def test_no_tangent_lies_above_the_loss():
-    """What lets cutting planes minimise it too."""
-    y, offsets, noise = make("graded", LENGTHS)
-    separator = SquaredPairs().bind(y, offsets)
-    points = [
-        size * noise[np.random.default_rng(k).permutation(len(y))] for k in range(4) for size in (0.1, 1, 5)
-    ]
-    planes = [separate(separator, s, offsets) for s in points]
-    for s, (own_loss, own_coef) in zip(points, planes, strict=True):
-        for loss, coef in planes:
-            for q, (a, b) in enumerate(pairwise(offsets)):
-                own = own_loss[q] - s[a:b] @ own_coef[a:b]
-                assert loss[q] - s[a:b] @ coef[a:b] <= own + 1e-10
-
-
-@pytest.mark.usefixtures("path")
 def test_a_shift_of_the_scores_changes_nothing_even_a_large_one():
     y, offsets, scores = make("graded", [200])
     separator = SquaredPairs().bind(y, offsets)

@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from structsvm.oracles.pairs import Pairs
-from structsvm.oracles.weighted_pairs import WeightedPairs
-from structsvm.trainers.frank_wolfe import frank_wolfe
-from structsvm.trainers.passes import RankingProblem
+from structsvm.oracles.weighted import WeightedPairs
 from tests.oracles.separating import bind_and_separate, of_one_query
 
 
@@ -59,33 +56,6 @@ def test_queries_do_not_touch_each_other():
         if not separator.informative[q]:
             assert one[0] == 0
             assert not c.any()
-
-
-def test_objective_of_one_copy_of_the_query_per_click():
-    """One copy for each click, in which the clicked document alone is relevant, with its weight: the same optimum."""
-    rng = np.random.default_rng(4)
-    n_queries, n, clicks = 12, 6, 60
-    X = rng.normal(size=(n_queries * n, 3))
-    offsets = np.arange(0, n_queries * n + 1, n)
-    y = np.zeros(n_queries * n)
-    copies, labels, weights = [], [], []
-    for _ in range(clicks):
-        q, d, p = rng.integers(n_queries), rng.integers(n), rng.choice([1.0, 0.5, 0.1])
-        y[q * n + d] += 1 / p
-        copies.append(X[q * n : (q + 1) * n])
-        labels.append(np.arange(n) == d)
-        weights.append(1 / p)
-    separator = WeightedPairs().bind(y, offsets)
-    one = frank_wolfe(
-        RankingProblem(X, offsets, separator, weights=separator.query_weights), 0.5, tol=1e-6, max_passes=5000
-    )
-    many = np.arange(0, clicks * n + 1, n)
-    pairs = Pairs("query").bind(np.concatenate(labels).astype(float), many)
-    # that oracle divides by the n - 1 pairs of a copy, ours sums them
-    copied = RankingProblem(np.vstack(copies), many, pairs, weights=np.array(weights))
-    other = frank_wolfe(copied, 0.5 * (n - 1), tol=1e-6, max_passes=5000)
-    assert one.primal == pytest.approx(other.primal, rel=2e-6)
-    np.testing.assert_allclose(one.w, other.w, atol=2e-3)
 
 
 def test_bad_weights():

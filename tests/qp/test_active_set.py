@@ -1,7 +1,5 @@
 """The active-set solver: KKT conditions on degenerate input, agreement with interior points, warm starts."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,41 +123,6 @@ def test_agrees_with_interior_points(C, n_groups):
         assert 0.5 * distance @ G @ G.T @ distance <= ours.gap + reference.gap + 1e-12 * ours.value
 
 
-def test_agrees_with_enumeration_of_faces():
-    """Three planes in one group: the optimum is on one of the faces of the simplex with its slack."""
-    rng = np.random.default_rng(2)
-    for _ in range(100):
-        G, loss = rng.normal(size=(3, 4)), rng.random(3)
-        gram, C = G @ G.T, 10.0 ** rng.uniform(-2, 1)
-        best = 0.0
-        for size in (1, 2, 3):
-            for face in map(list, itertools.combinations(range(3), size)):
-                K, b = gram[np.ix_(face, face)], loss[face]
-                bordered = np.block([[K, np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
-                for alpha in (np.linalg.solve(K, b), np.linalg.solve(bordered, [*b, C])[:size]):
-                    if np.all(alpha >= 0) and alpha.sum() <= C * (1 + 1e-12):
-                        best = max(best, b @ alpha - 0.5 * alpha @ K @ alpha)
-        result = solve(gram, loss, np.zeros(3, dtype=int), np.array([C]))
-        assert result.value == pytest.approx(best, rel=1e-10)
-
-
-def test_cutting_planes_with_warm_starts():
-    """As the one-slack trainer uses it: one plane more each time, the value never falls."""
-    rng = np.random.default_rng(3)
-    m, C = 20, np.array([50.0])
-    G, loss, alpha, value = np.zeros((0, m)), np.zeros(0), np.zeros(0), 0.0
-    for _ in range(120):
-        w = G.T @ alpha
-        G = np.vstack([G, rng.normal(size=m) - 0.3 * w])
-        loss = np.append(loss, rng.random())
-        gram, group = G @ G.T, np.zeros(len(loss), dtype=int)
-        result = solve(gram, loss, group, C, np.append(alpha, 0.0))
-        assert_optimal(gram, loss, group, C, result)
-        assert result.value >= value * (1 - 1e-12)
-        alpha, value = result.alpha, result.value
-    assert value == pytest.approx(solve(gram, loss, group, C).value, rel=1e-9)
-
-
 def test_many_groups():
     rng = np.random.default_rng(4)
     n_groups, m = 300, 25
@@ -169,16 +132,6 @@ def test_many_groups():
     for C in (1e-2, 1.0, 1e3):
         cap = C * rng.dirichlet(np.ones(n_groups))
         assert_optimal(G @ G.T, loss, group, cap, solve(G @ G.T, loss, group, cap))
-
-
-def test_scaling_everything_scales_the_solution():
-    rng = np.random.default_rng(5)
-    G, loss, group = rng.normal(size=(15, 6)), rng.random(15), np.arange(15) % 2
-    cap = np.array([2.0, 0.5])
-    plain = solve(G @ G.T, loss, group, cap)
-    for s in (1e-6, 1e6):
-        scaled = solve(G @ G.T / s, loss, group, cap * s)
-        assert scaled.value == pytest.approx(s * plain.value, rel=1e-9)
 
 
 def test_block_of_a_larger_array_is_read_in_place():
@@ -226,7 +179,7 @@ def test_a_walk_ends_where_a_vertex_or_its_base_reaches_zero(d, gone, alpha):
     at, listed = np.array([0.2, 0.3, 0.0]), np.empty(8, dtype=np.int64)
     group, base, free = np.zeros(3, dtype=np.int64), np.array([1]), np.array([0, 0, 0])
     step, n_gone = active_set._move(
-        np.array([d, 0.0]), 1, -2, np.inf, 2, group, base, free, at, np.zeros(1), listed
+        np.array([d, 0.0]), 1, -2, np.inf, group, base, free, at, np.zeros(1), listed
     )
     assert (step, listed[:n_gone].tolist()) == (1.0, [gone])
     np.testing.assert_array_equal(at, [*alpha, 0.0])

@@ -11,9 +11,8 @@ from structsvm import StructuralRanker
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Cut
 from structsvm.trainers.certificate import CertificateError, ConvergenceWarning, Recorder
-from structsvm.trainers.choosing_solver import check_options
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import fit_path, train
+from structsvm.trainers.path import check_options, fit_path, train
 from tests.trainers.problems import SOLVERS, bind
 
 
@@ -269,7 +268,7 @@ def test_a_stopped_fit_names_the_bound_that_moved_more_lately(primals, duals, ex
         record.lower(float(dual))
         record.passed()
     with pytest.warns(ConvergenceWarning) as warned:
-        record.finish("name", n_iterations=0, n_cuts=0, exact=True)
+        record.finish("name", n_iterations=0, n_cuts=0)
     text = str(warned[0].message)
     if expected is None:
         assert "bound" not in text

@@ -1,10 +1,6 @@
-"""Certificates recomputed from what they are made of, over losses, sizes, C and scales of the features.
-
-python tests/trainers/test_certificates.py 2000    so many fits, beside the few of the test
-"""
+"""Certificates recomputed from what they are made of, over losses, sizes, C and scales of the features."""
 
 import math
-import sys
 import warnings
 
 import numpy as np
@@ -88,17 +84,17 @@ def check_one(seed, signed=False):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = frank_wolfe(problem, C, tol=tol, max_passes=int(rng.integers(1, 25)), dual=state)
-    place = f"seed {seed}: {loss}, {problem.n_queries} x {problem.n_features}, C={C:.1e}"
+    case = f"seed {seed}: {loss}, {problem.n_queries} x {problem.n_features}, C={C:.1e}"
     w, weights = fit.w, problem.weights
-    assert (w * signs >= 0).all(), place
+    assert (w * signs >= 0).all(), case
     at_w, sizes = hinges(dense, separator, offsets, w)
     primal = 0.5 * exact_sum(w * w) + C * exact_sum(weights * at_w)
     rounding = 1e-13 * C * exact_sum(weights * sizes)
-    assert abs(fit.primal - primal) <= 1e-12 * primal + rounding, place
+    assert abs(fit.primal - primal) <= 1e-12 * primal + rounding, case
     alpha, pool, gains = state.states[fit.dual]
     planes = state.planes
-    assert (alpha >= 0).all(), place
-    assert (alpha.sum(axis=1) <= C * weights * (1 + 1e-12)).all(), place
+    assert (alpha >= 0).all(), case
+    assert (alpha.sum(axis=1) <= C * weights * (1 + 1e-12)).all(), case
     total = [[] for _ in range(problem.n_features)]
     other = w + np.abs(w).max(initial=1e-300) * rng.normal(size=w.shape)
     above, sizes = hinges(dense, separator, offsets, other)
@@ -108,17 +104,16 @@ def check_one(seed, signed=False):
         for k in np.flatnonzero(alpha[q]):
             plane = pool[k, columns]
             height = gains[q, k] - plane @ other[features]
-            assert height <= above[q] + 1e-12 * sizes[q], f"{place}: not a plane of query {q}"
+            assert height <= above[q] + 1e-12 * sizes[q], f"{case}: not a plane of query {q}"
             for j, x in zip(features, plane, strict=True):
                 total[j].append(alpha[q, k] * x)
     own = np.array([math.fsum(x) for x in total])
     own[own * signs < 0] = 0.0
     dual = exact_sum([*(alpha * gains).ravel(), *(-0.5 * own * own)])
-    assert fit.dual <= dual + 1e-13 * exact_sum(alpha * gains), f"{place}: {fit.dual} {dual}"
+    assert fit.dual <= dual + 1e-13 * exact_sum(alpha * gains), f"{case}: {fit.dual} {dual}"
     assert fit.dual <= fit.primal + 1e-12 * primal + rounding, (
-        f"{place}: dual {fit.dual!r} above primal {fit.primal!r}"
+        f"{case}: dual {fit.dual!r} above primal {fit.primal!r}"
     )
-    return fit
 
 
 @pytest.mark.parametrize("block", range(5))
@@ -126,14 +121,3 @@ def check_one(seed, signed=False):
 def test_bounds_are_what_masses_planes_and_weights_make_them(block, signed):
     for seed in range(20 * block, 20 * block + 20):
         check_one(seed, signed)
-
-
-if __name__ == "__main__":
-    n, bad, converged = int(sys.argv[1]), 0, 0
-    for seed in range(n):
-        try:
-            converged += check_one(10_000 + seed).converged
-        except AssertionError as error:
-            bad += 1
-            print(str(error).splitlines()[0][:200], flush=True)
-    print(f"{n} fits, {converged} converged, {bad} with a wrong bound")

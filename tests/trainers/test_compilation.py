@@ -19,27 +19,12 @@ print(sum(sum(k.stats.cache_misses.values()) for k in kernels), sum(sum(k.stats.
 """
 
 
-ONE = """
-from numba import njit
-@njit(cache=True)
-def one(x): return x + 1
-one(1)
-print(sum(one.stats.cache_misses.values()), sum(one.stats.cache_hits.values()))
-"""
-
-
 def figures(*command, **environment):
     """Cache misses and hits of a process."""
     out = subprocess.run(
         [sys.executable, *command], env={**os.environ, **environment}, capture_output=True, text=True, check=True
     )  # fmt: skip
     return tuple(map(int, out.stdout.split()))
-
-
-def test_the_figures_are_what_they_are_taken_for(tmp_path):
-    (tmp_path / "one.py").write_text(ONE)
-    runs = [figures(str(tmp_path / "one.py"), NUMBA_CACHE_DIR=str(tmp_path / "cache")) for _ in range(2)]
-    assert runs == [(1, 0), (0, 1)]
 
 
 def test_a_second_process_compiles_nothing():

@@ -240,13 +240,6 @@ def test_weights_within_tolerance_of_zero_still_rank(options):
         assert area(fit.w) > 0.5 + 0.7 * (free - 0.5)
 
 
-def test_weights_that_are_zero_at_the_optimum_are():
-    problem = make_problem()
-    fit = train(problem, 1.0, region=Convex(6, penalty=lambda w: 1e4 * cp.norm1(w)))
-    assert not fit.w.any()
-    assert fit.converged
-
-
 def test_a_callback_stops_and_an_approximate_oracle_is_no_certificate():
     seen = []
     problem = make_problem(n_queries=60)

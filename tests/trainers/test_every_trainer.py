@@ -8,12 +8,11 @@ from scipy.optimize import minimize_scalar
 from structsvm.common.machine import count_threads
 from structsvm.readers import make_ranking
 from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
-from structsvm.trainers.choosing_solver import _pull, largest_C
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, dual_of, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample, sweep
-from structsvm.trainers.path import fit_path, train
+from structsvm.trainers.path import _pull, fit_path, largest_C, train
 from tests.trainers.problems import LOSS_NAMES, SOLVERS, bind, make_problem, make_rows, objective
 
 
@@ -122,14 +121,6 @@ def test_large_C_on_few_queries_converges():
     fit = frank_wolfe(problem, 300.0, tol=1e-4, max_passes=300)
     assert fit.converged
     assert fit.primal == pytest.approx(one_slack(problem, 300.0, tol=1e-4).primal, rel=1e-4)
-
-
-def test_float32_rows_are_summed_in_float64():
-    X, *rest = make_rows(dtype=np.float32, n_queries=40)
-    problem, wide = (bind((rows, *rest)) for rows in (X, X.astype(float)))
-    w = np.random.default_rng(1).normal(size=5)
-    assert problem.cut(w).loss == wide.cut(w).loss
-    np.testing.assert_allclose(problem.cut(w).joint, wide.cut(w).joint, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

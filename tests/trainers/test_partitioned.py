@@ -18,9 +18,8 @@ from structsvm.trainers.partitioned import (
     fit_path_partitioned,
     train_partitioned,
 )
-from structsvm.trainers.partitioned.blocks import Blocks
 from structsvm.trainers.partitioned.columns import Column, Columns
-from structsvm.trainers.partitioned.partition import Task
+from structsvm.trainers.partitioned.partition import Blocks, Task
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import flat

@@ -1,8 +1,8 @@
 """Training over partitions of the queries that may lie anywhere, and that may be lost and made again at any time.
 
 Read from the top: ``driver`` runs the rounds of a fit, ``partition`` answers them where the rows are, ``columns`` mixes
-the answers, ``checkpoint`` writes the state to a file, and ``blocks`` joins short queries. How messages travel is left
-to an implementation of :class:`~.driver.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`.
+the answers, and ``checkpoint`` writes the state to a file. How messages travel is left to an implementation of
+:class:`~.driver.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.common.portable.sums import combine, dot, norm, products
-from structsvm.protocols import Float, Int, QPSolver
+from structsvm.protocols import Float, QPSolver
 from structsvm.qp.dual import feasible
 from structsvm.trainers.cuts import GrowingPlanes
 from structsvm.trainers.plane_cache import ROUNDING
@@ -33,13 +33,8 @@ class Columns(GrowingPlanes):
     # g_i) of each partition is a dual point of the whole, of the value a . b - 1/2 |sum a_i g_i|^2. The best is the
     # small dual of ``structsvm.qp``. Bounds rest on the columns alone, whatever a partition remembers of them.
 
-    _rounding: Float
-    _group: Int
-    _alpha: Float
-    _idle: Int
-
     def __init__(self, n_parts: int, n_features: int) -> None:
-        super().__init__(n_features, _rounding=float, _group=np.int64, _alpha=float, _idle=np.int64)
+        super().__init__(n_features, rounding=float, group=np.int64, alpha=float, idle=np.int64)
         self.n_parts, self.n_features = n_parts, n_features
         self.w: Float = np.zeros(n_features)
         self.own: Float = np.zeros((n_parts, n_features))
@@ -48,49 +43,43 @@ class Columns(GrowingPlanes):
     def add(self, columns: list[tuple[int, Column]]) -> None:
         """Append columns, each with the number of its partition."""
         for part, column in columns:
-            n = self.append(column.loss, column.joint)
-            self._rounding[n], self._group[n] = column.rounding, part
+            self.append(column.loss, column.joint, rounding=column.rounding, group=part)
 
     def solve(self, qp: QPSolver, tol: float) -> None:
         """Find the best mix. Columns that carried no mass for long are dropped afterwards."""
-        n = len(self)
-        if n == 0:
+        if len(self) == 0:
             return
-        cap, group = np.ones(self.n_parts), self._group[:n]
-        alpha = feasible(qp(self.gram, self.loss, group, cap, self._alpha[:n], tol=tol).alpha, group, cap)
+        cap, group = np.ones(self.n_parts), self.of("group")
+        alpha = feasible(qp(self.gram, self.loss, group, cap, self.of("alpha"), tol=tol).alpha, group, cap)
         self.own = np.zeros((self.n_parts, self.n_features))
         used = np.flatnonzero(alpha)
         for i in used:
             self.own[group[i]] += alpha[i] * self.joint[i]
         self.w = self.own.sum(axis=0)
         size = combine(alpha[used], np.abs(self.joint[used]))
-        error = dot(alpha, self._rounding[:n]) + ROUNDING * norm(size)
+        error = dot(alpha, self.of("rounding")) + ROUNDING * norm(size)
         lost = norm(self.w) * error + 0.5 * error**2
         self.value = dot(self.loss, alpha) - 0.5 * dot(self.w, self.w) - lost
-        self._alpha[:n] = alpha
-        self._idle[:n] = np.where(alpha > 0, 0, self._idle[:n] + 1)
-        self.keep(np.flatnonzero(self._idle[:n] <= _IDLE))
+        self.of("alpha")[:] = alpha
+        self.rest(alpha > 0, _IDLE + 1)
 
     def hinges(self, w: Float) -> Float:
         """Return a lower bound on each partition's share of ``C`` times the hinges at ``w``."""
         least = np.zeros(self.n_parts)
-        np.maximum.at(least, self._group[: len(self)], self.loss - products(self.joint, w))
+        np.maximum.at(least, self.of("group"), self.loss - products(self.joint, w))
         return least
 
     def rescale(self, ratio: float) -> None:
         """Multiply the trade-off by ``ratio``; the mix stays a dual point, and is not the best."""
-        self._joint *= ratio
-        self._loss *= ratio
-        self._rounding *= ratio
+        for name in ("joint", "loss", "rounding"):
+            self._arrays[name] *= ratio
         self._gram *= ratio**2
 
     def state(self) -> dict[str, Any]:
         """Return arrays from which :meth:`restore` makes the same object."""
-        return {name.removeprefix("_"): getattr(self, name)[: len(self)] for name in self._arrays}
+        return {name: self.of(name) for name in self._arrays}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Set the columns of a new object from a :meth:`state`; call :meth:`solve` next."""
-        for loss, joint in zip(state["loss"], state["joint"], strict=True):
-            self.append(loss, joint)
-        for name in ("rounding", "group", "alpha", "idle"):
-            getattr(self, f"_{name}")[: len(self)] = state[name]
+        for column in zip(*(state[name] for name in self._arrays), strict=True):
+            self.append(**dict(zip(self._arrays, column, strict=True)))

@@ -1,0 +1,179 @@
+"""Losses of documents with weights, such as clicks over their propensities: of their pairs, and of their ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import exp, log
+from structsvm.common.portable.elementary import LN2
+from structsvm.oracles.sorting import new_buffers, sort_descending
+from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
+
+
+@dataclass(frozen=True)
+class WeightedPairs:
+    """``sum_d y_d sum_{j != d} max(0, 1 - s_d + s_j) / sum_d y_d`` for weights ``y``, such as inverse propensities.
+
+    ``query_weights`` are ``sum_d y_d``: Propensity SVM-rank (Joachims, Swaminathan & Schnabel, WSDM 2017, section 5).
+    """
+
+    # ``1 +`` the inner sum bounds the rank of d from above. The objective is the mean over clicks, as if the query were
+    # repeated for each, at a cost that does not depend on their number: after one sort of the scores, the documents in
+    # violated pairs with j are consecutive, and their weights a difference of running sums, O(n log n). If two
+    # documents have weights, both orders count, so that the loss may be positive for any scores.
+
+    def bind(self, y: Float, offsets: Int) -> WeightedPairSeparator:
+        """Bind to weights ``y`` (n_rows,), finite and >= 0, grouped by ``offsets`` (n_queries + 1,)."""
+        return WeightedPairSeparator(np.asarray(y, dtype=np.float64), offsets)
+
+
+class WeightedPairSeparator:
+    """:class:`WeightedPairs` bound to weights; ``query_weights`` are their sums."""
+
+    exact = True
+
+    def __init__(self, y: Float, offsets: Int) -> None:
+        bad = np.flatnonzero(~(np.isfinite(y) & (y >= 0)))
+        if bad.size:
+            raise ValueError(f"y[{bad[0]}]: expected a finite weight >= 0, got {y[bad[0]]:g}")
+        self._y, self._offsets = y, offsets
+        self._longest = int(np.diff(offsets).max(initial=1))
+        totals, self.informative = _totals(y, offsets)
+        self.query_weights: Float | None = totals
+
+    def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
+        """See :class:`structsvm.protocols.Separator`."""
+        n = self._longest
+        room = np.empty(n), np.empty(n, np.int32), new_buffers(n)
+        _separate_pairs(scores, first, last, self._offsets, self._y, self.query_weights, *room, loss, coef)
+
+
+@dataclass(frozen=True)
+class WeightedLogRank:
+    """``log2(1 + sum_{j != i} exp(s_j - s_i))`` of each document ``i``, the mean of a query weighted by ``y``."""
+
+    # What stands in the logarithm is at least the rank of the document, so that the loss bounds 1 - 1/log2(1 + rank)
+    # and half of it 1 - 1/rank. It is linear in the weights: inverse propensities keep it unbiased. A query weighs the
+    # sum of its weights.
+
+    def bind(self, y: Float, offsets: Int) -> WeightedLogRankSeparator:
+        """Bind to weights ``y``, >= 0, grouped by ``offsets``."""
+        check_offsets(offsets, np.shape(y)[0])
+        return WeightedLogRankSeparator(np.asarray(y, dtype=np.float64), offsets)
+
+
+class WeightedLogRankSeparator:
+    """The tangent of the loss, and products with its second derivative at the same scores."""
+
+    exact = True
+
+    def __init__(self, y: Float, offsets: Int) -> None:
+        totals, self.informative = _totals(y, offsets)
+        self.query_weights: Float | None = totals
+        shares = y / np.repeat(np.where(totals > 0, totals, 1.0), np.diff(offsets))
+        self._labels = (offsets, self.informative, shares)
+
+    def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
+        """See :class:`structsvm.protocols.Separator`."""
+        self.tangent(scores, first, last, loss, coef)
+
+    def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Float:
+        """See ``structsvm.trainers.passes.SmoothSeparator``."""
+        shares = np.empty(scores.shape[0])
+        _tangent(scores, first, last, *self._labels, shares, loss, coef)
+        return shares
+
+    def curve(self, curvature: Float, direction: Float, first: int, last: int, coef: Float) -> None:
+        """See ``structsvm.trainers.passes.SmoothSeparator``."""
+        _curvature(direction, first, last, *self._labels, curvature, coef)
+
+
+def _totals(y: Float, offsets: Int) -> tuple[Float, NDArray[np.bool_]]:
+    """Return the sum of the weights of each query, and which have a document of weight and another one."""
+    lengths = np.diff(offsets)
+    totals = np.bincount(np.repeat(np.arange(lengths.shape[0]), lengths), y, lengths.shape[0])
+    return totals.astype(np.float64), (totals > 0) & (lengths > 1)
+
+
+@kernel
+def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, loss, coef):  # type: ignore[no-untyped-def]
+    base = offsets[first]
+    for q in range(first, last):
+        row0 = offsets[q]
+        n = offsets[q + 1] - row0
+        s = scores[row0 - base : row0 - base + n]
+        a = coef[row0 - base : row0 - base + n]
+        loss[q - first] = 0.0
+        if totals[q] <= 0 or n < 2:
+            a[:] = 0.0
+            continue
+        for i in range(n):
+            v[i] = s[i]
+            rows[i] = i
+        sort_descending(v, rows, n, spare)
+        # places in descending order: above[i] of them score more than v[i] - 1, v[i] itself among them; and of those
+        # with v[d] < v[j] + 1, a suffix, the weights are the total without a prefix
+        end, begin, prefix = 0, 0, 0.0
+        total = 0.0
+        for i in range(n):
+            total += y[row0 + rows[i]]
+        violated = 0.0
+        for i in range(n):
+            while end < n and v[end] > v[i] - 1.0:
+                end += 1
+            while begin < n and v[begin] - 1.0 >= v[i]:
+                prefix += y[row0 + rows[begin]]
+                begin += 1
+            weight = y[row0 + rows[i]]
+            won = weight * (end - 1)
+            violated += won
+            a[rows[i]] = (won - (total - prefix - weight)) / total
+        loss[q - first] = violated / total
+
+
+@kernel
+def _tangent(scores, first, last, offsets, informative, weights, shares, loss, coef):  # type: ignore[no-untyped-def]
+    """Fill the tangents, and the softmax of the scores in ``shares``."""
+    base = offsets[first]
+    for q in range(first, last):
+        start, end = offsets[q] - base, offsets[q + 1] - base
+        loss[q - first] = 0.0
+        if not informative[q]:
+            coef[start:end] = 0.0
+            continue
+        top = scores[start]
+        for i in range(start, end):
+            top = max(top, scores[i])
+        total = 0.0
+        for i in range(start, end):
+            shares[i] = exp(scores[i] - top)
+            total += shares[i]
+        value = log(total)
+        for i in range(start, end):
+            shares[i] /= total
+            v = scores[i] - top
+            coef[i] = (weights[base + i] - shares[i]) / LN2
+            # the value and the coefficient times the score: the weights cancel
+            value -= shares[i] * v
+        loss[q - first] = max(0.0, value / LN2)
+
+
+@kernel
+def _curvature(direction, first, last, offsets, informative, weights, shares, coef):  # type: ignore[no-untyped-def]
+    """Fill minus the second derivative times ``direction``: the softmax times what is above its mean."""
+    base = offsets[first]
+    for q in range(first, last):
+        start, end = offsets[q] - base, offsets[q + 1] - base
+        if not informative[q]:
+            coef[start:end] = 0.0
+            continue
+        mean = 0.0
+        for i in range(start, end):
+            mean += shares[i] * direction[i]
+        for i in range(start, end):
+            coef[i] = -shares[i] * (direction[i] - mean) / LN2
