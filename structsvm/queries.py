@@ -15,35 +15,6 @@ from scipy import sparse
 from structsvm.checks import BadInput
 from structsvm.protocols import Float, Int
 
-__all__ = [
-    "LARGEST",
-    "Grouping",
-    "QueryData",
-    "SingleQueryWarning",
-    "bad_value",
-    "check_features",
-    "check_offsets",
-    "check_sparse",
-    "choose_groups",
-    "column_numbers",
-    "dense_column",
-    "first_beyond",
-    "group_queries",
-    "labels_of",
-    "offsets_of",
-    "one_query",
-    "places_in",
-    "refuse_first",
-    "refuse_masked",
-    "refuse_name",
-    "refuse_number",
-    "rows_from",
-    "rows_in_groups",
-    "stacklevel_of_user",
-    "unit_weights",
-    "value_at",
-]
-
 LARGEST = 1e100
 """Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
 

@@ -12,8 +12,6 @@ from structsvm.common.portable.arrays import matmul
 from structsvm.features.word_counts import similarities
 from structsvm.protocols import Float
 
-__all__ = ["smooth_similarity"]
-
 
 def smooth_similarity(
     candidates: CandidateSet, n_neighbours: int = 10, rounds: int = 2, vectorizer: Any = None
