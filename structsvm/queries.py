@@ -537,6 +537,11 @@ def rows_from(starts: Int, lengths: Int) -> Int:
     return np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
 
 
+def row_groups(offsets: Int) -> Int:
+    """Return the number of each row's group, from 0."""
+    return np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets))
+
+
 def places_in(offsets: Int) -> Int:
     """Return the place of each row in its group, from 1."""
     return np.arange(1, int(offsets[-1]) + 1) - np.repeat(offsets[:-1], np.diff(offsets))

@@ -229,8 +229,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
                 yield testing, np.stack(values, axis=1)
 
         with self._choose(Cs, weights, folds()).training():
-            self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
-        self.coef_ = self.fit_.w
+            self._keep(next(self._train(self._bind(data, weights), [self.C_])))
         warn_of_uninformative(self, self._loss)
         return self
 

@@ -16,12 +16,14 @@ from structsvm.common.names import plain_name
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
+    choose_held_out,
     no_constraint,
     read_rows,
+    read_validation,
     scaled_rows,
+    unmeasurable,
     warn_of_uninformative,
 )
-from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
 from structsvm.estimators.input_rows import naming
 from structsvm.estimators.linear import SCALES, Scale
 from structsvm.features.scaling import QueryScaler, scale_rows
@@ -224,14 +226,12 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return held, _queries(X, y, grouping.order, grouping.offsets, held)
 
     def _watched(self, validation: Any, utility: Utility) -> tuple[Any, Float, Int]:
-        X, y, grouping = read_validation(self, validation)
-        if grouping.order is not None:
-            X, y = X[grouping.order], y[grouping.order]
+        X, y, offsets = read_validation(self, validation)
         with naming("validation"):
-            matters = informative_queries(y, grouping.offsets, utility).any()
+            matters = informative_queries(y, offsets, utility).any()
         if not matters:
             raise unmeasurable(self, "utility", y)
-        return X, y, grouping.offsets
+        return X, y, offsets
 
     def _check_layers(self, before: LambdaRankFit) -> None:
         layers = tuple(w.shape[1] for w in before.weights[:-1:2])

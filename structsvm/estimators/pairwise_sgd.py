@@ -11,14 +11,21 @@ from sklearn.utils import check_random_state
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import TrainingRows, all_or_nothing, read_rows, warn_of_uninformative
-from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
+from structsvm.estimators.fitted import (
+    TrainingRows,
+    all_or_nothing,
+    choose_held_out,
+    read_rows,
+    read_validation,
+    unmeasurable,
+    warn_of_uninformative,
+)
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_features
+from structsvm.queries import check_features, row_groups
 from structsvm.trainers.pair_index import PairIndex, index_pairs
 from structsvm.trainers.pairwise_descent import (
     Descent,
@@ -311,24 +318,21 @@ class PairwiseSGD(LinearRanker):
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
         """Return the rows to watch, already scaled, and the weights of the queries left to train on."""
         if validation is not None:
-            X, y, grouping = read_validation(self, validation)
-            if grouping.order is not None:
-                X, y = X[grouping.order], y[grouping.order]
-            number = np.repeat(np.arange(grouping.query_ids.shape[0]), np.diff(grouping.offsets))
+            X, y, offsets = read_validation(self, validation)
+            number = row_groups(offsets)
             if not self._measurable(y, number).size:
                 raise unmeasurable(self, "measure", y)
             return (X, y, number), rows.weights
         if not self.early_stopping:
             return None, rows.weights
         order = rows.grouping.order
-        lengths = np.diff(rows.grouping.offsets)
-        row_query = np.repeat(np.arange(lengths.shape[0]), lengths)
+        row_query = row_groups(rows.grouping.offsets)
         in_order = np.arange(row_query.shape[0]) if order is None else order
         if labeled is not None:
             row_query, in_order = row_query[labeled[in_order]], in_order[labeled[in_order]]
         useful = self._measurable(rows.y[in_order], row_query)
         useful = useful[rows.weights[useful] > 0]
-        held = np.zeros(lengths.shape[0], dtype=np.bool_)
+        held = np.zeros(rows.weights.shape[0], dtype=np.bool_)
         held[choose_held_out(useful, self.validation_fraction, rng)] = True
         chosen = in_order[held[row_query]]
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)

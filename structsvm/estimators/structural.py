@@ -30,8 +30,7 @@ from structsvm.trainers.choosing_solver import Solver, check_options
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
-Ranker = TypeVar("Ranker", bound="StructuralRanker")
-_Model = TypeVar("_Model", bound=BaseEstimator)
+Ranker = TypeVar("Ranker", bound=BaseEstimator)
 
 
 @parameters
@@ -146,9 +145,8 @@ class StructuralRanker(LinearSVM):
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
         """
         C = check_C(self.C)
-        data, weights = self._grouped(X, y, qid, sample_weight)
-        self.fit_ = next(self._train(self._bind(data, weights), [C]))
-        self.coef_ = self.fit_.w
+        problem, _ = self._prepare(X, y, qid, sample_weight)
+        self._keep(next(self._train(problem, [C])))
         warn_of_uninformative(self, self._loss)
         return self
 
@@ -173,6 +171,16 @@ class StructuralRanker(LinearSVM):
         except BadInput:  # no measure is called so
             return "map"
         return name
+
+    def _prepare(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any
+    ) -> tuple[RankingProblem, tuple[Any, ...]]:
+        """Return the problem, and what :meth:`_keep` takes beside a fit."""
+        return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
+
+    def _keep(self, fit: Fit) -> None:
+        """Set what was learned."""
+        self.fit_, self.coef_ = fit, fit.w
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
@@ -289,8 +297,8 @@ def model_path(
 
     Parameters
     ----------
-    model : StructuralRanker
-        Left as it is; its own ``C`` is not used.
+    model : StructuralRanker or TreeRanker
+        Left as it is; its own ``C``, and ``batch``, are not used. Trees are grown once.
     X, y, qid, sample_weight
         As in ``fit``.
     Cs : sequence of float
@@ -298,7 +306,7 @@ def model_path(
 
     Yields
     ------
-    StructuralRanker
+    StructuralRanker or TreeRanker
         A new one for each C, as soon as it is trained.
 
     Examples
@@ -307,18 +315,11 @@ def model_path(
     [(0.1, array([0.2])), (1.0, array([0.25]))]
     """
     grid = [check_C(C) for C in Cs]
-    first = clone(model)  # it takes what describes the input
-    data, weights = first._grouped(X, y, qid, sample_weight)
-    problem = first._bind(data, weights)
+    first: Any = clone(model)  # it takes what describes the input
+    problem, others = first._prepare(X, y, qid, sample_weight)
+    described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
     for fit in first._train(problem, grid):
-        fitted = described_as(first, fit.C)
-        fitted.fit_, fitted.coef_ = fit, fit.w
+        fitted = clone(first).set_params(C=fit.C)
+        fitted.__dict__.update(described)
+        fitted._keep(fit, *others)
         yield fitted
-
-
-def described_as(first: _Model, C: float) -> _Model:
-    """Return a copy for another C that knows of the input what ``first`` was told, without what it learned."""
-    fitted: _Model = clone(first).set_params(C=C)
-    learned = {name: value for name, value in vars(first).items() if name not in first.get_params()}
-    fitted.__dict__.update(learned)
-    return fitted

@@ -21,7 +21,7 @@ from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
 from structsvm.features.coded_rows import BinnedRows
-from structsvm.features.within import minmax_within
+from structsvm.features.scaling import minmax_within
 from structsvm.protocols import Float
 from structsvm.queries import group_queries
 

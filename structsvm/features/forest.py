@@ -1,18 +1,16 @@
-"""``Forest``: decision trees as arrays, and the leaf of each tree that a row falls into."""
+"""``Forest``: decision trees as arrays."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
-from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, rows_from
 
@@ -203,54 +201,18 @@ class Forest:
     def _chosen(self, trees: Int) -> Forest:
         """Return some trees, by number, in the order given."""
         sizes, counts = np.diff(self.nodes)[trees], np.diff(self.leaves)[trees]
-        place = rows_from(self.nodes[trees], sizes)
+        nodes = rows_from(self.nodes[trees], sizes)
         return replace(
             self,
             nodes=offsets_of(sizes),
             leaves=offsets_of(counts),
-            **{name: getattr(self, name)[place] for name in _PER_NODE},
+            **{name: getattr(self, name)[nodes] for name in _PER_NODE},
         )
-
-    def codes(self, X: NDArray[Any], out: NDArray[Any] | None = None, *, n_jobs: int = 1) -> NDArray[Any]:
-        """Return the leaf of each row in each tree.
-
-        Parameters
-        ----------
-        X : ndarray of float32/float64, C-ordered, shape (n_rows, n_features)
-            NaN where a value is missing.
-        out : ndarray of uint8 or uint16, shape (n_rows, >= n_trees), optional
-            Its first columns are filled.
-        n_jobs : int, default=1
-            Threads.
-
-        Returns
-        -------
-        ndarray of uint8, or uint16 where a tree has more than 256 leaves
-        """
-        if out is None:
-            out = np.empty((X.shape[0], self.n_trees), dtype=self.code_type)
-        self._lookup(X.dtype).fill_codes(X, out, n_jobs=n_jobs)
-        return out
-
-    def add_scores(self, X: NDArray[Any], values: Float, scores: Float, *, n_jobs: int = 1) -> None:
-        """Add to ``scores`` the value of each row's leaves; ``values`` has one number per leaf."""
-        self._lookup(X.dtype).add_scores(X, values, scores, n_jobs=n_jobs)
 
     @property
     def code_type(self) -> Any:
         """Return the type that holds a leaf number."""
         return np.uint8 if self.most_leaves <= 256 else np.uint16
-
-    def _lookup(self, kind: Any) -> Lookup:
-        """Compiled look-up for rows of a type, float64 unless that is float32."""
-        kind = np.float32 if kind == np.float32 else np.float64
-        if kind not in self._lookups:
-            self._lookups[kind] = Lookup(self, [], kind)
-        return self._lookups[kind]
-
-    @cached_property
-    def _lookups(self) -> dict[Any, Lookup]:
-        return {}
 
 
 _BLANKS = re.compile(r"\s")

@@ -66,18 +66,13 @@ _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
 
 
 @parameters
-class LeafFeatures(TransformerMixin, BaseEstimator):
-    """Transformer to columns for the leaf of each tree that a row falls into, and for bins that its values exceed.
+class TreeGrowth:
+    """Parameters of what grows trees and learns bins, and what is said of them.
 
-    ``fit`` grows the trees with LightGBM (extra ``trees``), by its LambdaRank gradients over whole rankings. Their leaf
-    values are not kept. :meth:`from_model` takes the trees of an existing model. Once fitted,
-    trees and bins need NumPy and Numba only.
+    It comes last among the bases, so that others are the first parameters.
 
     Parameters
     ----------
-    n_trees : int, default=300
-        Where features interact, fewer trees rank worse: on made data with products of features a hundred trees reached
-        a MAP of .61, three hundred .66.
     n_leaves : int, default=15
         Leaves per tree.
     learning_rate : float, default=0.1
@@ -91,18 +86,42 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         rows, or rows whose order is settled, count less.
     bags : int, default=1
         Boosting runs among which the trees are divided; with more than one, each sees a random 70 % of the queries.
-        Their trees stand in turn: one of each run, then the second of each.
-    relevance : float or None, default=1.0
-        Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
+        Their trees stand in turn, and differ more than those of one long run.
     categorical_features : sequence of int or str, optional
         Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name; passed to
         LightGBM. They have no bins.
-    forest : Forest, optional
-        Trees to use instead of growing any; see :meth:`from_model`.
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
     random_state : int, default=None
         Seed of LightGBM, and of the sample of rows that bins are learned from.
+    """
+
+    _: KW_ONLY
+    min_rows: int = _FEWEST_ROWS
+    l2_regularization: float = 0.0
+    bags: int = 1
+    categorical_features: Sequence[int | str] | None = None
+    n_jobs: int | None = None
+    random_state: int | None = None
+
+
+@parameters
+class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
+    """Transformer to columns for the leaf of each tree that a row falls into, and for bins that its values exceed.
+
+    ``fit`` grows the trees with LightGBM (extra ``trees``), by its LambdaRank gradients over whole rankings. Their leaf
+    values are not kept. :meth:`from_model` takes the trees of an existing model. Once fitted,
+    trees and bins need NumPy and Numba only.
+
+    Parameters
+    ----------
+    n_trees : int, default=300
+        Where features interact, fewer trees rank worse: on made data with products of features a hundred trees reached
+        a MAP of .61, three hundred .66.
+    relevance : float or None, default=1.0
+        Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
+    forest : Forest, optional
+        Trees to use instead of growing any; see :meth:`from_model`.
     callback : callable, default=None
         Called with the number of trees grown and of all, after each; a truthy return ends the growth.
 
@@ -143,14 +162,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     learning_rate: float = 0.1
     n_bins: int = 64
     _: KW_ONLY
-    min_rows: int = _FEWEST_ROWS
-    l2_regularization: float = 0.0
-    bags: int = 1
     relevance: float | None = 1.0
-    categorical_features: Sequence[int | str] | None = None
     forest: Forest | None = None
-    n_jobs: int | None = None
-    random_state: int | None = None
     callback: Callable[[int, int], object] | None = None
 
     @classmethod
@@ -407,12 +420,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         """Return what each feature adds by its bins: a number for each count of edges exceeded, the first is 0."""
         parts = np.split(coef, self.starts_[self.forest_.n_trees : -1])[1:]
         return [np.concatenate(([0.0], np.cumsum(part))) for part in parts]
-
-    def fit_transform(
-        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None
-    ) -> sparse.csr_matrix:
-        """Call ``fit``, then ``transform`` on the same rows."""
-        return self.fit(X, y, qid=qid, sample_weight=sample_weight).transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.

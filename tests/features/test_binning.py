@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.coded_rows import BinnedRows
-from structsvm.features.within import minmax_within
+from structsvm.features.scaling import minmax_within
 from structsvm.readers import candidates, read_qrels, read_run
 
 
