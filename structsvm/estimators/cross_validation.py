@@ -50,13 +50,11 @@ class CrossValidated:
         Convention of that measure.
     selection : {"max", "one_se"}, default="max"
         ``"max"`` takes the C of the best mean over held-out queries: the best guess at what ranks best. Where the
-        measure hardly depends on C, which of them that is depends on noise, and a change of ``tol`` may move it by
-        orders of magnitude, with models that rank about equally well. ``"one_se"`` takes the smallest C that is
-        within one standard error of it (see
-        :func:`~structsvm.estimators.choosing_C.select_C`): a choice that moves less, of a model that is more
-        regularised, for a little less of the measure on average. On the five folds of MQ2008 with 157 validation
-        queries each and ``tol`` from 1e-4 to 3e-3, the choice of a fold moved by up to 10^3.7 with ``"max"`` and by
-        up to 10^1.0 with ``"one_se"``; test MAP was .474 to .478 and .467 to .469.
+        measure hardly depends on C, noise decides, and a change of ``tol`` may move it by orders of magnitude.
+        ``"one_se"`` takes the smallest C within one standard error of it (:func:`~structsvm.estimators.select_C`): a
+        choice that moves less, of a more regularised model, for a little less of the measure on average. On five folds
+        of MQ2008 and ``tol`` from 1e-4 to 3e-3 it moved by up to 10^3.7 with ``"max"`` and 10^1.0 with ``"one_se"``;
+        test MAP was .474 to .478 and .467 to .469.
     random_state : int, default=None
         Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
     """

@@ -186,6 +186,20 @@ class Saved:
 class FittedRanker(Saved):
     """Mixin that predicts, ranks, measures and saves by ``_scores`` and ``_measure``; before BaseEstimator.
 
+    Parameters
+    ----------
+    relevance : float, default=1.0
+        Label from which a document is relevant for the binary losses and measures.
+    max_passes : int, default=1000
+        Passes over the data at most; a ``ConvergenceWarning`` says so when they did not suffice.
+    validation_fraction : float, default=0.1
+        Share of the queries that is held out, if ``fit`` is not given ``validation``.
+    n_jobs : int, default=None
+        Threads; None is 1, -1 all. The result does not depend on it.
+    callback : callable, default=None
+        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop, which keeps
+        the best weights so far and, short of ``tol``, warns with the gap.
+
     Attributes
     ----------
     n_queries_ : int
@@ -201,17 +215,13 @@ class FittedRanker(Saved):
     __metadata_request__predict: ClassVar = {"qid": True}
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Return scores, higher is better.
+        """Return a score for each row, higher is better.
 
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
         qid : array-like, shape (n_rows,), optional
             Used only by scalings within queries, which require it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
         """
         check_is_fitted(self, ("coef_", "fit_"), all_or_any=any)
         return self._scores(X, qid)
@@ -236,10 +246,6 @@ class FittedRanker(Saved):
         X : array-like or CSR matrix, shape (n_rows, n_features)
         qid : array-like, shape (n_rows,), or int, optional
             Required if ``fit`` was given it; a single int applies to all rows.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_rows,)
         """
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
@@ -257,16 +263,8 @@ class FittedRanker(Saved):
 
         Parameters
         ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        y : array-like, shape (n_rows,)
-        qid : array-like, shape (n_rows,), or int, optional
-            As in ``fit``; required if ``fit`` was given it.
-        sample_weight : array-like, shape (n_rows,), optional
-            The weight of a query is the mean over its rows.
-
-        Returns
-        -------
-        float
+        X, y, qid, sample_weight
+            As in ``fit``; ``qid`` is required if ``fit`` was given it.
 
         Warns
         -----

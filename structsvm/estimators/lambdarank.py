@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
+from structsvm.checks import BadInput
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import plain_name
 from structsvm.estimators.fitted import (
@@ -25,7 +25,7 @@ from structsvm.estimators.fitted import (
     warn_of_uninformative,
 )
 from structsvm.estimators.input_rows import naming
-from structsvm.estimators.linear import SCALES, Scale
+from structsvm.estimators.linear import Scale, check_usual
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, choose_groups
@@ -73,14 +73,10 @@ class LambdaRank(FittedRanker, BaseEstimator):
     early_stopping : bool or "auto", default="auto"
         Whether to hold out a part of the queries, stop when U on them no longer rises, and keep the weights of the best
         pass. "auto" does so for a net, which would otherwise overfit, if at least 20 queries exert a force.
-    validation_fraction : float, default=0.1
-        Share of the queries that is held out, if ``fit`` is not given ``validation``.
     n_iter_no_change : int, default=10
         Number of consecutive passes without improvement after which to stop.
     warm_start : bool, default=False
         Whether to continue from the weights and the scaling of the last ``fit``, whose ``hidden`` must be the same.
-    relevance : float, default=1.0
-        Label from which a document is relevant for AP and MRR.
     random_state : int, RandomState or None, default=None
         Seed of the first weights, the order of the queries, and the held-out queries.
     callback : callable, default=None
@@ -244,23 +240,16 @@ class LambdaRank(FittedRanker, BaseEstimator):
             )
 
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
-        check_number("relevance", self.relevance, 0.0, open_end=True)
+        check_usual(self)
         utility = Utility.of(self._utility, relevance=self.relevance, gain=self.gain)
         if not isinstance(self.early_stopping, (bool, np.bool_)) and self.early_stopping != "auto":
             raise BadInput("early_stopping", "expected True, False or 'auto'", value=self.early_stopping)
-        check_flag("warm_start", self.warm_start)
-        check_choice("scale", self.scale, SCALES)
         good = isinstance(self.hidden, (tuple, list)) and len(self.hidden) <= 2
         integers = (int, np.integer)
         if not good or not all(
             isinstance(n, integers) and not isinstance(n, bool) and n >= 1 for n in self.hidden
         ):
             raise BadInput("hidden", "expected a tuple of at most two widths >= 1", value=self.hidden)
-        check_number("learning_rate", self.learning_rate, 0.0, open_end=True)
-        check_number("lam", self.lam, 0.0)
-        for name in ("batch_size", "max_epochs", "n_iter_no_change"):
-            check_number(name, getattr(self, name), 1, whole=True)
-        check_fraction("validation_fraction", self.validation_fraction)
         return utility, check_random_state(self.random_state)
 
     def _takes_sparse(self) -> bool:

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, clone
 
 from structsvm.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
-from structsvm.common.machine import count_threads
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.weight_constraints import (
@@ -56,11 +55,6 @@ class StructuralRanker(LinearSVM):
         All reach the same optimum; see :func:`structsvm.trainers.train` for "auto". ``constraints`` and
         ``penalty`` need one_slack; newton is for smooth losses (``"ndcg@10"``, ``"mrr"``, ``"precision@10"``) without
         signs.
-    relevance : float, default=1.0
-        Label from which a document is relevant for the binary losses.
-    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Feature scaling kept with the model and applied by ``predict``; the ``query-`` forms use the figures of each
-        query, and ``predict`` then needs ``qid``. Any but "none" makes a copy of ``X``, which must be dense.
     positive : bool, default=False
         Constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
@@ -72,22 +66,13 @@ class StructuralRanker(LinearSVM):
     penalty : callable, default=None
         From ``w`` to a convex cvxpy expression that takes the place of ``1/2 ||w||^2``: ``cvxpy.norm1`` for few
         features. Its least value must not be below 0. Weights are then 0 where the gap stays within ``tol``.
-    max_passes : int, default=1000
-        Passes over the data at most; a ``ConvergenceWarning`` says so when they did not suffice.
     stabilise : bool, default=True
         False: the textbook cutting-plane method (one_slack).
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the small quadratic programme (one_slack, n_slack).
-    n_jobs : int, default=None
-        Threads; None is 1, -1 all. The result does not depend on it.
-    callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop, which keeps
-        the best weights so far and, short of ``tol``, warns with the gap.
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features,)
-        Weights, of the scaled features.
     fit_ : Fit
         ``primal``, ``dual``, ``gap``, ``n_passes``, ``history`` and more: the certificate.
     n_uninformative_ : int
@@ -192,7 +177,6 @@ class StructuralRanker(LinearSVM):
 
     def _check_options(self) -> None:
         super()._check_options()
-        count_threads(self.n_jobs)
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
         check_options(self.solver, stabilise=self.stabilise, qp=self.qp)

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.checks import BadInput, check_C, check_fraction, check_number, check_whole
+from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.common.machine import count_threads
 from structsvm.estimators.categories import Categories, categories_of, encode
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
@@ -25,6 +24,7 @@ from structsvm.estimators.fitted import (
     warn_of_uninformative,
 )
 from structsvm.estimators.input_rows import validate_rows
+from structsvm.estimators.linear import check_usual
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
@@ -102,10 +102,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         stays feasible as columns come.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
-    max_passes : int, default=1000
-        Passes over the data at most.
-    callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop training.
     growth_callback : callable, default=None
         Called with the number of trees grown and of all, after each tree; truthy ends the growth.
 
@@ -181,8 +177,6 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         ----------
         X : array-like, shape (n_rows, n_features)
             NaN where a value is missing. A pandas or polars frame may have a column ``qid``, which is not a feature.
-        y : array-like of numbers, shape (n_rows,)
-            Graded labels; for binary losses ``y >= relevance`` is relevant.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; a query weighs the mean over its rows. Trees are grown without the queries of weight 0.
         validation : tuple (X, y, qid), optional
@@ -221,10 +215,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         self._check_options()
 
     def _check_options(self) -> None:
-        check_fraction("tol", self.tol)
-        check_number("relevance", self.relevance, 0.0, open_end=True)
-        check_whole("max_passes", self.max_passes, 1)
-        count_threads(self.n_jobs)
+        check_usual(self)
         get_oracle(self.loss, relevance=self.relevance)
         check_options(self.solver)
         if self.leaves is not None and not isinstance(self.leaves, LeafFeatures):

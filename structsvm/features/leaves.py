@@ -178,12 +178,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         model : fitted model
             Of LightGBM, XGBoost, CatBoost (symmetric trees), or a forest, a tree or a boosted ensemble of scikit-learn.
             A list or tuple of models has the trees of all of them, as where each was grown on a part of the queries.
-        n_bins : int, default=0
-        n_jobs : int, default=None
-
-        Returns
-        -------
-        LeafFeatures
+        n_bins, n_jobs : int, optional
+            As in the constructor, except that there are no bins by default.
 
         Examples
         --------
@@ -216,10 +212,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
             Query ids, in any order; None means one query.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -262,22 +254,9 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         n_trees: int | None = None,
         scores: Float | None = None,
     ) -> Forest:
-        """Grow trees on rows grouped by query; with ``scores``, trees that improve on these.
+        """Grow trees on rows grouped by query; with ``scores`` of a ranker for the rows, trees that improve on these.
 
-        Parameters
-        ----------
-        X : ndarray of float32/float64, shape (n_rows, n_features)
-        y : ndarray of float64, shape (n_rows,)
-        offsets : ndarray of int64, shape (n_queries + 1,)
-        weights : ndarray of float64, shape (n_rows,), optional
-        n_trees : int, optional
-            Those of the parameters by default.
-        scores : ndarray of float64, shape (n_rows,), optional
-            What a ranker gives these rows; none is zero.
-
-        Returns
-        -------
-        Forest
+        ``weights`` are those of rows, and ``n_trees`` is that of the parameters by default.
         """
         self._check_categories(X)
         if weights is not None and weights.max() > _LARGEST_WEIGHT:
@@ -376,16 +355,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         return other
 
     def transform(self, X: Any) -> sparse.csr_matrix:
-        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes one byte per tree instead.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-
-        Returns
-        -------
-        scipy.sparse.csr_matrix
-        """
+        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes a byte per tree instead."""
         return self.transform_rows(X).tocsr()
 
     def transform_rows(self, X: Any) -> LeafRows:
@@ -424,14 +394,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
 
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the features; by default those of the training frame, or ``x0, x1, ...``.
-
-        Returns
-        -------
-        ndarray of str (object), shape (n_features_out,)
+        Features have the names of the training frame, or ``x0, x1, ...``, if none are given.
         """
         check_is_fitted(self, "starts_")
         names = _check_feature_names_in(self, input_features)

@@ -78,10 +78,6 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
         qid : array-like, shape (n_rows,), optional
             Query ids; if given here, ``transform`` requires them too.
-
-        Returns
-        -------
-        self
         """
         check_choice("method", self.method, SCALINGS)
         check_choice("within", self.within, ("query", "data"))
@@ -98,13 +94,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            Required with ``within="query"`` if ``fit`` was given it.
-
-        Returns
-        -------
-        ndarray, shape (n_rows, n_features)
+        X, qid
+            As in :meth:`fit`; ``qid`` is required with ``within="query"`` if ``fit`` was given it.
 
         Warns
         -----

@@ -47,24 +47,6 @@ def test_it_equals_fits_by_hand(loss):
     assert model.score(X, Y, qid=QID) == refit.score(X, Y, qid=QID)
 
 
-def test_no_query_is_split(monkeypatch):
-    parts = []
-    bind = StructuralRankerCV._bind
-    monkeypatch.setattr(
-        StructuralRankerCV, "_bind", lambda self, data, w: parts.append(data) or bind(self, data, w)
-    )
-    mixed = np.random.default_rng(0).permutation(len(Y))
-    StructuralRankerCV(Cs=CS, cv=5, random_state=3).fit(X[mixed], Y[mixed], qid=QID[mixed])
-    *folds, whole = parts
-    assert len(folds) == 5
-    assert whole.n_queries == 24
-    left_out = []
-    for part in folds:
-        assert set(np.diff(part.offsets)) == {10}  # whole queries
-        left_out += list(set(QID) - set(part.query_ids))
-    assert sorted(left_out) == sorted(set(QID))  # each in one test part
-
-
 def test_the_seed_decides():
     a, b, c = fit(random_state=0), fit(random_state=0), fit(random_state=1)
     np.testing.assert_array_equal(a.scores_, b.scores_)

@@ -51,6 +51,7 @@ RANKERS = [
     (StructuralRanker(get_oracle("ndcg@3")), {}),
     (StructuralRanker(solver="n_slack"), {}),
     (StructuralRanker(solver="one_slack"), {}),
+    (StructuralRanker(solver="frank_wolfe"), {}),
     (StructuralRanker(positive=True), {}),
     (StructuralRanker(scale="query-minmax"), {}),
     (StructuralRanker(scale="zscore"), POINTWISE),

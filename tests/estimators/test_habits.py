@@ -181,12 +181,6 @@ def test_a_loss_by_itself_is_a_method(loss):
     assert check_method(loss) == check_method(f"svm-{loss}") == f"svm-{plain_name(loss)}"
 
 
-def test_the_conversion_that_is_named():
-    group = [6, 6]
-    converted = np.repeat(np.arange(len(group)), group)
-    assert np.array_equal(SVMMap().fit(X, y, qid=converted).coef_, SVMMap().fit(X, y, qid=qid).coef_)
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_text_columns_are_named(frame):
     made = frame({"bm25": X[:, 0], "title": ["word"] * 12, "url": ["u"] * 12})

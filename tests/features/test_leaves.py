@@ -339,19 +339,6 @@ def test_rows_are_the_matrix(n_bins, n_leaves):
         assert (one == other).all()
 
 
-def test_float32_and_float64_rows_exceed_the_same_edges():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(500, 2)).astype(np.float32)
-    leaves = LeafFeatures.from_model(forest_of(_stump(2)), n_bins=50).fit(X.astype(np.float64))
-    assert (leaves.transform_rows(X).codes == leaves.transform_rows(X.astype(np.float64)).codes).all()
-
-
-def _stump(n_features):
-    from sklearn.tree import DecisionTreeRegressor
-
-    return DecisionTreeRegressor(max_depth=1).fit(np.eye(n_features), np.arange(n_features))
-
-
 def test_the_same_seed_gives_the_same_trees_on_any_number_of_threads():
     X, y, qid = make_data()
     one, two = (LeafFeatures(5, 5, n_jobs=n, random_state=3).fit(X, y, qid=qid) for n in (1, 2))
@@ -496,6 +483,7 @@ def test_codes_of_leaves_that_are_not_there_are_refused():
             r"codes\[1, 1\]: expected a count of edges up to 2, got 3",
         ),
         ([[0, 0]], np.uint8, starts[:2], 1, 0, "starts"),
+        ([[0, 0]], np.uint8, [0, 6, 5], 1, 0, r"starts\[2\]: expected at least the 6"),
         ([[0, 0]], np.int64, starts, 1, 0, "matrix of bytes"),
         ([[0x22, 4]], np.uint8, paired, 2, 1, r"codes\[0, 1\]: expected a leaf up to 1, got 2"),
         ([[0x12, 4]], np.uint8, paired, 1, 1, "1 pairs and starts"),
