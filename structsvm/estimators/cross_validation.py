@@ -329,17 +329,17 @@ def cross_validate_C(
     return HeldOutLosses(grid, -choice.values, selection)
 
 
-def _query_numbers(part: Any, n_queries: int, place: str) -> Int:
+def _query_numbers(part: Any, n_queries: int, part_name: str) -> Int:
     queries = np.asarray(part)
     if queries.ndim != 1 or queries.size == 0 or queries.dtype.kind not in "iu":
-        raise ValueError(f"{place}: expected an array of query numbers, got {part!r}")
+        raise ValueError(f"{part_name}: expected an array of query numbers, got {part!r}")
     outside = (queries < 0) | (queries >= n_queries)
     if outside.any():
         raise ValueError(
-            f"{place}: expected query numbers from 0 to {n_queries - 1}, got {queries[outside][0]} "
+            f"{part_name}: expected query numbers from 0 to {n_queries - 1}, got {queries[outside][0]} "
             "(queries are counted, not rows)"
         )
     ordered = np.unique(queries).astype(np.int64)
     if ordered.size < queries.size:
-        raise ValueError(f"{place}: expected each query once, got repeated numbers")
+        raise ValueError(f"{part_name}: expected each query once, got repeated numbers")
     return ordered

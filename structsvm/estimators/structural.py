@@ -301,9 +301,9 @@ def model_path(
     grid = [check_C(C) for C in Cs]
     first: Any = clone(model)  # it takes what describes the input
     problem, others = first._prepare(X, y, qid, sample_weight)
-    described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
     for fit in first._train(problem, grid):
         fitted = clone(first).set_params(C=fit.C)
+        described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
         fitted.__dict__.update(described)
         fitted._keep(fit, *others)
         yield fitted

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, clone
 
 from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.categories import Categories, categories_of, encode
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
     FittedRanker,
@@ -23,7 +22,7 @@ from structsvm.estimators.fitted import (
     split_qid,
     warn_of_uninformative,
 )
-from structsvm.estimators.input_rows import validate_rows
+from structsvm.estimators.input_rows import Categories, categories_of, encode, validate_rows
 from structsvm.estimators.linear import check_usual
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.coded_rows import LeafRows

@@ -195,8 +195,8 @@ class Forest:
             every = every.joined(forest)
         if len(forests) == 1:
             return every
-        places = np.concatenate([np.arange(forest.n_trees) for forest in forests])
-        return every._chosen(np.argsort(places, kind="stable"))
+        turns = np.concatenate([np.arange(forest.n_trees) for forest in forests])
+        return every._chosen(np.argsort(turns, kind="stable"))
 
     def _chosen(self, trees: Int) -> Forest:
         """Return some trees, by number, in the order given."""

@@ -1,9 +1,10 @@
-"""Feature scaling, over the whole data set or within each query."""
+"""Feature scaling, over the whole data set or within each query, and medians in place of missing features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,7 +16,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.estimator_parameters import parameters
 from structsvm.protocols import Float, Int
-from structsvm.queries import LARGEST, QueryData, bad_value, first_beyond, group_queries, one_query
+from structsvm.queries import (
+    LARGEST,
+    QueryData,
+    bad_value,
+    dense_column,
+    first_beyond,
+    group_queries,
+    one_query,
+)
 
 SCALINGS = ("minmax", "zscore", "percentile")
 
@@ -239,3 +248,32 @@ def _percentile(block: Any) -> Float:
     if n == 1:
         return np.full(block.shape, 0.5)
     return np.asarray((rankdata(block, axis=0) - 1) / (n - 1))
+
+
+def medians(rows: QueryData, path: Path) -> Float:
+    """Return the median of each feature over the rows that have it."""
+    found = np.zeros(rows.n_features)
+    for j in range(rows.n_features):
+        column = dense_column(rows.X, j)
+        known = column[~np.isnan(column)]
+        if not known.size:
+            name = j + 1 if rows.feature_names is None else repr(rows.feature_names[j])
+            raise ValueError(f"{path}: expected values of each feature for its median, got none of {name}")
+        found[j] = np.median(known)
+    return found
+
+
+def missing(rows: QueryData) -> Int:
+    """Return the columns with a missing value, from 0."""
+    return np.flatnonzero([np.isnan(dense_column(rows.X, j)).any() for j in range(rows.n_features)])
+
+
+def filled(rows: QueryData, values: Float) -> QueryData:
+    """Return rows with these values where features are missing."""
+    X: Any = rows.X
+    if hasattr(X, "indptr"):
+        X = X.copy()
+        X.data = np.where(np.isnan(X.data), values[X.indices], X.data)
+    else:
+        X = np.where(np.isnan(X), values.astype(X.dtype), X)
+    return replace(rows, X=X)

@@ -95,15 +95,6 @@ def test_queries_of_weight_zero_have_no_say():
         fit(sample_weight=weight, cv=[(range(8), range(12, 16))])
 
 
-def test_scaling_and_constraints_reach_every_fit():
-    model = fit(scale="query-zscore", positive=True)
-    assert (model.coef_ >= 0).all()
-    np.testing.assert_array_equal(
-        model.coef_,
-        StructuralRanker(C=model.C_, scale="query-zscore", positive=True, tol=1e-4).fit(X, Y, qid=QID).coef_,
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

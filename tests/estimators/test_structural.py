@@ -6,8 +6,17 @@ import sklearn
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
-from structsvm import SVMNDCG, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc
-from structsvm.metrics import evaluate, make_scorer
+from structsvm import (
+    SVMNDCG,
+    LambdaRank,
+    OrdinalSVM,
+    PairwiseSGD,
+    StructuralRanker,
+    StructuralRankerCV,
+    SVMMap,
+    SVMRoc,
+)
+from structsvm.metrics import evaluate
 from structsvm.oracles import LOSSES, NDCG, PositionNDCG, get_oracle
 from structsvm.readers import make_ranking
 
@@ -182,25 +191,27 @@ def test_scaling_makes_units_irrelevant(scale):
 # -- searching ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scoring", [None, make_scorer("ndcg@5")], ids=["own score", "scorer"])
-def test_grid_search_routes_qid(scoring):
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVMMap(C=1.0),
+        PairwiseSGD(n_steps=500, random_state=0),
+        LambdaRank(max_epochs=3, random_state=0),
+        OrdinalSVM(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_searches_route_qid(model):
     with sklearn.config_context(enable_metadata_routing=True):
-        search = GridSearchCV(
-            SVMMap(), {"C": [1e-3, 1.0, 100.0]}, cv=GroupKFold(3), scoring=scoring, error_score="raise"
-        )
+        search = GridSearchCV(model, {"relevance": [1.0, 2.0]}, cv=GroupKFold(3), error_score="raise")
         search.fit(X, Y, qid=QID, groups=QID)
-        by_hand = []
-        for train, test in GroupKFold(3).split(X, Y, QID):
-            model = SVMMap(C=1.0).fit(X[train], Y[train], qid=QID[train])
-            if scoring is None:
-                by_hand.append(model.score(X[test], Y[test], qid=QID[test]))
-            else:
-                by_hand.append(evaluate("ndcg@5", Y[test], model.predict(X[test]), qid=QID[test]).mean)
-        assert search.cv_results_["mean_test_score"][1] == pytest.approx(np.mean(by_hand), abs=1e-12)
-        scores = cross_val_score(
-            SVMMap(C=1.0), X, Y, cv=GroupKFold(3), scoring=scoring, params={"qid": QID, "groups": QID}
-        )
-        np.testing.assert_allclose(scores, by_hand, atol=1e-12)
+        scores = cross_val_score(model, X, Y, cv=GroupKFold(3), params={"qid": QID, "groups": QID})
+    by_hand = [
+        clone(model).fit(X[train], Y[train], qid=QID[train]).score(X[test], Y[test], qid=QID[test])
+        for train, test in GroupKFold(3).split(X, Y, QID)
+    ]
+    np.testing.assert_allclose(scores, by_hand, atol=1e-12)
+    assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(by_hand), abs=1e-12)
 
 
 def test_cross_validation_that_drops_qid_fails_loudly():

@@ -50,14 +50,8 @@ def test_displays_of_scikit_learn_draw_it():
 
     X = pd.DataFrame(DATA.X, columns=NAMES)
     model = SVMMap(C=10).fit(X, DATA.y, qid=DATA.qid)
-    axes = Figure().subplots(1, 2)
-    display = PartialDependenceDisplay.from_estimator(
-        as_regressor(model), X, ["age", "clicks"], ax=axes, grid_resolution=3
-    )
-    assert [ax.get_xlabel() for ax in display.axes_.ravel()] == ["age", "clicks"]
-    for line, coef in zip(display.lines_.ravel(), model.coef_[1:], strict=True):
-        slope = np.diff(line.get_ydata()) / np.diff(line.get_xdata())
-        np.testing.assert_allclose(slope, coef)
+    display = PartialDependenceDisplay.from_estimator(as_regressor(model), X, ["age"], ax=Figure().subplots())
+    assert display.axes_[0, 0].get_xlabel() == "age"
 
     plane = SVMMap(C=10).fit(DATA.X[:, :2], DATA.y, qid=DATA.qid)
     surface = DecisionBoundaryDisplay.from_estimator(
