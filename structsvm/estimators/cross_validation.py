@@ -114,11 +114,7 @@ class CrossValidated:
             order = np.arange(n_queries)
             if self.random_state is not None:
                 order = np.random.default_rng(self.random_state).permutation(n_queries)
-            folds = np.array_split(order, n_folds)
-            return [
-                (np.sort(np.concatenate(folds[:i] + folds[i + 1 :])), np.sort(folds[i]))
-                for i in range(n_folds)
-            ]
+            return [(np.setdiff1d(order, fold), np.sort(fold)) for fold in np.array_split(order, n_folds)]
         splits = self.cv
         if hasattr(splits, "split") and not isinstance(splits, str):
             queries = np.arange(n_queries)

@@ -212,22 +212,20 @@ class LambdaRank(FittedRanker, BaseEstimator):
         """Return flags of the held-out queries, and the rows for early stopping, if any, with labels and offsets."""
         held = np.zeros(useful.shape[0], dtype=np.bool_)
         if validation is not None:
-            return held, self._watched(validation, utility)
+            X, y, offsets = read_validation(self, validation)
+            with naming("validation"):
+                matters = informative_queries(y, offsets, utility).any()
+            if not matters:
+                raise unmeasurable(self, "utility", y)
+            return held, (X, y, offsets)
         stops = self.early_stopping
         if isinstance(stops, str):  # "auto"
             stops = bool(self.hidden) and useful.sum() >= _ENOUGH_QUERIES
         if not stops:
             return held, None
         held[choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
-        return held, _queries(X, y, grouping.order, grouping.offsets, held)
-
-    def _watched(self, validation: Any, utility: Utility) -> tuple[Any, Float, Int]:
-        X, y, offsets = read_validation(self, validation)
-        with naming("validation"):
-            matters = informative_queries(y, offsets, utility).any()
-        if not matters:
-            raise unmeasurable(self, "utility", y)
-        return X, y, offsets
+        _, offsets, rows = choose_groups(grouping.offsets, held)
+        return held, (X[rows if grouping.order is None else grouping.order[rows]], y[rows], offsets)
 
     def _check_layers(self, before: LambdaRankFit) -> None:
         layers = tuple(w.shape[1] for w in before.weights[:-1:2])
@@ -254,9 +252,3 @@ class LambdaRank(FittedRanker, BaseEstimator):
 
     def _takes_sparse(self) -> bool:
         return not str(self.scale).startswith("query-")
-
-
-def _queries(X: Any, y: Float, order: Int | None, offsets: Int, chosen: Any) -> tuple[Any, Float, Int]:
-    """Return the rows of the chosen queries, grouped."""
-    _, chosen_offsets, rows = choose_groups(offsets, chosen)
-    return X[rows if order is None else order[rows]], y[rows], chosen_offsets

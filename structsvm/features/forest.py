@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,51 +98,52 @@ class Forest:
 
     def check(self) -> None:
         """Raise for arrays by which compiled code would leave a tree, or never end."""
-        if self.feature_names is not None and len(self.feature_names) != self.n_features:
-            raise BadInput(
-                "forest", f"expected {self.n_features} names of features, got {len(self.feature_names)}"
-            )
-        if any(one.ndim != 1 for one in (self.nodes, self.leaves, self.set_starts, self.set_values)):
-            raise BadInput("forest", "expected arrays of one dimension")
+        for wrong, expected in self._faults():
+            if wrong:
+                raise BadInput("forest", f"expected {expected}")
+
+    def _faults(self) -> Iterator[tuple[Any, str]]:
+        """Yield conditions, each of which counts on those before not to hold, and what was expected instead."""
+        names = self.feature_names
+        if names is not None:
+            yield len(names) != self.n_features, f"{self.n_features} names of features, got {len(names)}"
+        vectors = (self.nodes, self.leaves, self.set_starts, self.set_values)
+        yield any(one.ndim != 1 for one in vectors), "arrays of one dimension"
         nodes, leaves = np.diff(self.nodes), np.diff(self.leaves)
         n = int(self.nodes[-1]) if self.nodes.size else -1
-        if self.nodes.shape != self.leaves.shape or n < 0 or self.nodes[0] != 0 or self.leaves[0] != 0:
-            raise BadInput("forest", "expected nodes and leaves for each tree")
-        columns = (self.feature, self.threshold, self.nan_left, self.left, self.right, self.sets)
-        if any(c.shape != (n,) for c in columns) or (nodes < 0).any() or (leaves != nodes + 1).any():
-            raise BadInput("forest", "expected one leaf more than inner nodes in each tree")
-        if n and not (self.feature.min() >= 0 and self.feature.max() < self.n_features):
-            raise BadInput("forest", f"expected features from 0 to {self.n_features - 1}")
-        if np.isnan(self.threshold).any():
-            raise BadInput("forest", "expected thresholds that are numbers")
+        yield self.nodes.shape != self.leaves.shape or n < 0, "nodes and leaves for each tree"
+        yield self.nodes[0] != 0 or self.leaves[0] != 0, "nodes and leaves for each tree"
+        sizes = {getattr(self, name).shape for name in _PER_NODE}
+        yield (
+            sizes != {(n,)} or (nodes < 0).any() or (leaves != nodes + 1).any(),
+            "one leaf more than inner nodes in each tree",
+        )
+        yield _beyond(self.feature, 0, self.n_features), f"features from 0 to {self.n_features - 1}"
+        yield np.isnan(self.threshold).any(), "thresholds that are numbers"
         tree = np.repeat(np.arange(nodes.shape[0]), nodes)
         own = np.arange(n) - self.nodes[tree]
         children = np.concatenate([self.left, self.right])
         parents, trees = np.tile(own, 2), np.tile(tree, 2)
         inner = children >= 0
-        if (
+        yield (
             (children[inner] <= parents[inner]).any()
             or (children[inner] >= nodes[trees[inner]]).any()
-            or (~children[~inner] >= leaves[trees[~inner]]).any()
-        ):
-            raise BadInput(
-                "forest", "expected children that are nodes or leaves of the same tree, below their parent"
-            )
-        places = np.concatenate([
+            or (~children[~inner] >= leaves[trees[~inner]]).any(),
+            "children that are nodes or leaves of the same tree, below their parent",
+        )
+        positions = np.concatenate([
             self.nodes[trees[inner]] + children[inner], n + self.leaves[trees[~inner]] + ~children[~inner]
         ])  # fmt: skip
-        if np.unique(places).size != places.size:
-            raise BadInput("forest", "expected each node and leaf below one parent")
-        n_sets = self.set_starts.shape[0] - 1
+        yield np.unique(positions).size != positions.size, "each node and leaf below one parent"
         starts = self.set_starts
-        if (
-            n_sets < 0
+        yield (
+            not starts.size
             or starts[0] != 0
             or starts[-1] != self.set_values.shape[0]
             or (np.diff(starts) < 0).any()
-            or (n and not (self.sets.min() >= -1 and self.sets.max() < n_sets))
-        ):
-            raise BadInput("forest", "expected a set of categories for each node that has one")
+            or _beyond(self.sets, -1, starts.size - 1),
+            "a set of categories for each node that has one",
+        )
 
     def check_columns(self, n_features: int, names: Sequence[Any] | None) -> None:
         """Raise for rows with other columns than those the trees were grown on, as far as both have names."""
@@ -219,6 +220,11 @@ _BLANKS = re.compile(r"\s")
 """LightGBM writes names with underscores for them."""
 
 _PER_NODE = ("feature", "threshold", "nan_left", "left", "right", "sets")
+
+
+def _beyond(values: Int, low: int, high: int) -> bool:
+    """Return whether there is a value that is not in ``range(low, high)``."""
+    return bool(((values < low) | (values >= high)).any())
 
 
 def _joined(parts: Sequence[Any], kind: Any) -> NDArray[Any]:
