@@ -3,6 +3,8 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import sklearn.base
 
@@ -23,13 +25,17 @@ from structsvm import (
     TreeRanker,
     TreeRankerCV,
 )
-from structsvm.clicks import ClickSVMCV
+from structsvm.checks import BadInput
+from structsvm.clicks import ClickCells, ClickSVMCV, evaluate_from_clicks
 from structsvm.features import LeafFeatures
 from structsvm.online import rank_queries
 from structsvm.online.simulation.gradient_descent import descend_rankings
 from structsvm.oracles import get_oracle
 from structsvm.readers.synthetic import make_ranking
 from structsvm.testing import check_ranker
+
+plt = pytest.importorskip("matplotlib.pyplot")
+plt.switch_backend("agg")
 
 # what theory does not promise: a threshold or a scaling over all documents sees a shift of a query, and a net does too
 POINTWISE = {"shift_invariant": False}
@@ -82,6 +88,7 @@ RANKERS = [
 ]
 
 
+EACH = [*{type(one): one for one, _ in RANKERS}.values()]
 WITHOUT_LABELS = [*(estimator for estimator, _ in RANKERS), ClickSVMCV(Cs=[1.0]), LeafFeatures()]
 
 
@@ -99,7 +106,7 @@ UNCHECKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("estimator", {type(one): one for one, _ in RANKERS}.values(), ids=repr)
+@pytest.mark.parametrize("estimator", EACH, ids=repr)
 def test_every_parameter_refuses_nonsense_by_name(estimator):
     data = make_ranking(8, 5, 3, random_state=0)
     for name in estimator.get_params().keys() - UNCHECKED:
@@ -154,7 +161,7 @@ def test_bad_options_are_named(estimator, message):
         estimator.fit(data.X, data.y, qid=data.qid)
 
 
-@pytest.mark.parametrize("estimator", [*{type(one): one for one, _ in RANKERS}.values()], ids=repr)
+@pytest.mark.parametrize("estimator", EACH, ids=repr)
 def test_numbers_of_numpy_are_parameters_as_those_of_python(estimator):
     """A search loop draws them; a fit leaves them as they are."""
     data = make_ranking(24, 10, 4, noise=0.3, random_state=0)
@@ -206,3 +213,57 @@ def test_no_ranker_is_left_out():
     assert rankers == {type(estimator) for estimator, _ in RANKERS}
     # where there is no save, the check has nothing to say about it
     assert all(hasattr(c, "save") for c in rankers)
+
+
+DATA = make_ranking(20, 12, 4, grades=3, random_state=0)
+NAMES = ["price", "bm25", "<b>length", "age"]
+INPUTS = {
+    "array": DATA.X,
+    "pandas": pd.DataFrame(DATA.X, columns=NAMES),
+    "polars": pl.DataFrame(dict(zip(NAMES, DATA.X.T, strict=True))),
+}
+OTHER_FORMS = [OrdinalSVM(), LambdaRank(random_state=0), ClickSVMCV([0.1, 1.0], cv=2)]
+WITHOUT_GAP = (AccuracySVM, PairwiseSGD, CoRegularizedSGD, LambdaRank)
+
+
+@pytest.mark.filterwarnings("ignore:AccuracySVM:UserWarning")
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
+@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.parametrize(
+    "ranker", [*EACH, OrdinalSVM(), LambdaRank(random_state=0), ClickSVMCV([0.1, 1.0], cv=2)], ids=repr
+)
+def test_texts_and_figures(ranker, kind):
+    model = sklearn.base.clone(ranker).fit(INPUTS[kind], DATA.y, qid=DATA.qid)
+    assert repr(model) == repr(ranker)
+    page = model._repr_html_()
+    assert "<b>length" not in page
+    assert model._repr_mimebundle_()["text/html"]
+    if hasattr(model, "coef_"):
+        labels = [label.get_text() for label in structsvm.plots.weights(model, top=4).get_yticklabels()]
+        named = NAMES if kind != "array" else [f"feature {j}" for j in range(1, 5)]
+        if isinstance(model, TreeRanker):
+            named = model.leaves_.get_feature_names_out(named).tolist()
+        assert set(labels) <= set(named)
+        assert "<figcaption>" in page
+    else:
+        with pytest.raises(BadInput, match="coef: expected a fitted model with weights, got LambdaRank"):
+            structsvm.plots.weights(model)
+    if isinstance(model, WITHOUT_GAP):
+        with pytest.raises(BadInput, match="fits: expected a model with a duality gap, got"):
+            structsvm.plots.gap(model)
+    else:
+        n_machines = len(getattr(model, "fits_", [0]))
+        assert len(structsvm.plots.gap(model).lines) == n_machines
+    if hasattr(model, "Cs_"):
+        ax = structsvm.plots.against_C(model)
+        assert ax.lines[0].get_xdata().tolist() == model.Cs_.tolist()
+        assert np.isfinite(ax.lines[0].get_ydata()).all()
+    plt.close("all")
+
+
+def test_texts_of_results():
+    cells = ClickCells.from_arrays([7] * 4, [1, 2, 1, 2], [1, 2, 1, 2], [0, 1, 0, 0], session=[1, 1, 2, 2])
+    found = evaluate_from_clicks(cells, [7, 7], [1, 2], [0.0, 1.0], propensities=[1.0, 0.5])
+    assert repr(found.dcg) == f"1 [{found.dcg.lower:.4g}, {found.dcg.upper:.4g}]"
+    assert repr(found).startswith("CounterfactualEstimate(DCG@10 1 [")
+    assert repr(found).endswith("2 lists, 0% not in the log)")
