@@ -30,7 +30,7 @@ from structsvm import QueryScaler
 from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.fusion import FUSIONS
-from structsvm.features.within import minmax_within
+from structsvm.features.scaling import minmax_within
 from structsvm.metrics import compare, evaluate
 from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.run_features import Candidates, candidates, judge_run

@@ -18,7 +18,6 @@ from trees import lightgbm_example
 
 from structsvm import StructuralRanker, TreeRanker
 from structsvm.estimators.structural import model_path
-from structsvm.estimators.tree import tree_path
 from structsvm.queries import QueryData
 from structsvm.readers import make_taught
 
@@ -40,11 +39,11 @@ def sets(run: Experiment) -> Iterator[tuple[str, QueryData]]:
 def values(loss: str, train: QueryData, test: QueryData) -> dict[str, np.ndarray]:
     """The measure on test queries by C, of trees and of the linear ranker."""
     found = {}
-    for name, ranker, path in (
-        ("trees", TreeRanker(loss, random_state=0), tree_path),
-        ("linear", StructuralRanker(loss, scale="zscore"), model_path),
+    for name, ranker in (
+        ("trees", TreeRanker(loss, random_state=0)),
+        ("linear", StructuralRanker(loss, scale="zscore")),
     ):
-        models = path(ranker, train.X, train.y, CS, qid=train.qid)
+        models = model_path(ranker, train.X, train.y, CS, qid=train.qid)
         found[name] = np.array([model.score(test.X, test.y, qid=test.qid) for model in models])
     return found
 

@@ -38,7 +38,6 @@ from sklearn.datasets import load_svmlight_file
 from structsvm import StructuralRanker, TreeRanker
 from structsvm.common.files import replacing
 from structsvm.estimators.structural import model_path
-from structsvm.estimators.tree import tree_path
 from structsvm.features import LeafFeatures
 from structsvm.features.scaling import with_percentiles
 from structsvm.metrics import evaluate
@@ -236,7 +235,7 @@ def candidates(
                 return LeafFeatures.from_model(CATBOOST_BAGS.grow(data, point, in_bag, run.seed))
 
             ranker = TreeRanker(leaves=leaves(train), random_state=run.seed)
-            for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
+            for model in model_path(ranker, train.X, train.y, CS, qid=train.qid):
                 says = f"{in_bag} x {point.n_leaves} in {BAGS}, l2 {point.l2 or 3:g}, C = {model.C:.2g}"
                 yield _tried(model, says, validation, point, leaves)
     elif method == "catboost-bags":
@@ -268,7 +267,7 @@ def candidates(
             for n_trees in numbers:
                 first = LeafFeatures(forest=forest.first(n_trees), random_state=run.seed)
                 ranker = TreeRanker(loss, n_trees=n_trees, leaves=first, **shape)
-                for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
+                for model in model_path(ranker, train.X, train.y, CS, qid=train.qid):
                     says = f"{n_trees} x {point.n_leaves} in {bags}, l2 {point.l2 or 0:g}, C = {model.C:.2g}"
                     yield _tried(model, says, validation, point)
     else:

@@ -7,6 +7,7 @@ order. Those that use subtopics take them as ``predict(sets, k=None, labels=...)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,11 @@ __all__ = [
 ]  # fmt: skip
 
 
+@dataclass(eq=False)
 class _Method:
     """Base of the methods that choose from each set alone."""
 
-    k: int
+    k: int = 5
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
         """Return the documents chosen from each set."""
@@ -42,14 +44,15 @@ class _Method:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class _WordMethod(_Method):
     """Base of those that only need to know which words there are."""
 
-    def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
-        self.k, self.vectorizer = k, vectorizer
+    vectorizer: Any = None
 
 
-class RandomChoice:
+@dataclass(eq=False)
+class RandomChoice(_Method):
     """Documents at random.
 
     Parameters
@@ -66,8 +69,7 @@ class RandomChoice:
 
     label = "random"
 
-    def __init__(self, k: int = 5, random_state: int = 0) -> None:
-        self.k, self.random_state = k, random_state
+    random_state: int = 0
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
         """Return the documents chosen from each set."""
@@ -91,13 +93,11 @@ class OriginalOrder(_Method):
 
     label = "original"
 
-    def __init__(self, k: int = 5) -> None:
-        self.k = k
-
     def _choose(self, candidates: CandidateSet, k: int) -> Int:
         return np.arange(min(k, len(candidates)))
 
 
+@dataclass(eq=False)
 class OkapiBM25(_Method):
     """The documents that Okapi BM25 scores highest for the query of the set (Robertson et al. 1994).
 
@@ -120,8 +120,9 @@ class OkapiBM25(_Method):
 
     label = "bm25"
 
-    def __init__(self, k: int = 5, k1: float = 1.2, b: float = 0.75, vectorizer: Any = None) -> None:
-        self.k, self.k1, self.b, self.vectorizer = k, k1, b, vectorizer
+    k1: float = 1.2
+    b: float = 0.75
+    vectorizer: Any = None
 
     def _choose(self, candidates: CandidateSet, k: int) -> Int:
         return np.argsort(-self.scores(candidates), kind="stable")[:k]
@@ -172,17 +173,15 @@ class EssentialPages(_WordMethod):
         share = counts.multiply(1.0 / np.maximum(counts.sum(axis=1), 1e-300)).tocsr()
         frequency = np.maximum(1, np.bincount(counts.indices, minlength=counts.shape[1]))
         weight = log(len(candidates) / frequency)
-        covered = np.zeros(counts.shape[1], dtype=np.bool_)
 
-        def gain() -> Float:
-            return np.asarray(share @ np.where(covered, 0.0, weight)).ravel()
+        def gain(chosen: list[int]) -> Float:
+            weight[counts[chosen].indices] = 0.0
+            return np.asarray(share @ weight).ravel()
 
-        def take(d: int) -> None:
-            covered[counts.indices[counts.indptr[d] : counts.indptr[d + 1]]] = True
-
-        return _greedy(gain, take, len(candidates), k)
+        return _greedy(gain, len(candidates), k)
 
 
+@dataclass(eq=False)
 class MMR(_Method):
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
@@ -206,21 +205,21 @@ class MMR(_Method):
 
     label = "mmr"
 
-    def __init__(self, k: int = 5, trade_off: float = 0.5, vectorizer: Any = None) -> None:
-        self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
+    trade_off: float = 0.5
+    vectorizer: Any = None
+
+    def __post_init__(self) -> None:
+        check_number("trade_off", self.trade_off, 0, 1)
 
     def _choose(self, candidates: CandidateSet, k: int) -> Int:
         similarity = similarities(candidates, self.vectorizer)
         relevance = _relevance(candidates, similarity)
-        nearest = np.zeros(len(similarity))
 
-        def gain() -> Float:
+        def gain(chosen: list[int]) -> Float:
+            nearest = similarity[chosen].max(axis=0, initial=0.0)
             return np.asarray(self.trade_off * relevance - (1 - self.trade_off) * nearest)
 
-        def take(d: int) -> None:
-            np.maximum(nearest, similarity[d], out=nearest)
-
-        return _greedy(gain, take, len(similarity), k)
+        return _greedy(gain, len(similarity), k)
 
 
 class FacilityLocation(_WordMethod):
@@ -238,17 +237,15 @@ class FacilityLocation(_WordMethod):
 
     def _choose(self, candidates: CandidateSet, k: int) -> Int:
         similarity = similarities(candidates, self.vectorizer)
-        nearest = np.zeros(len(similarity))
 
-        def gain() -> Float:
+        def gain(chosen: list[int]) -> Float:
+            nearest = similarity[chosen].max(axis=0, initial=0.0)
             return np.asarray(np.maximum(similarity - nearest, 0.0).sum(axis=1))
 
-        def take(d: int) -> None:
-            np.maximum(nearest, similarity[d], out=nearest)
-
-        return _greedy(gain, take, len(similarity), k)
+        return _greedy(gain, len(similarity), k)
 
 
+@dataclass(eq=False)
 class XQuAD:
     """xQuAD (Santos, Macdonald and Ounis 2010), for subtopics that are known when choosing.
 
@@ -265,8 +262,12 @@ class XQuAD:
 
     label = "xquad"
 
-    def __init__(self, k: int = 5, trade_off: float = 0.5, vectorizer: Any = None) -> None:
-        self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
+    k: int = 5
+    trade_off: float = 0.5
+    vectorizer: Any = None
+
+    def __post_init__(self) -> None:
+        check_number("trade_off", self.trade_off, 0, 1)
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
         """Return the documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`, grades allowed."""
@@ -283,17 +284,16 @@ class XQuAD:
         likely = grades / max(grades.max(initial=0.0), 1e-300)
         relevance = _relevance(candidates, similarities(candidates, self.vectorizer))
         relevance = relevance / max(relevance.max(), 1e-300)
-        open_ = np.full(grades.shape[1], 1.0 / max(1, grades.shape[1]))
+        share = 1.0 / max(1, grades.shape[1])
 
-        def gain() -> Float:
-            return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, open_))
+        def gain(chosen: list[int]) -> Float:
+            uncovered = np.prod(1.0 - likely[chosen], axis=0, initial=share)
+            return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, uncovered))
 
-        def take(d: int) -> None:
-            np.multiply(open_, 1.0 - likely[d], out=open_)
-
-        return _greedy(gain, take, len(candidates), k)
+        return _greedy(gain, len(candidates), k)
 
 
+@dataclass(eq=False)
 class Clairvoyant:
     """Greedy coverage of the labelled subtopics, a practical upper limit for methods without labels.
 
@@ -310,8 +310,8 @@ class Clairvoyant:
 
     label = "clairvoyant"
 
-    def __init__(self, k: int = 5, loss: str = "weighted") -> None:
-        self.k, self.loss = k, loss
+    k: int = 5
+    loss: str = "weighted"
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
         """Return the documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`."""
@@ -320,13 +320,13 @@ class Clairvoyant:
         return [bind_loss(self.loss, cover, k).target() for cover in covers]
 
 
-def _greedy(gain: Callable[[], Float], take: Callable[[int], None], n: int, k: int) -> Int:
+def _greedy(gain: Callable[[list[int]], Float], n: int, k: int) -> Int:
+    """Choose the document of most gain beside those chosen before, ``k`` times."""
     chosen: list[int] = []
     for _ in range(min(k, n)):
-        gains = gain().copy()
+        gains = gain(chosen)
         gains[chosen] = -np.inf
         chosen.append(int(np.argmax(gains)))
-        take(chosen[-1])
     return np.array(chosen, dtype=np.int64)
 
 
@@ -353,8 +353,3 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
     number = {str(word): j for j, word in enumerate(vocabulary)}
     return [number[word] for word in analyze(candidates.query) if word in number]
-
-
-def _share(value: float) -> float:
-    check_number("trade_off", value, 0, 1)
-    return float(value)

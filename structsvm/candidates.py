@@ -16,8 +16,6 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_sparse
 
-__all__ = ["CandidateSet", "Coverage", "check_chosen", "check_labels", "check_sets"]
-
 Kind = Literal["text", "tokens", "counts", "similarity"]
 
 _MOST = 2.0**53

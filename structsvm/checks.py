@@ -11,18 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 from typing import Any
 
-__all__ = [
-    "BadInput",
-    "check_C",
-    "check_choice",
-    "check_flag",
-    "check_fraction",
-    "check_number",
-    "check_positive",
-    "check_whole",
-    "missing_parts",
-]
-
 _NOT_GIVEN: Any = object()
 
 

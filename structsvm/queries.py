@@ -15,35 +15,6 @@ from scipy import sparse
 from structsvm.checks import BadInput
 from structsvm.protocols import Float, Int
 
-__all__ = [
-    "LARGEST",
-    "Grouping",
-    "QueryData",
-    "SingleQueryWarning",
-    "bad_value",
-    "check_features",
-    "check_offsets",
-    "check_sparse",
-    "choose_groups",
-    "column_numbers",
-    "dense_column",
-    "first_beyond",
-    "group_queries",
-    "labels_of",
-    "offsets_of",
-    "one_query",
-    "places_in",
-    "refuse_first",
-    "refuse_masked",
-    "refuse_name",
-    "refuse_number",
-    "rows_from",
-    "rows_in_groups",
-    "stacklevel_of_user",
-    "unit_weights",
-    "value_at",
-]
-
 LARGEST = 1e100
 """Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
 
@@ -564,6 +535,11 @@ def rows_from(starts: Int, lengths: Int) -> Int:
     """Return ``starts[i], ..., starts[i] + lengths[i] - 1`` of each ``i``, one after the other."""
     offsets = offsets_of(lengths)
     return np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+
+
+def row_groups(offsets: Int) -> Int:
+    """Return the number of each row's group, from 0."""
+    return np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets))
 
 
 def places_in(offsets: Int) -> Int:

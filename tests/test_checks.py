@@ -32,9 +32,12 @@ def test_the_error_says_the_same_in_python_and_on_the_command_line():
 
 @pytest.mark.parametrize("value", [3.5, "a", None, lambda: 0])
 def test_the_error_survives_a_worker_process(value):
-    error = BadInput("C", "expected a number", "see {Cs}", value=value)
+    error = BadInput(
+        "C", "expected a number with {tol}", "see {Cs}", value=value, at="[1]", others={"tol": value}
+    )
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
+    assert again.spelled({"Cs": "--C"}) == error.spelled({"Cs": "--C"})
     assert (again.argument, again.problem, again.remedy) == (error.argument, error.problem, error.remedy)
     without = BadInput("C", "expected a number")
     assert str(pickle.loads(pickle.dumps(without))) == str(without)
@@ -101,18 +104,3 @@ def test_a_file_is_no_argument_of_the_same_name():
     within = BadInput("X", "expected a number", "state {fill}", at="[3, 1]").within(Path("fill"))
     assert within.spelled({"fill": "--fill"}) == "fill: X[3, 1]: expected a number; state --fill"
     assert str(within.renamed("X")).startswith("X: X[3, 1]")
-
-
-def _refuse(number):
-    raise BadInput(
-        "C", "expected a number", "see {Cs}", value=lambda: number, at="[1]", others={"Cs": number}
-    )
-
-
-def test_fields_come_back_from_another_process():
-    from joblib import Parallel, delayed
-
-    with pytest.raises(BadInput, match=r"^C=<function .*\[1\]: expected a number; see Cs=$") as caught:
-        Parallel(n_jobs=2)(delayed(_refuse)(number) for number in (1, 2))
-    assert caught.value.argument == "C"
-    assert caught.value.spelled({"Cs": "--C"}).endswith("; see --C")

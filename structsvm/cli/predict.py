@@ -109,7 +109,7 @@ def predict(
                 f"warning: {data}: features up to {width}, of the model's {n_features}; the others count as 0"
             )
     if (values := kept_medians(ranker)) is not None and fill == "keep":
-        from structsvm.features.filling import filled
+        from structsvm.features.scaling import filled
 
         rows = filled(rows, values)
     scores = predicted(ranker, rows, data)

@@ -42,7 +42,7 @@ class TrainingTable(Table):
         self, path: Path, *, keep: bool = False, **options: Any
     ) -> tuple[QueryData, dict[str, Any]]:
         """Return the rows and what a model keeps of them for prediction; with ``keep`` missing features stay NaN."""
-        from structsvm.features.filling import filled, medians, missing
+        from structsvm.features.scaling import filled, medians, missing
         from structsvm.readers.categories import category_features, read_categories
 
         learned = self.missing == "median"

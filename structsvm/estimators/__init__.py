@@ -1,6 +1,6 @@
 """scikit-learn estimators around the trainers, without numerics of their own.
 
-``validation`` refuses unusable rows and labels, with errors that name row and query.
+``input_rows`` refuses unusable rows and labels, with errors that name row and query.
 """
 
 from __future__ import annotations

@@ -49,17 +49,13 @@ class AccuracySVM(LinearSVM):
         Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e4.
     tol : float, default=1e-4
         Tolerance of LIBLINEAR: the largest violation of the optimality conditions, in units of the margin.
-    relevance : float, default=1.0
-        Label from which a document is relevant.
     max_passes : int, default=10000
-        Largest number of passes over the data; scikit-learn's ``ConvergenceWarning`` is issued if they do not suffice.
+        Passes over the data at most; scikit-learn's ``ConvergenceWarning`` is issued if they do not suffice.
     random_state : int or RandomState, default=0
         Order in which LIBLINEAR visits the documents.
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features,)
-        Weights, of the scaled features.
     intercept_ : float
         ``b``: a document counts as relevant if :meth:`predict` is above zero.
     n_iter_ : int

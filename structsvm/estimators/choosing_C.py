@@ -114,11 +114,11 @@ def choose_C(
         warnings.simplefilter("always", NothingLearnedWarning)
         show = warnings.showwarning
 
-        def count(message: Any, category: Any, *place: Any) -> None:
+        def count(message: Any, category: Any, *where: Any) -> None:
             if category is NothingLearnedWarning:  # of the largest C of the fold after the last
                 idle.add(number)
             else:
-                show(message, category, *place)
+                show(message, category, *where)
 
         warnings.showwarning = count  # type: ignore[assignment]
         for number, (testing, found) in enumerate(folds, 1):

@@ -166,7 +166,6 @@ class CoRegularizedSGD(PairwiseSGD):
     def _check_parameters(self) -> np.random.RandomState:
         check_number("k", self.k, 1, whole=True)
         check_number("l", self.l, 0, whole=True)
-        check_number("mu", self.mu, 0.0)
         return super()._check_parameters()
 
     def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:

@@ -50,13 +50,11 @@ class CrossValidated:
         Convention of that measure.
     selection : {"max", "one_se"}, default="max"
         ``"max"`` takes the C of the best mean over held-out queries: the best guess at what ranks best. Where the
-        measure hardly depends on C, which of them that is depends on noise, and a change of ``tol`` may move it by
-        orders of magnitude, with models that rank about equally well. ``"one_se"`` takes the smallest C that is
-        within one standard error of it (see
-        :func:`~structsvm.estimators.choosing_C.select_C`): a choice that moves less, of a model that is more
-        regularised, for a little less of the measure on average. On the five folds of MQ2008 with 157 validation
-        queries each and ``tol`` from 1e-4 to 3e-3, the choice of a fold moved by up to 10^3.7 with ``"max"`` and by
-        up to 10^1.0 with ``"one_se"``; test MAP was .474 to .478 and .467 to .469.
+        measure hardly depends on C, noise decides, and a change of ``tol`` may move it by orders of magnitude.
+        ``"one_se"`` takes the smallest C within one standard error of it (:func:`~structsvm.estimators.select_C`): a
+        choice that moves less, of a more regularised model, for a little less of the measure on average. On five folds
+        of MQ2008 and ``tol`` from 1e-4 to 3e-3 it moved by up to 10^3.7 with ``"max"`` and 10^1.0 with ``"one_se"``;
+        test MAP was .474 to .478 and .467 to .469.
     random_state : int, default=None
         Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
     """
@@ -116,11 +114,7 @@ class CrossValidated:
             order = np.arange(n_queries)
             if self.random_state is not None:
                 order = np.random.default_rng(self.random_state).permutation(n_queries)
-            folds = np.array_split(order, n_folds)
-            return [
-                (np.sort(np.concatenate(folds[:i] + folds[i + 1 :])), np.sort(folds[i]))
-                for i in range(n_folds)
-            ]
+            return [(np.setdiff1d(order, fold), np.sort(fold)) for fold in np.array_split(order, n_folds)]
         splits = self.cv
         if hasattr(splits, "split") and not isinstance(splits, str):
             queries = np.arange(n_queries)
@@ -229,8 +223,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
                 yield testing, np.stack(values, axis=1)
 
         with self._choose(Cs, weights, folds()).training():
-            self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
-        self.coef_ = self.fit_.w
+            self._keep(next(self._train(self._bind(data, weights), [self.C_])))
         warn_of_uninformative(self, self._loss)
         return self
 
@@ -332,17 +325,17 @@ def cross_validate_C(
     return HeldOutLosses(grid, -choice.values, selection)
 
 
-def _query_numbers(part: Any, n_queries: int, place: str) -> Int:
+def _query_numbers(part: Any, n_queries: int, part_name: str) -> Int:
     queries = np.asarray(part)
     if queries.ndim != 1 or queries.size == 0 or queries.dtype.kind not in "iu":
-        raise ValueError(f"{place}: expected an array of query numbers, got {part!r}")
+        raise ValueError(f"{part_name}: expected an array of query numbers, got {part!r}")
     outside = (queries < 0) | (queries >= n_queries)
     if outside.any():
         raise ValueError(
-            f"{place}: expected query numbers from 0 to {n_queries - 1}, got {queries[outside][0]} "
+            f"{part_name}: expected query numbers from 0 to {n_queries - 1}, got {queries[outside][0]} "
             "(queries are counted, not rows)"
         )
     ordered = np.unique(queries).astype(np.int64)
     if ordered.size < queries.size:
-        raise ValueError(f"{place}: expected each query once, got repeated numbers")
+        raise ValueError(f"{part_name}: expected each query once, got repeated numbers")
     return ordered

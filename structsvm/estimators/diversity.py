@@ -16,11 +16,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
-from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
+from structsvm.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
 from structsvm.estimators.fitted import Saved
+from structsvm.estimators.linear import check_usual
 from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures, usual_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
@@ -267,9 +268,8 @@ class SVMDiv(Saved, BaseEstimator):
 
         Parameters
         ----------
-        sets : sequence of CandidateSet
-        k : int, optional
-            Number of documents; ``self.k`` by default.
+        sets, k
+            As for :meth:`predict`.
         time_limit : float, optional
             Seconds per set; by default until the optimum is proven.
 
@@ -324,13 +324,8 @@ class SVMDiv(Saved, BaseEstimator):
 
         Parameters
         ----------
-        candidates : CandidateSet
-            A single candidate set.
-        k : int, optional
-            Number of documents, as for :meth:`predict`.
-        costs : array-like, shape (n_documents,), optional
-        budget : float, optional
-            As for :meth:`predict`, for this set.
+        candidates, k, costs, budget
+            As for :meth:`predict`, of a single set.
         n_words : int, default=10
             Number of words listed per document; all count in its gain.
 
@@ -569,8 +564,7 @@ class SVMDiv(Saved, BaseEstimator):
 
     def _check_options(self) -> None:
         check_whole("k", self.k)
-        check_fraction("tol", self.tol)
-        check_whole("max_passes", self.max_passes)
+        check_usual(self)
         if self.positive is not False and self.positive != "benefits":
             raise BadInput("positive", "expected False or 'benefits'", value=self.positive)
         if self.positive and self.solver not in ("auto", "one_slack"):

@@ -19,7 +19,7 @@ from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here
 from structsvm.common.names import QID
-from structsvm.estimators.input_rows import check_width, validate_rows
+from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
@@ -28,8 +28,10 @@ from structsvm.queries import (
     Grouping,
     group_queries,
     one_query,
+    places_in,
     refuse_masked,
     refuse_name,
+    row_groups,
     stacklevel_of_user,
 )
 
@@ -184,6 +186,20 @@ class Saved:
 class FittedRanker(Saved):
     """Mixin that predicts, ranks, measures and saves by ``_scores`` and ``_measure``; before BaseEstimator.
 
+    Parameters
+    ----------
+    relevance : float, default=1.0
+        Label from which a document is relevant for the binary losses and measures.
+    max_passes : int, default=1000
+        Passes over the data at most; a ``ConvergenceWarning`` says so when they did not suffice.
+    validation_fraction : float, default=0.1
+        Share of the queries that is held out, if ``fit`` is not given ``validation``.
+    n_jobs : int, default=None
+        Threads; None is 1, -1 all. The result does not depend on it.
+    callback : callable, default=None
+        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop, which keeps
+        the best weights so far and, short of ``tol``, warns with the gap.
+
     Attributes
     ----------
     n_queries_ : int
@@ -199,17 +215,13 @@ class FittedRanker(Saved):
     __metadata_request__predict: ClassVar = {"qid": True}
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Return scores, higher is better.
+        """Return a score for each row, higher is better.
 
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
         qid : array-like, shape (n_rows,), optional
             Used only by scalings within queries, which require it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
         """
         check_is_fitted(self, ("coef_", "fit_"), all_or_any=any)
         return self._scores(X, qid)
@@ -234,10 +246,6 @@ class FittedRanker(Saved):
         X : array-like or CSR matrix, shape (n_rows, n_features)
         qid : array-like, shape (n_rows,), or int, optional
             Required if ``fit`` was given it; a single int applies to all rows.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_rows,)
         """
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
@@ -255,16 +263,8 @@ class FittedRanker(Saved):
 
         Parameters
         ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        y : array-like, shape (n_rows,)
-        qid : array-like, shape (n_rows,), or int, optional
-            As in ``fit``; required if ``fit`` was given it.
-        sample_weight : array-like, shape (n_rows,), optional
-            The weight of a query is the mean over its rows.
-
-        Returns
-        -------
-        float
+        X, y, qid, sample_weight
+            As in ``fit``; ``qid`` is required if ``fit`` was given it.
 
         Warns
         -----
@@ -315,11 +315,10 @@ class FittedRanker(Saved):
 def ranks(scores: Float, grouping: Grouping) -> Int:
     """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order."""
     n = scores.shape[0]
-    number = np.repeat(np.arange(grouping.offsets.shape[0] - 1), np.diff(grouping.offsets))
     rows = np.arange(n) if grouping.order is None else grouping.order
-    order = np.lexsort((-scores[rows], number))
+    order = np.lexsort((-scores[rows], row_groups(grouping.offsets)))
     out = np.empty(n, dtype=np.int64)
-    out[rows[order]] = np.arange(n) - np.repeat(grouping.offsets[:-1], np.diff(grouping.offsets)) + 1
+    out[rows[order]] = places_in(grouping.offsets)
     return out
 
 
@@ -448,3 +447,60 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
     if grouping.order is not None:
         weights = weights[grouping.order]
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths
+
+
+def read_validation(
+    model: Any, validation: Any, *, coded: Callable[[Any], Any] | None = None, **kinds: Any
+) -> tuple[Any, Float, Int]:
+    """Return rows of ``validation=(X, y, qid)``, grouped and scaled like the training rows, their labels and offsets.
+
+    ``coded`` makes numbers of the columns, before they are checked.
+    """
+    if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
+        shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
+        raise BadInput(
+            "validation", f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
+        )
+    X, qid = split_qid(validation[0], validation[2] if len(validation) == 3 else None)
+    if qid is None and model._saw_qid:
+        raise BadInput(
+            "validation",
+            "expected query ids, as in fit: (X, y, qid)",
+            "without them all rows would be ranked as one query",
+        )
+    with naming("validation"):
+        X = X if coded is None else coded(X)
+        X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False, **kinds)
+        grouping = group_queries(qid, X.shape[0])
+        if getattr(model, "scaler_", None) is not None:
+            X = scale_rows(model.scaler_, X, qid)
+    if grouping.order is not None:
+        X, y = X[grouping.order], y[grouping.order]
+    return X, y, grouping.offsets
+
+
+def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) -> Int:
+    """Return a share of the useful queries, at least one, for early stopping; at least one is left to train on.
+
+    A query is useful if its ranking changes the measure.
+    """
+    if useful.shape[0] < 2:
+        raise BadInput(
+            "early_stopping",
+            "expected at least 2 queries whose ranking changes the measure, one of them to hold out, "
+            f"got {useful.shape[0]}",
+            "pass {validation=(X, y, qid)}, or {early_stopping=False}",
+        )
+    n = min(max(1, round(float(fraction) * useful.shape[0])), useful.shape[0] - 1)
+    return rng.permutation(useful)[:n]
+
+
+def unmeasurable(model: Any, name: str, y: Float) -> BadInput:
+    """Return the error for validation queries of which no ranking changes the measure, the parameter ``name``."""
+    return BadInput(
+        "validation",
+        f"expected a query whose ranking changes {{{name}}}, got labels {y.min():g} to {y.max():g} (relevant means a "
+        f"label >= {model.relevance:g})",
+        f"check them, {{{name}}} and {{relevance}}",
+        others={name: getattr(model, name)},
+    )

@@ -10,20 +10,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
+from structsvm.checks import BadInput
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import plain_name
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
+    choose_held_out,
     no_constraint,
     read_rows,
+    read_validation,
     scaled_rows,
+    unmeasurable,
     warn_of_uninformative,
 )
-from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
 from structsvm.estimators.input_rows import naming
-from structsvm.estimators.linear import SCALES, Scale
+from structsvm.estimators.linear import Scale, check_usual
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, choose_groups
@@ -78,14 +80,10 @@ class LambdaRank(FittedRanker, BaseEstimator):
     early_stopping : bool or "auto", default="auto"
         Whether to hold out a part of the queries, stop when U on them no longer rises, and keep the weights of the best
         pass. "auto" does so for a net, which would otherwise overfit, if at least 20 queries exert a force.
-    validation_fraction : float, default=0.1
-        Share of the queries that is held out, if ``fit`` is not given ``validation``.
     n_iter_no_change : int, default=10
         Number of consecutive passes without improvement after which to stop.
     warm_start : bool, default=False
         Whether to continue from the weights and the scaling of the last ``fit``, whose ``hidden`` must be the same.
-    relevance : float, default=1.0
-        Label from which a document is relevant for AP and MRR.
     random_state : int, RandomState or None, default=None
         Seed of the first weights, the order of the queries, and the held-out queries.
     callback : callable, default=None
@@ -221,24 +219,20 @@ class LambdaRank(FittedRanker, BaseEstimator):
         """Return flags of the held-out queries, and the rows for early stopping, if any, with labels and offsets."""
         held = np.zeros(useful.shape[0], dtype=np.bool_)
         if validation is not None:
-            return held, self._watched(validation, utility)
+            X, y, offsets = read_validation(self, validation)
+            with naming("validation"):
+                matters = BoundUtility(utility, y, offsets).informative.any()
+            if not matters:
+                raise unmeasurable(self, "utility", y)
+            return held, (X, y, offsets)
         stops = self.early_stopping
         if isinstance(stops, str):  # "auto"
             stops = bool(self.hidden) and useful.sum() >= _ENOUGH_QUERIES
         if not stops:
             return held, None
         held[choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
-        return held, _queries(X, y, grouping.order, grouping.offsets, held)
-
-    def _watched(self, validation: Any, utility: Utility) -> tuple[Any, Float, Int]:
-        X, y, grouping = read_validation(self, validation)
-        if grouping.order is not None:
-            X, y = X[grouping.order], y[grouping.order]
-        with naming("validation"):
-            matters = BoundUtility(utility, y, grouping.offsets).informative.any()
-        if not matters:
-            raise unmeasurable(self, "utility", y)
-        return X, y, grouping.offsets
+        _, offsets, rows = choose_groups(grouping.offsets, held)
+        return held, (X[rows if grouping.order is None else grouping.order[rows]], y[rows], offsets)
 
     def _check_layers(self, before: LambdaRankFit) -> None:
         layers = tuple(w.shape[1] for w in before.weights[:-1:2])
@@ -251,30 +245,17 @@ class LambdaRank(FittedRanker, BaseEstimator):
             )
 
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
-        check_number("relevance", self.relevance, 0.0, open_end=True)
+        check_usual(self)
         utility = Utility.of(self._utility, relevance=self.relevance, gain=self.gain)
         if not isinstance(self.early_stopping, (bool, np.bool_)) and self.early_stopping != "auto":
             raise BadInput("early_stopping", "expected True, False or 'auto'", value=self.early_stopping)
-        check_flag("warm_start", self.warm_start)
-        check_choice("scale", self.scale, SCALES)
         good = isinstance(self.hidden, (tuple, list)) and len(self.hidden) <= 2
         integers = (int, np.integer)
         if not good or not all(
             isinstance(n, integers) and not isinstance(n, bool) and n >= 1 for n in self.hidden
         ):
             raise BadInput("hidden", "expected a tuple of at most two widths >= 1", value=self.hidden)
-        check_number("learning_rate", self.learning_rate, 0.0, open_end=True)
-        check_number("lam", self.lam, 0.0)
-        for name in ("batch_size", "max_epochs", "n_iter_no_change"):
-            check_number(name, getattr(self, name), 1, whole=True)
-        check_fraction("validation_fraction", self.validation_fraction)
         return utility, check_random_state(self.random_state)
 
     def _takes_sparse(self) -> bool:
         return not str(self.scale).startswith("query-")
-
-
-def _queries(X: Any, y: Float, order: Int | None, offsets: Int, chosen: Any) -> tuple[Any, Float, Int]:
-    """Return the rows of the chosen queries, grouped."""
-    _, chosen_offsets, rows = choose_groups(offsets, chosen)
-    return X[rows if order is None else order[rows]], y[rows], chosen_offsets

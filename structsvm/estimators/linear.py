@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from structsvm.checks import check_choice, check_fraction, check_number
+from structsvm.checks import (
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_number,
+    check_positive,
+    check_whole,
+)
+from structsvm.common.machine import count_threads
 from structsvm.estimators.fitted import FittedRanker, read_rows, scaled_rows, split_qid
 from structsvm.estimators.input_rows import warn_of_scale
 from structsvm.features.scaling import QueryScaler, scale_rows
@@ -17,17 +27,37 @@ from structsvm.protocols import Float
 from structsvm.queries import QueryData, column_numbers, rows_in_groups
 
 Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
-SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
+SCALES = get_args(Scale)
 
+_RANGES: dict[str, Callable[..., object]] = {
+    **dict.fromkeys(("tol", "validation_fraction"), check_fraction),
+    **dict.fromkeys(("relevance", "learning_rate"), check_positive),
+    **dict.fromkeys(("lam", "mu"), partial(check_number, least=0.0)),
+    **dict.fromkeys(("max_passes", "n_steps", "n_iter_no_change", "batch_size", "max_epochs"), check_whole),
+    **dict.fromkeys(("average", "decompose", "warm_start"), check_flag),
+    "normalize": partial(check_choice, choices=("pairs", "query")),
+    "scale": partial(check_choice, choices=SCALES),
+    "n_jobs": lambda _, n_jobs: count_threads(n_jobs),
+}
+"""Checks of the parameters that have one range in all rankers."""
 
 _VECTORS = 24
 """Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""
 
 
 class LinearRanker(FittedRanker, BaseEstimator):
-    """Base of rankers whose scores are linear in the scaled features.
+    """Base of rankers whose scores are linear in the scaled features: ``fit`` sets ``scaler_`` and ``coef_``.
 
-    A subclass has a ``fit`` that sets ``scaler_`` and ``coef_``.
+    Parameters
+    ----------
+    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
+        Feature scaling kept with the model and applied by ``predict``; the ``query-`` forms use the figures of each
+        query, and ``predict`` then needs ``qid``. Any but "none" makes a copy of ``X``, which must be dense.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+        Weights, of the scaled features.
     """
 
     scale: Scale
@@ -74,10 +104,14 @@ class LinearSVM(LinearRanker):
 
     def _check_options(self) -> None:
         """Raise ValueError for options that no trainer would notice, or only after reading the data."""
-        check_fraction("tol", self.tol)
-        check_number("relevance", self.relevance, 0.0, open_end=True)
-        check_number("max_passes", self.max_passes, 1, whole=True)
-        check_choice("scale", self.scale, SCALES)
+        check_usual(self)
+
+
+def check_usual(model: Any) -> None:
+    """Raise ValueError for parameters out of the range that they have in all rankers."""
+    for name, value in model.get_params(deep=False).items():
+        if name in _RANGES:
+            _RANGES[name](name, value)
 
 
 def linear_scores(X: Any, coef: Float) -> Float:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.checks import BadInput, check_C, check_choice, check_flag
+from structsvm.checks import BadInput, check_C, check_choice
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, scaled_rows
 from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
@@ -46,14 +46,10 @@ class OrdinalSVM(LinearSVM):
         a few thousand rows.
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (MAP); training uses all grades.
-    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Feature scaling kept with the model, as in :class:`~structsvm.estimators.structural.StructuralRanker`.
     max_passes : int, default=1000
-        Largest number of passes over the data for each machine; a ``ConvergenceWarning`` is issued if they do not
-        suffice.
+        Passes over the data at most, of each machine; a ``ConvergenceWarning`` says so when they did not suffice.
     callback : callable, default=None
-        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops the present
-        machine.
+        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy value stops the present machine.
 
     Attributes
     ----------
@@ -139,18 +135,9 @@ class OrdinalSVM(LinearSVM):
         return scores - self.thresholds_.sum() if self.decompose else scores
 
     def predict_grade(self, X: Any, *, qid: Any = None) -> Float:
-        """Return the grade of each row: as many steps above the lowest as thresholds are reached.
+        """Return the grade of each row out of ``grades_``: as many steps above the lowest as thresholds are reached.
 
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        ndarray, shape (n_rows,)
-            Labels out of ``grades_``.
+        Parameters are those of :meth:`predict`.
         """
         check_is_fitted(self, "coef_")
         X = scaled_rows(self, X, qid)
@@ -176,7 +163,6 @@ class OrdinalSVM(LinearSVM):
         return fit, separator.thresholds(linear_scores(data.X, fit.w))
 
     def _check_options(self) -> None:
-        check_flag("decompose", self.decompose)
         check_choice("class_weight", self.class_weight, ("balanced", None))
         check_choice("solver", self.solver, ("one_slack", "cvxpy"))
         super()._check_options()

@@ -43,14 +43,9 @@ class PairwiseSVM(StructuralRanker):
         :func:`structsvm.trainers.train` documents the choice of "auto".
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (ROC area); training uses all grades.
-    callback : callable, default=None
-        Called with a :class:`structsvm.protocols.Progress` after each pass or Newton step; a truthy return value stops
-        training.
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features,)
-        Weights, of the scaled features.
     fit_ : Fit
         ``primal``, ``dual``, ``gap``, ``n_passes`` and more: the certificate. With the squared hinge ``gradient_norm``
         too, and ``dual`` is ``primal - 1/2 ||gradient||^2``, which bounds a 1-strongly convex function from below.
@@ -103,19 +98,7 @@ class PairwiseSVM(StructuralRanker):
     def path(
         self, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
     ) -> Iterator[PairwiseSVM]:
-        """Train models for several values of C, smallest first, each from the result of the last.
-
-        Parameters
-        ----------
-        X, y, qid, sample_weight
-            As in :meth:`fit`.
-        Cs : sequence of float
-            Values of the trade-off, each > 0; ``C`` of this object is not used.
-
-        Yields
-        ------
-        PairwiseSVM
-            A new model for each C, as soon as it is trained.
+        """Train models for several values of C, as :func:`structsvm.estimators.model_path` does.
 
         Examples
         --------
@@ -134,7 +117,6 @@ class PairwiseSVM(StructuralRanker):
 
     def _check_options(self) -> None:
         check_choice("loss", self.loss, _ORACLES)
-        check_choice("normalize", self.normalize, ("pairs", "query"))
         smooth = self.loss == "squared_hinge"
         solvers = ("auto", "newton") if smooth else tuple(name for name in SOLVERS if name != "newton")
         if self.solver not in solvers:

@@ -9,16 +9,23 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
+from structsvm.checks import BadInput, check_choice, check_flag, check_positive, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import TrainingRows, all_or_nothing, read_rows, warn_of_uninformative
-from structsvm.estimators.held_out import choose_held_out, read_validation, unmeasurable
-from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
+from structsvm.estimators.fitted import (
+    TrainingRows,
+    all_or_nothing,
+    choose_held_out,
+    read_rows,
+    read_validation,
+    unmeasurable,
+    warn_of_uninformative,
+)
+from structsvm.estimators.linear import LinearRanker, Scale, check_usual, linear_scores, make_scaler
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_features
+from structsvm.queries import check_features, row_groups
 from structsvm.trainers.pair_index import PairIndex, index_pairs
 from structsvm.trainers.pairwise_descent import (
     Descent,
@@ -69,13 +76,9 @@ class PairwiseSGD(LinearRanker):
         instead of the last weights. It has less noise, and the number of steps need not be known in advance.
     normalize : {"pairs", "query"}, default="pairs"
         Whether every pair, or every query that has a pair, is drawn equally often.
-    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Feature scaling kept with the model and applied by ``predict``, as in ``StructuralRanker``; it copies ``X``.
     early_stopping : bool, default=False
         Whether to hold out a part of the queries, stop when ``measure`` on them no longer rises, and keep the best
         weights.
-    validation_fraction : float, default=0.1
-        Share of the queries that is held out, if ``fit`` is not given ``validation``.
     n_iter_no_change : int, default=5
         Number of consecutive measurements without improvement after which to stop; there is one every twentieth of
         ``n_steps``.
@@ -88,8 +91,6 @@ class PairwiseSGD(LinearRanker):
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features,)
-        Weights, of the scaled features.
     eta_0_ : ndarray, shape (1,)
         First step size used.
     fit_ : Descent
@@ -204,22 +205,15 @@ class PairwiseSGD(LinearRanker):
         return {}
 
     def _check_parameters(self) -> np.random.RandomState:
-        for name in ("loss", "normalize", "scale"):
-            allowed = {"loss": ("hinge", "squared"), "normalize": ("pairs", "query"), "scale": SCALES}[name]
-            check_choice(name, getattr(self, name), allowed)
-        check_number("lam", self.lam, 0.0)
+        check_usual(self)
+        check_choice("loss", self.loss, ("hinge", "squared"))
         if self.eta_0 != "auto":
-            check_number("eta_0", self.eta_0, 0.0, open_end=True)
-        check_number("n_steps", self.n_steps, 1, whole=True)
-        check_number("n_iter_no_change", self.n_iter_no_change, 1, whole=True)
-        check_number("relevance", self.relevance, 0.0, open_end=True)
-        for name in ("average", "early_stopping"):
-            check_flag(name, getattr(self, name))
+            check_positive("eta_0", self.eta_0)
+        check_flag("early_stopping", self.early_stopping)
         try:
             evaluate(self.measure, [1.0, 0.0], [1.0, 0.0], qid=0)
         except BadInput as error:
             raise (error.renamed("measure") if error.argument == "metric" else error) from None
-        check_fraction("validation_fraction", self.validation_fraction)
         return check_random_state(self.random_state)
 
     def _rows(
@@ -311,24 +305,21 @@ class PairwiseSGD(LinearRanker):
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
         """Return the rows to watch, already scaled, and the weights of the queries left to train on."""
         if validation is not None:
-            X, y, grouping = read_validation(self, validation)
-            if grouping.order is not None:
-                X, y = X[grouping.order], y[grouping.order]
-            number = np.repeat(np.arange(grouping.query_ids.shape[0]), np.diff(grouping.offsets))
+            X, y, offsets = read_validation(self, validation)
+            number = row_groups(offsets)
             if not self._measurable(y, number).size:
                 raise unmeasurable(self, "measure", y)
             return (X, y, number), rows.weights
         if not self.early_stopping:
             return None, rows.weights
         order = rows.grouping.order
-        lengths = np.diff(rows.grouping.offsets)
-        row_query = np.repeat(np.arange(lengths.shape[0]), lengths)
+        row_query = row_groups(rows.grouping.offsets)
         in_order = np.arange(row_query.shape[0]) if order is None else order
         if labeled is not None:
             row_query, in_order = row_query[labeled[in_order]], in_order[labeled[in_order]]
         useful = self._measurable(rows.y[in_order], row_query)
         useful = useful[rows.weights[useful] > 0]
-        held = np.zeros(lengths.shape[0], dtype=np.bool_)
+        held = np.zeros(rows.weights.shape[0], dtype=np.bool_)
         held[choose_held_out(useful, self.validation_fraction, rng)] = True
         chosen = in_order[held[row_query]]
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
@@ -372,10 +363,7 @@ class PairwiseSGD(LinearRanker):
 
     def _steps(self, n_steps: int | None) -> int:
         """Return the steps of one call of ``partial_fit``."""
-        if n_steps is None:
-            return int(self.n_steps)
-        check_number("n_steps", n_steps, 1, whole=True)
-        return int(n_steps)
+        return int(self.n_steps) if n_steps is None else check_whole("n_steps", n_steps)
 
     def _coef(self, state: Descent) -> Float:
         """Return the mean of the views' predictions as one weight vector."""

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from structsvm.checks import BadInput, check_flag, check_whole
 from structsvm.common.names import QID
 from structsvm.protocols import Int
-from structsvm.queries import group_queries
+from structsvm.queries import group_queries, row_groups
 
 
 class QueryKFold(BaseCrossValidator):
@@ -103,7 +103,7 @@ class QueryKFold(BaseCrossValidator):
             queries = check_random_state(self.random_state).permutation(n_queries)
         number = np.empty(n_rows, dtype=np.int64)
         rows = np.arange(n_rows) if grouping.order is None else grouping.order
-        number[rows] = np.repeat(np.arange(n_queries), np.diff(grouping.offsets))
+        number[rows] = row_groups(grouping.offsets)
         for fold in np.array_split(queries, self.n_splits):
             tested = np.zeros(n_queries, dtype=bool)
             tested[fold] = True

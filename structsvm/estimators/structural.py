@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, clone
 
 from structsvm.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
-from structsvm.common.machine import count_threads
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.weight_constraints import (
@@ -29,8 +28,7 @@ from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, check_options, fit_path
 
-Ranker = TypeVar("Ranker", bound="StructuralRanker")
-_Model = TypeVar("_Model", bound=BaseEstimator)
+Ranker = TypeVar("Ranker", bound=BaseEstimator)
 
 
 @parameters
@@ -56,11 +54,6 @@ class StructuralRanker(LinearSVM):
         All reach the same optimum; see :func:`structsvm.trainers.train` for "auto". ``constraints`` and
         ``penalty`` need one_slack; newton is for smooth losses (``"ndcg@10"``, ``"mrr"``, ``"precision@10"``) without
         signs.
-    relevance : float, default=1.0
-        Label from which a document is relevant for the binary losses.
-    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Feature scaling kept with the model and applied by ``predict``; the ``query-`` forms use the figures of each
-        query, and ``predict`` then needs ``qid``. Any but "none" makes a copy of ``X``, which must be dense.
     positive : bool, default=False
         Constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
@@ -72,22 +65,13 @@ class StructuralRanker(LinearSVM):
     penalty : callable, default=None
         From ``w`` to a convex cvxpy expression that takes the place of ``1/2 ||w||^2``: ``cvxpy.norm1`` for few
         features. Its least value must not be below 0. Weights are then 0 where the gap stays within ``tol``.
-    max_passes : int, default=1000
-        Passes over the data at most; a ``ConvergenceWarning`` says so when they did not suffice.
     stabilise : bool, default=True
         False: the textbook cutting-plane method (one_slack).
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the small quadratic programme (one_slack, n_slack).
-    n_jobs : int, default=None
-        Threads; None is 1, -1 all. The result does not depend on it.
-    callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop, which keeps
-        the best weights so far and, short of ``tol``, warns with the gap.
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features,)
-        Weights, of the scaled features.
     fit_ : Fit
         ``primal``, ``dual``, ``gap``, ``n_passes``, ``history`` and more: the certificate.
     n_uninformative_ : int
@@ -145,9 +129,8 @@ class StructuralRanker(LinearSVM):
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
         """
         C = check_C(self.C)
-        data, weights = self._grouped(X, y, qid, sample_weight)
-        self.fit_ = next(self._train(self._bind(data, weights), [C]))
-        self.coef_ = self.fit_.w
+        problem, _ = self._prepare(X, y, qid, sample_weight)
+        self._keep(next(self._train(problem, [C])))
         warn_of_uninformative(self, self._loss)
         return self
 
@@ -173,6 +156,16 @@ class StructuralRanker(LinearSVM):
             return "map"
         return name
 
+    def _prepare(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any
+    ) -> tuple[RankingProblem, tuple[Any, ...]]:
+        """Return the problem, and what :meth:`_keep` takes beside a fit."""
+        return self._bind(*self._grouped(X, y, qid, sample_weight)), ()
+
+    def _keep(self, fit: Fit) -> None:
+        """Set what was learned."""
+        self.fit_, self.coef_ = fit, fit.w
+
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
         cone, region = compile_weights(self, problem.n_features)
@@ -183,7 +176,6 @@ class StructuralRanker(LinearSVM):
 
     def _check_options(self) -> None:
         super()._check_options()
-        count_threads(self.n_jobs)
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
         check_options(self.solver, stabilise=self.stabilise, qp=self.qp)
@@ -288,8 +280,8 @@ def model_path(
 
     Parameters
     ----------
-    model : StructuralRanker
-        Left as it is; its own ``C`` is not used.
+    model : StructuralRanker or TreeRanker
+        Left as it is; its own ``C``, and ``batch``, are not used. Trees are grown once.
     X, y, qid, sample_weight
         As in ``fit``.
     Cs : sequence of float
@@ -297,7 +289,7 @@ def model_path(
 
     Yields
     ------
-    StructuralRanker
+    StructuralRanker or TreeRanker
         A new one for each C, as soon as it is trained.
 
     Examples
@@ -306,18 +298,11 @@ def model_path(
     [(0.1, array([0.2])), (1.0, array([0.25]))]
     """
     grid = [check_C(C) for C in Cs]
-    first = clone(model)  # it takes what describes the input
-    data, weights = first._grouped(X, y, qid, sample_weight)
-    problem = first._bind(data, weights)
+    first: Any = clone(model)  # it takes what describes the input
+    problem, others = first._prepare(X, y, qid, sample_weight)
     for fit in first._train(problem, grid):
-        fitted = described_as(first, fit.C)
-        fitted.fit_, fitted.coef_ = fit, fit.w
+        fitted = clone(first).set_params(C=fit.C)
+        described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
+        fitted.__dict__.update(described)
+        fitted._keep(fit, *others)
         yield fitted
-
-
-def described_as(first: _Model, C: float) -> _Model:
-    """Return a copy for another C that knows of the input what ``first`` was told, without what it learned."""
-    fitted: _Model = clone(first).set_params(C=C)
-    learned = {name: value for name, value in vars(first).items() if name not in first.get_params()}
-    fitted.__dict__.update(learned)
-    return fitted

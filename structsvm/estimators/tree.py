@@ -4,33 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.checks import BadInput, check_C, check_fraction, check_number, check_whole
+from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.common.machine import count_threads
-from structsvm.estimators.categories import Categories, categories_of, encode
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (
     FittedRanker,
     all_or_nothing,
     read_rows,
+    read_validation,
     split_qid,
     warn_of_uninformative,
 )
-from structsvm.estimators.input_rows import naming, validate_rows
-from structsvm.estimators.structural import StructuralRanker, described_as
+from structsvm.estimators.input_rows import Categories, categories_of, encode, validate_rows
+from structsvm.estimators.linear import check_usual
+from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.coded_rows import LeafRows
 from structsvm.features.forest import Forest
-from structsvm.features.leaves import LeafFeatures
+from structsvm.features.leaves import LeafFeatures, TreeGrowth
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
-from structsvm.queries import Grouping, QueryData
+from structsvm.queries import Grouping, QueryData, row_groups
 from structsvm.trainers.certificate import Fit, judge
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.newton import newton_fits
@@ -62,7 +63,7 @@ class _Grouped(NamedTuple):
 
 
 @parameters
-class TreeRanker(FittedRanker, BaseEstimator):
+class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     """Ranker over boosted trees whose leaves are weighted all at once, by a structural SVM for a ranking measure.
 
     LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Their leaf values, found one tree at a time and
@@ -80,19 +81,6 @@ class TreeRanker(FittedRanker, BaseEstimator):
         20 to 300 training queries (``experiments/tree_C.py``); ``fit_.C`` has it. Better search it on a log grid, 1e-2
         ... 1e2, on queries that the trees have not seen, as :class:`TreeRankerCV` does.
     n_trees : int, default=300
-    n_leaves : int, default=15
-        Leaves per tree.
-    learning_rate : float, default=0.1
-        Shrinkage while the trees are grown.
-    n_bins : int, default=64
-        Quantile bins of each feature, at most 255; 0 for none.
-    min_rows : int, default=20
-        Smallest number of rows per leaf.
-    l2_regularization : float, default=0.0
-        As in :class:`~structsvm.features.LeafFeatures`: trees less fitted to few rows.
-    bags : int, default=1
-        Boosting runs among which the trees are divided, each on a random 70 % of the queries. Their trees differ more
-        than those of one long run.
     categorical_features : sequence of int or str, optional
         Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name. Columns of a
         pandas or polars frame whose dtype is one of categories (or a dictionary of Arrow) are known without it.
@@ -112,14 +100,6 @@ class TreeRanker(FittedRanker, BaseEstimator):
         stays feasible as columns come.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
-    max_passes : int, default=1000
-        Passes over the data at most.
-    n_jobs : int, default=None
-        Threads; None is 1, -1 all. The result does not depend on it.
-    random_state : int, default=None
-        Seed of LightGBM, and of the sample of rows that bins are learned from.
-    callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop training.
     growth_callback : callable, default=None
         Called with the number of trees grown and of all, after each tree; truthy ends the growth.
 
@@ -166,6 +146,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
 
     # the same problem, over other columns
     _bind = StructuralRanker._bind
+    _loss = StructuralRanker._loss
     _measure = StructuralRanker._measure
 
     loss: str | Oracle = "map"
@@ -175,18 +156,12 @@ class TreeRanker(FittedRanker, BaseEstimator):
     n_leaves: int = 15
     learning_rate: float = 0.1
     n_bins: int = 64
-    min_rows: int = 20
-    l2_regularization: float = 0.0
-    bags: int = 1
-    categorical_features: Sequence[int | str] | None = None
     leaves: LeafFeatures | None = None
     batch: int | None = None
     tol: float = 1e-3
     solver: Solver = "auto"
     relevance: float = 1.0
     max_passes: int = 1000
-    n_jobs: int | None = None
-    random_state: int | None = None
     callback: Callback | None = None
     growth_callback: Callable[[int, int], object] | None = None
 
@@ -200,8 +175,6 @@ class TreeRanker(FittedRanker, BaseEstimator):
         ----------
         X : array-like, shape (n_rows, n_features)
             NaN where a value is missing. A pandas or polars frame may have a column ``qid``, which is not a feature.
-        y : array-like of numbers, shape (n_rows,)
-            Graded labels; for binary losses ``y >= relevance`` is relevant.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; a query weighs the mean over its rows. Trees are grown without the queries of weight 0.
         validation : tuple (X, y, qid), optional
@@ -221,10 +194,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
         if self.batch is not None:
             self._fit_batches(features, data, C, held_out)
         else:
-            forest = self._grow(features, data)
-            features._set(forest, features.edges(data.X))
-            self.fit_ = next(self._train(self._problem(features.rows(data.X), data), [C]))
-        self._keep(features, data)
+            problem = self._problem(self._learn(features, data), data)
+            self.fit_ = next(self._train(problem, [C]))
+        self._keep(self.fit_, features, data)
         return self
 
     def _scores(self, X: Any, qid: Any) -> Float:
@@ -240,15 +212,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
             check_C(self.C)
         self._check_options()
 
-    @property
-    def _loss(self) -> str | Oracle:
-        return self.loss
-
     def _check_options(self) -> None:
-        check_fraction("tol", self.tol)
-        check_number("relevance", self.relevance, 0.0, open_end=True)
-        check_whole("max_passes", self.max_passes, 1)
-        count_threads(self.n_jobs)
+        check_usual(self)
         get_oracle(self.loss, relevance=self.relevance)
         check_options(self.solver)
         if self.leaves is not None and not isinstance(self.leaves, LeafFeatures):
@@ -317,7 +282,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
             X, y = X[grouping.order], y[grouping.order]
         return _Grouped(X, y, grouping, weights)
 
-    def _validation(self, validation: Any) -> tuple[NDArray[Any], Float, Any]:
+    def _validation(self, validation: Any) -> tuple[NDArray[Any], Float, Int]:
         if self.batch is None:
             raise BadInput(
                 "validation",
@@ -325,14 +290,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
                 "pass TreeRanker({batch=50}), or choose n_trees and C by TreeRankerCV",
                 others={"batch": None},
             )
-        if not isinstance(validation, (tuple, list)) or len(validation) != 3:
-            raise BadInput("validation", "expected rows, labels and query ids as a tuple (X, y, qid)")
-        with naming("validation"):
-            rows = encode(validation[0], self.categories_)
-            X, y = validate_rows(
-                self, rows, validation[1], order="C", reset=False, sparse=False, missing=True
-            )
-        return X, y, validation[2]
+        coded = partial(encode, categories=self.categories_)
+        return read_validation(self, validation, coded=coded, sparse=False, missing=True)
 
     def _bind_empty(self, data: _Grouped) -> RankingProblem:
         """Refuse labels without a constraint before any tree is grown; return the problem without columns."""
@@ -363,6 +322,20 @@ class TreeRanker(FittedRanker, BaseEstimator):
                 options["scores"] = options["scores"][np.repeat(used, np.diff(data.grouping.offsets))]
             data = _some(data, used)
         return features.grow(data.X, data.y, data.grouping.offsets, data.row_weights, **options)
+
+    def _learn(self, features: LeafFeatures, data: _Grouped) -> LeafRows:
+        """Grow the trees and choose the bins; return the rows over them."""
+        features._set(self._grow(features, data), features.edges(data.X))
+        return features.rows(data.X)
+
+    def _prepare(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any
+    ) -> tuple[RankingProblem, tuple[Any, ...]]:
+        """Return the problem over grown trees, and what :meth:`_keep` takes beside a fit."""
+        data = self._grouped(X, y, qid, sample_weight)
+        features = self._features()
+        self._bind_empty(data)
+        return self._problem(self._learn(features, data), data), (features, data)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
@@ -437,18 +410,19 @@ class TreeRanker(FittedRanker, BaseEstimator):
         features._set(forest, bins)
         judge(self.fit_, problem, float(self.tol))
 
-    def _keep(self, features: LeafFeatures, data: _Grouped) -> None:
+    def _keep(self, fit: Fit, features: LeafFeatures, data: _Grouped) -> None:
         """Set what was learned, with the dual point in the order of the rows as they were given."""
-        order, rows = data.grouping.order, self.fit_.dual_rows
+        order, rows = data.grouping.order, fit.dual_rows
         if rows is not None and order is not None:
             given = np.empty_like(rows)
             given[order] = rows
-            self.fit_ = replace(self.fit_, dual_rows=given)
-        self.leaves_, self.coef_ = features, self.fit_.w
+            fit = replace(fit, dual_rows=given)
+        self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
         warn_of_uninformative(self, self._loss)
 
     def _value(self, held_out: Any, scores: Float) -> float:
-        _, y, qid = held_out
+        _, y, offsets = held_out
+        qid = row_groups(offsets)
         return float(evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row").mean)
 
     def _takes_sparse(self) -> bool:
@@ -542,20 +516,18 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         features = self._features()
         if features.forest is None:
             features.set_params(n_trees=self.n_trees_)
-        features._set(self._grow(features, data), features.edges(data.X))
+        problem = self._problem(self._learn(features, data), data)
         with choice.training():
-            self.fit_ = next(self._train(self._problem(features.rows(data.X), data), [self.C_]))
-        self._keep(features, data)
+            fit = next(self._train(problem, [self.C_]))
+        self._keep(fit, features, data)
         return self
 
     def _held_out(self, part: _Grouped, held_out: _Grouped, Cs: Float, numbers: NDArray[np.int64]) -> Float:
         """Return the values of held-out queries, by number of trees and C; the trees are grown once."""
         features = self._features()
-        features._set(self._grow(features, part), features.edges(part.X))
-        inside, outside = features.rows(part.X), features.rows(held_out.X)
-        bounds = held_out.grouping.offsets
-        qid = np.repeat(np.arange(bounds.shape[0] - 1), np.diff(bounds))
-        values = np.empty((bounds.shape[0] - 1, numbers.size, Cs.size))
+        inside, outside = self._learn(features, part), features.rows(held_out.X)
+        qid = row_groups(held_out.grouping.offsets)
+        values = np.empty((held_out.weights.shape[0], numbers.size, Cs.size))
         grown = features.forest_.n_trees  # fewer where no split gains, or where a callback ended the growth
         for i, n in enumerate(np.minimum(numbers, grown).tolist()):
             if i > 0 and numbers[i - 1] >= grown:
@@ -585,27 +557,6 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         if not given:
             raise BadInput("n_trees", "expected at least one number, got none")
         return np.unique([check_whole("n_trees", n, 1) for n in given])
-
-
-def tree_path(
-    model: TreeRanker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
-) -> Iterator[TreeRanker]:
-    """Yield fitted copies of a ranker for several values of C, smallest first; the trees are grown once.
-
-    ``C`` and ``batch`` of ``model`` are not used.
-    """
-    grid = [check_C(C) for C in Cs]
-    first = clone(model)  # it takes what describes the input
-    data = first._grouped(X, y, qid, sample_weight)
-    features = first._features()
-    first._bind_empty(data)
-    features._set(first._grow(features, data), features.edges(data.X))
-    problem = first._problem(features.rows(data.X), data)
-    for fit in first._train(problem, grid):
-        fitted = described_as(first, fit.C)
-        fitted.fit_ = fit
-        fitted._keep(features, data)
-        yield fitted
 
 
 def _planes(problem: RankingProblem) -> Literal["auto", "rows"]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from structsvm.features.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
     from structsvm.features.leaves import LeafFeatures as LeafFeatures
     from structsvm.features.scaling import QueryScaler as QueryScaler
-    from structsvm.features.smoothing import smooth_similarity as smooth_similarity
+    from structsvm.features.word_counts import smooth_similarity as smooth_similarity
     from structsvm.features.word_features import Level as Level
     from structsvm.features.word_features import WordFeatures as WordFeatures
 
@@ -29,7 +29,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.features.fusion": "comb_mnz comb_sum reciprocal_rank_fusion",
         "structsvm.features.leaves": "LeafFeatures",
         "structsvm.features.scaling": "QueryScaler",
-        "structsvm.features.smoothing": "smooth_similarity",
+        "structsvm.features.word_counts": "smooth_similarity",
         "structsvm.features.word_features": "Level WordFeatures",
     },
 )

@@ -21,7 +21,7 @@ from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
 from structsvm.features.coded_rows import BinnedRows
-from structsvm.features.within import minmax_within
+from structsvm.features.scaling import minmax_within
 from structsvm.protocols import Float
 from structsvm.queries import group_queries
 
@@ -112,10 +112,6 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         y : ignored
         qid : array-like, shape (n_rows,), optional
             Query ids; needed with ``within="query"``.
-
-        Returns
-        -------
-        self
         """
         check_whole("n_bins", self.n_bins, 1, _MOST_BINS)
         check_choice("spacing", self.spacing, ("even", "quantile"))
@@ -137,13 +133,8 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, shape (n_rows, n_functions)
-        qid : array-like, shape (n_rows,), optional
-            Needed with ``within="query"``.
-
-        Returns
-        -------
-        scipy.sparse.csr_matrix
+        X, qid
+            As in :meth:`fit`.
         """
         return self.transform_rows(X, qid=qid).tocsr()
 
@@ -163,17 +154,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return names like ``"bm25>1.5"``.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the base functions; by default those of the training frame, or ``x0, x1, ...``.
-
-        Returns
-        -------
-        ndarray of str (object), shape (n_features_out,)
-        """
+        """Return names like ``"bm25>1.5"``, with the names of the training frame, or ``x0, x1, ...``, if not given."""
         check_is_fitted(self, "thresholds_")
         names = _check_feature_names_in(self, input_features)
         return np.array(
@@ -189,10 +170,6 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         coef : array-like, shape (n_features_out,)
         input_features : array-like of str, optional
             Names of the base functions; by default those of the training frame, or ``feature 1, feature 2, ...``.
-
-        Returns
-        -------
-        list of StepFunction
 
         Examples
         --------

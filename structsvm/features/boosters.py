@@ -257,13 +257,13 @@ def _tree_of_nodes(left: Any, right: Any, feature: Any, threshold: Any, nan_left
             waiting += [right[node], left[node]]
     leaves = {node: i for i, node in enumerate(sorted(n for n in order if left[n] < 0))}
     inner = {node: i for i, node in enumerate(n for n in order if left[n] >= 0)}
-    place = inner | {node: ~i for node, i in leaves.items()}
+    position = inner | {node: ~i for node, i in leaves.items()}
     return Tree(
         [feature[n] for n in inner],
         [threshold[n] for n in inner],
         [nan_left[n] for n in inner],
-        [place[left[n]] for n in inner],
-        [place[right[n]] for n in inner],
+        [position[left[n]] for n in inner],
+        [position[right[n]] for n in inner],
         len(leaves),
         {},
     )

@@ -1,18 +1,16 @@
-"""``Forest``: decision trees as arrays, and the leaf of each tree that a row falls into."""
+"""``Forest``: decision trees as arrays."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
-from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, rows_from
 
@@ -100,51 +98,52 @@ class Forest:
 
     def check(self) -> None:
         """Raise for arrays by which compiled code would leave a tree, or never end."""
-        if self.feature_names is not None and len(self.feature_names) != self.n_features:
-            raise BadInput(
-                "forest", f"expected {self.n_features} names of features, got {len(self.feature_names)}"
-            )
-        if any(one.ndim != 1 for one in (self.nodes, self.leaves, self.set_starts, self.set_values)):
-            raise BadInput("forest", "expected arrays of one dimension")
+        for wrong, expected in self._faults():
+            if wrong:
+                raise BadInput("forest", f"expected {expected}")
+
+    def _faults(self) -> Iterator[tuple[Any, str]]:
+        """Yield conditions, each of which counts on those before not to hold, and what was expected instead."""
+        names = self.feature_names
+        if names is not None:
+            yield len(names) != self.n_features, f"{self.n_features} names of features, got {len(names)}"
+        vectors = (self.nodes, self.leaves, self.set_starts, self.set_values)
+        yield any(one.ndim != 1 for one in vectors), "arrays of one dimension"
         nodes, leaves = np.diff(self.nodes), np.diff(self.leaves)
         n = int(self.nodes[-1]) if self.nodes.size else -1
-        if self.nodes.shape != self.leaves.shape or n < 0 or self.nodes[0] != 0 or self.leaves[0] != 0:
-            raise BadInput("forest", "expected nodes and leaves for each tree")
-        columns = (self.feature, self.threshold, self.nan_left, self.left, self.right, self.sets)
-        if any(c.shape != (n,) for c in columns) or (nodes < 0).any() or (leaves != nodes + 1).any():
-            raise BadInput("forest", "expected one leaf more than inner nodes in each tree")
-        if n and not (self.feature.min() >= 0 and self.feature.max() < self.n_features):
-            raise BadInput("forest", f"expected features from 0 to {self.n_features - 1}")
-        if np.isnan(self.threshold).any():
-            raise BadInput("forest", "expected thresholds that are numbers")
+        yield self.nodes.shape != self.leaves.shape or n < 0, "nodes and leaves for each tree"
+        yield self.nodes[0] != 0 or self.leaves[0] != 0, "nodes and leaves for each tree"
+        sizes = {getattr(self, name).shape for name in _PER_NODE}
+        yield (
+            sizes != {(n,)} or (nodes < 0).any() or (leaves != nodes + 1).any(),
+            "one leaf more than inner nodes in each tree",
+        )
+        yield _beyond(self.feature, 0, self.n_features), f"features from 0 to {self.n_features - 1}"
+        yield np.isnan(self.threshold).any(), "thresholds that are numbers"
         tree = np.repeat(np.arange(nodes.shape[0]), nodes)
         own = np.arange(n) - self.nodes[tree]
         children = np.concatenate([self.left, self.right])
         parents, trees = np.tile(own, 2), np.tile(tree, 2)
         inner = children >= 0
-        if (
+        yield (
             (children[inner] <= parents[inner]).any()
             or (children[inner] >= nodes[trees[inner]]).any()
-            or (~children[~inner] >= leaves[trees[~inner]]).any()
-        ):
-            raise BadInput(
-                "forest", "expected children that are nodes or leaves of the same tree, below their parent"
-            )
-        places = np.concatenate([
+            or (~children[~inner] >= leaves[trees[~inner]]).any(),
+            "children that are nodes or leaves of the same tree, below their parent",
+        )
+        positions = np.concatenate([
             self.nodes[trees[inner]] + children[inner], n + self.leaves[trees[~inner]] + ~children[~inner]
         ])  # fmt: skip
-        if np.unique(places).size != places.size:
-            raise BadInput("forest", "expected each node and leaf below one parent")
-        n_sets = self.set_starts.shape[0] - 1
+        yield np.unique(positions).size != positions.size, "each node and leaf below one parent"
         starts = self.set_starts
-        if (
-            n_sets < 0
+        yield (
+            not starts.size
             or starts[0] != 0
             or starts[-1] != self.set_values.shape[0]
             or (np.diff(starts) < 0).any()
-            or (n and not (self.sets.min() >= -1 and self.sets.max() < n_sets))
-        ):
-            raise BadInput("forest", "expected a set of categories for each node that has one")
+            or _beyond(self.sets, -1, starts.size - 1),
+            "a set of categories for each node that has one",
+        )
 
     def check_columns(self, n_features: int, names: Sequence[Any] | None) -> None:
         """Raise for rows with other columns than those the trees were grown on, as far as both have names."""
@@ -197,66 +196,35 @@ class Forest:
             every = every.joined(forest)
         if len(forests) == 1:
             return every
-        places = np.concatenate([np.arange(forest.n_trees) for forest in forests])
-        return every._chosen(np.argsort(places, kind="stable"))
+        turns = np.concatenate([np.arange(forest.n_trees) for forest in forests])
+        return every._chosen(np.argsort(turns, kind="stable"))
 
     def _chosen(self, trees: Int) -> Forest:
         """Return some trees, by number, in the order given."""
         sizes, counts = np.diff(self.nodes)[trees], np.diff(self.leaves)[trees]
-        place = rows_from(self.nodes[trees], sizes)
+        nodes = rows_from(self.nodes[trees], sizes)
         return replace(
             self,
             nodes=offsets_of(sizes),
             leaves=offsets_of(counts),
-            **{name: getattr(self, name)[place] for name in _PER_NODE},
+            **{name: getattr(self, name)[nodes] for name in _PER_NODE},
         )
-
-    def codes(self, X: NDArray[Any], out: NDArray[Any] | None = None, *, n_jobs: int = 1) -> NDArray[Any]:
-        """Return the leaf of each row in each tree.
-
-        Parameters
-        ----------
-        X : ndarray of float32/float64, C-ordered, shape (n_rows, n_features)
-            NaN where a value is missing.
-        out : ndarray of uint8 or uint16, shape (n_rows, >= n_trees), optional
-            Its first columns are filled.
-        n_jobs : int, default=1
-            Threads.
-
-        Returns
-        -------
-        ndarray of uint8, or uint16 where a tree has more than 256 leaves
-        """
-        if out is None:
-            out = np.empty((X.shape[0], self.n_trees), dtype=self.code_type)
-        self._lookup(X.dtype).fill_codes(X, out, n_jobs=n_jobs)
-        return out
-
-    def add_scores(self, X: NDArray[Any], values: Float, scores: Float, *, n_jobs: int = 1) -> None:
-        """Add to ``scores`` the value of each row's leaves; ``values`` has one number per leaf."""
-        self._lookup(X.dtype).add_scores(X, values, scores, n_jobs=n_jobs)
 
     @property
     def code_type(self) -> Any:
         """Return the type that holds a leaf number."""
         return np.uint8 if self.most_leaves <= 256 else np.uint16
 
-    def _lookup(self, kind: Any) -> Lookup:
-        """Compiled look-up for rows of a type, float64 unless that is float32."""
-        kind = np.float32 if kind == np.float32 else np.float64
-        if kind not in self._lookups:
-            self._lookups[kind] = Lookup(self, [], kind)
-        return self._lookups[kind]
-
-    @cached_property
-    def _lookups(self) -> dict[Any, Lookup]:
-        return {}
-
 
 _BLANKS = re.compile(r"\s")
 """LightGBM writes names with underscores for them."""
 
 _PER_NODE = ("feature", "threshold", "nan_left", "left", "right", "sets")
+
+
+def _beyond(values: Int, low: int, high: int) -> bool:
+    """Return whether there is a value that is not in ``range(low, high)``."""
+    return bool(((values < low) | (values >= high)).any())
 
 
 def _joined(parts: Sequence[Any], kind: Any) -> NDArray[Any]:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput, check_number
-from structsvm.features.within import minmax_within
+from structsvm.features.scaling import minmax_within
 from structsvm.protocols import Float, Int
+from structsvm.queries import row_groups
 
 
 def comb_sum(scores: Any, offsets: Any) -> Float:
@@ -83,7 +84,7 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
     values, bounds = _check(scores, offsets)
     check_number("k", k, 0)
     n_rows = values.shape[0]
-    topic = np.repeat(np.arange(bounds.shape[0] - 1), np.diff(bounds))
+    topic = row_groups(bounds)
     fused = np.zeros(n_rows)
     for column in values.T:
         # NaN sorts behind every score; of equal scores the later row comes first

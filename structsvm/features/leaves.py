@@ -66,18 +66,13 @@ _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
 
 
 @parameters
-class LeafFeatures(TransformerMixin, BaseEstimator):
-    """Transformer to columns for the leaf of each tree that a row falls into, and for bins that its values exceed.
+class TreeGrowth:
+    """Parameters of what grows trees and learns bins, and what is said of them.
 
-    ``fit`` grows the trees with LightGBM (extra ``trees``), by its LambdaRank gradients over whole rankings. Their leaf
-    values are not kept. :meth:`from_model` takes the trees of an existing model. Once fitted,
-    trees and bins need NumPy and Numba only.
+    It comes last among the bases, so that others are the first parameters.
 
     Parameters
     ----------
-    n_trees : int, default=300
-        Where features interact, fewer trees rank worse: on made data with products of features a hundred trees reached
-        a MAP of .61, three hundred .66.
     n_leaves : int, default=15
         Leaves per tree.
     learning_rate : float, default=0.1
@@ -91,18 +86,42 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         rows, or rows whose order is settled, count less.
     bags : int, default=1
         Boosting runs among which the trees are divided; with more than one, each sees a random 70 % of the queries.
-        Their trees stand in turn: one of each run, then the second of each.
-    relevance : float or None, default=1.0
-        Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
+        Their trees stand in turn, and differ more than those of one long run.
     categorical_features : sequence of int or str, optional
         Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name; passed to
         LightGBM. They have no bins.
-    forest : Forest, optional
-        Trees to use instead of growing any; see :meth:`from_model`.
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
     random_state : int, default=None
         Seed of LightGBM, and of the sample of rows that bins are learned from.
+    """
+
+    _: KW_ONLY
+    min_rows: int = _FEWEST_ROWS
+    l2_regularization: float = 0.0
+    bags: int = 1
+    categorical_features: Sequence[int | str] | None = None
+    n_jobs: int | None = None
+    random_state: int | None = None
+
+
+@parameters
+class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
+    """Transformer to columns for the leaf of each tree that a row falls into, and for bins that its values exceed.
+
+    ``fit`` grows the trees with LightGBM (extra ``trees``), by its LambdaRank gradients over whole rankings. Their leaf
+    values are not kept. :meth:`from_model` takes the trees of an existing model. Once fitted,
+    trees and bins need NumPy and Numba only.
+
+    Parameters
+    ----------
+    n_trees : int, default=300
+        Where features interact, fewer trees rank worse: on made data with products of features a hundred trees reached
+        a MAP of .61, three hundred .66.
+    relevance : float or None, default=1.0
+        Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
+    forest : Forest, optional
+        Trees to use instead of growing any; see :meth:`from_model`.
     callback : callable, default=None
         Called with the number of trees grown and of all, after each; a truthy return ends the growth.
 
@@ -143,14 +162,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     learning_rate: float = 0.1
     n_bins: int = 64
     _: KW_ONLY
-    min_rows: int = _FEWEST_ROWS
-    l2_regularization: float = 0.0
-    bags: int = 1
     relevance: float | None = 1.0
-    categorical_features: Sequence[int | str] | None = None
     forest: Forest | None = None
-    n_jobs: int | None = None
-    random_state: int | None = None
     callback: Callable[[int, int], object] | None = None
 
     @classmethod
@@ -165,12 +178,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         model : fitted model
             Of LightGBM, XGBoost, CatBoost (symmetric trees), or a forest, a tree or a boosted ensemble of scikit-learn.
             A list or tuple of models has the trees of all of them, as where each was grown on a part of the queries.
-        n_bins : int, default=0
-        n_jobs : int, default=None
-
-        Returns
-        -------
-        LeafFeatures
+        n_bins, n_jobs : int, optional
+            As in the constructor, except that there are no bins by default.
 
         Examples
         --------
@@ -203,10 +212,6 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
             Query ids, in any order; None means one query.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0.
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -249,22 +254,9 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         n_trees: int | None = None,
         scores: Float | None = None,
     ) -> Forest:
-        """Grow trees on rows grouped by query; with ``scores``, trees that improve on these.
+        """Grow trees on rows grouped by query; with ``scores`` of a ranker for the rows, trees that improve on these.
 
-        Parameters
-        ----------
-        X : ndarray of float32/float64, shape (n_rows, n_features)
-        y : ndarray of float64, shape (n_rows,)
-        offsets : ndarray of int64, shape (n_queries + 1,)
-        weights : ndarray of float64, shape (n_rows,), optional
-        n_trees : int, optional
-            Those of the parameters by default.
-        scores : ndarray of float64, shape (n_rows,), optional
-            What a ranker gives these rows; none is zero.
-
-        Returns
-        -------
-        Forest
+        ``weights`` are those of rows, and ``n_trees`` is that of the parameters by default.
         """
         self._check_categories(X)
         if weights is not None and weights.max() > _LARGEST_WEIGHT:
@@ -363,16 +355,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return other
 
     def transform(self, X: Any) -> sparse.csr_matrix:
-        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes one byte per tree instead.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-
-        Returns
-        -------
-        scipy.sparse.csr_matrix
-        """
+        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes a byte per tree instead."""
         return self.transform_rows(X).tocsr()
 
     def transform_rows(self, X: Any) -> LeafRows:
@@ -408,23 +391,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         parts = np.split(coef, self.starts_[self.forest_.n_trees : -1])[1:]
         return [np.concatenate(([0.0], np.cumsum(part))) for part in parts]
 
-    def fit_transform(
-        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None
-    ) -> sparse.csr_matrix:
-        """Call ``fit``, then ``transform`` on the same rows."""
-        return self.fit(X, y, qid=qid, sample_weight=sample_weight).transform(X)
-
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
 
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the features; by default those of the training frame, or ``x0, x1, ...``.
-
-        Returns
-        -------
-        ndarray of str (object), shape (n_features_out,)
+        Features have the names of the training frame, or ``x0, x1, ...``, if none are given.
         """
         check_is_fitted(self, "starts_")
         names = _check_feature_names_in(self, input_features)

@@ -1,9 +1,10 @@
-"""Feature scaling, over the whole data set or within each query."""
+"""Feature scaling, over the whole data set or within each query, and medians in place of missing features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,8 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.estimator_parameters import parameters
-from structsvm.protocols import Float
-from structsvm.queries import LARGEST, QueryData, bad_value, first_beyond, group_queries, one_query
+from structsvm.protocols import Float, Int
+from structsvm.queries import (
+    LARGEST,
+    QueryData,
+    bad_value,
+    dense_column,
+    first_beyond,
+    group_queries,
+    one_query,
+)
 
 SCALINGS = ("minmax", "zscore", "percentile")
 
@@ -78,10 +87,6 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
         qid : array-like, shape (n_rows,), optional
             Query ids; if given here, ``transform`` requires them too.
-
-        Returns
-        -------
-        self
         """
         check_choice("method", self.method, SCALINGS)
         check_choice("within", self.within, ("query", "data"))
@@ -98,13 +103,8 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            Required with ``within="query"`` if ``fit`` was given it.
-
-        Returns
-        -------
-        ndarray, shape (n_rows, n_features)
+        X, qid
+            As in :meth:`fit`; ``qid`` is required with ``within="query"`` if ``fit`` was given it.
 
         Warns
         -----
@@ -164,6 +164,19 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
             shift, scale = _figures(block, scaler.method)
             out[members] = (block - shift) / scale
     return out
+
+
+def minmax_within(scores: Float, offsets: Int) -> Float:
+    """Scale each column to [0, 1] within each query; missing values (NaN) are ignored and kept."""
+    # A query's only value, or values that are all equal, become 1: nothing that the column has is better, and the
+    # missing, which count as 0 where columns are added, are worse.
+    half = np.asarray(scores, dtype=np.float64) * 0.5  # halved, as the range of finite values may overflow
+    lengths = np.diff(offsets)
+    low = np.fmin.reduceat(half, offsets[:-1], axis=0)
+    width = np.fmax.reduceat(half, offsets[:-1], axis=0) - low
+    width = np.repeat(width, lengths, axis=0)
+    np.subtract(half, np.repeat(low, lengths, axis=0), out=half)
+    return np.divide(half, width, out=np.where(np.isnan(half), np.nan, 1.0), where=width > 0)
 
 
 def with_percentiles(data: QueryData) -> QueryData:
@@ -235,3 +248,32 @@ def _percentile(block: Any) -> Float:
     if n == 1:
         return np.full(block.shape, 0.5)
     return np.asarray((rankdata(block, axis=0) - 1) / (n - 1))
+
+
+def medians(rows: QueryData, path: Path) -> Float:
+    """Return the median of each feature over the rows that have it."""
+    found = np.zeros(rows.n_features)
+    for j in range(rows.n_features):
+        column = dense_column(rows.X, j)
+        known = column[~np.isnan(column)]
+        if not known.size:
+            name = j + 1 if rows.feature_names is None else repr(rows.feature_names[j])
+            raise ValueError(f"{path}: expected values of each feature for its median, got none of {name}")
+        found[j] = np.median(known)
+    return found
+
+
+def missing(rows: QueryData) -> Int:
+    """Return the columns with a missing value, from 0."""
+    return np.flatnonzero([np.isnan(dense_column(rows.X, j)).any() for j in range(rows.n_features)])
+
+
+def filled(rows: QueryData, values: Float) -> QueryData:
+    """Return rows with these values where features are missing."""
+    X: Any = rows.X
+    if hasattr(X, "indptr"):
+        X = X.copy()
+        X.data = np.where(np.isnan(X.data), values[X.indices], X.data)
+    else:
+        X = np.where(np.isnan(X), values.astype(X.dtype), X)
+    return replace(rows, X=X)

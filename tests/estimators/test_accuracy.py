@@ -6,12 +6,8 @@ from copy import copy
 
 import numpy as np
 import pytest
-import sklearn
 from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
 from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.features.scaling import QueryScaler
@@ -70,14 +66,6 @@ def test_reaches_the_optimum_of_the_stated_objective(variant, C):
     assert scores == pytest.approx(X @ model.coef_ + centred.intercept_, abs=1e-12)
 
 
-def test_is_linear_svc_on_C_over_N():
-    model = AccuracySVM("acc", C=5.0, relevance=2).fit(DATA.X, DATA.y, qid=DATA.qid)
-    svc = LinearSVC(loss="hinge", C=5.0 / len(DATA.y), tol=1e-6, max_iter=10**5, random_state=0)
-    svc.fit(DATA.X, RELEVANT)
-    assert model.coef_ == pytest.approx(svc.coef_[0], abs=1e-4)
-    assert model.intercept_ == pytest.approx(svc.intercept_[0], abs=1e-4)
-
-
 def test_weight_two_is_the_query_twice():
     weights = np.where(DATA.qid < 5, 2.0, 1.0)
     again = DATA.qid < 5
@@ -93,16 +81,6 @@ def test_weight_two_is_the_query_twice():
 def test_labels_of_one_class_are_refused():
     with pytest.raises(ValueError, match="labels of relevant"):
         AccuracySVM(relevance=9).fit(DATA.X, DATA.y, qid=0)
-
-
-def test_a_pipeline_of_the_parts_is_the_variant():
-    with sklearn.config_context(enable_metadata_routing=True):
-        centring = StandardScaler(with_std=False)
-        parts = make_pipeline(QueryScaler("percentile"), centring, AccuracySVM("acc", C=20.0))
-        parts.fit(DATA.X, DATA.y, qid=DATA.qid)
-        scores = parts.predict(DATA.X, qid=DATA.qid)
-    whole = AccuracySVM("acc3", C=20.0).fit(DATA.X, DATA.y, qid=DATA.qid)
-    assert scores == pytest.approx(whole.predict(DATA.X, qid=DATA.qid), abs=1e-9)
 
 
 def one_relevant_of_fifteen():

@@ -57,31 +57,6 @@ def test_weights_count():
     assert select_C(Cs, np.array([[0.0, 0.1], [0.1, 0.1], [0.3, 0.1]]), weights, selection="one_se") == 2.0
 
 
-def test_how_hard_queries_are_does_not_count():
-    """Differences alone decide: a shift of a query's values changes no choice."""
-    rng = np.random.default_rng(1)
-    Cs, values = np.logspace(-2, 2, 9), rng.random((20, 9))
-    for selection in ("max", "one_se"):
-        shifted = values + 100 * rng.integers(0, 2, (20, 1))
-        assert select_C(Cs, shifted, selection=selection) == select_C(Cs, values, selection=selection)
-
-
-def test_on_a_plateau_the_choice_stays():
-    """From C=1 on the measure is the same but for noise: the best C is any of them, that of the rule mostly 1."""
-    rng = np.random.default_rng(2)
-    Cs = np.logspace(-2, 4, 7)
-    level = np.array([0.2, 0.35, 0.5, 0.5, 0.5, 0.5, 0.5])
-    best, stable = [], []
-    for _ in range(100):
-        values = level + rng.normal(0, 0.3, (150, 1)) + rng.normal(0, 0.02, (150, 7))
-        best.append(select_C(Cs, values))
-        stable.append(select_C(Cs, values, selection="one_se"))
-    assert set(best) == set(Cs[2:].tolist())
-    assert min(stable) >= 1.0
-    assert stable.count(1.0) >= 2 * best.count(1.0)
-    assert np.std(np.log10(stable)) < np.std(np.log10(best))
-
-
 @pytest.mark.parametrize("selection", ["max", "one_se"])
 def test_estimators_choose_so(selection):
     data = make_ranking(20, 8, 4, noise=1.5, random_state=3)

@@ -175,21 +175,6 @@ def test_another_number_of_labels_than_rows_with_a_mask(data, n_labels):
         CoRegularizedSGD().fit(data.X, data.y[:n_labels], qid=data.qid, unlabeled=data.qid > 20)
 
 
-def test_memory_maps_are_read_in_place(data, tmp_path):
-    labeled = data.qid < np.unique(data.qid)[10]
-    paths = [tmp_path / "X.npy", tmp_path / "U.npy"]
-    for path, rows in zip(paths, (labeled, ~labeled), strict=True):
-        np.save(path, data.X[rows])
-    X, U = (np.load(path, mmap_mode="r") for path in paths)
-    fits = [
-        CoRegularizedSGD(n_steps=2000, random_state=0).fit(
-            a, data.y[labeled], qid=data.qid[labeled], X_unlabeled=b, qid_unlabeled=data.qid[~labeled]
-        )
-        for a, b in ((X, U), (data.X[labeled], data.X[~labeled]))
-    ]
-    assert (fits[0].coef_ == fits[1].coef_).all()
-
-
 def test_early_stopping_holds_out_labelled_queries_and_keeps_the_best(data):
     unlabeled = data.qid >= np.unique(data.qid)[20]
     y = np.where(unlabeled, np.nan, data.y)  # a look at an unlabelled query would be NaN

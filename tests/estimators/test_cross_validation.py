@@ -47,24 +47,6 @@ def test_it_equals_fits_by_hand(loss):
     assert model.score(X, Y, qid=QID) == refit.score(X, Y, qid=QID)
 
 
-def test_no_query_is_split(monkeypatch):
-    parts = []
-    bind = StructuralRankerCV._bind
-    monkeypatch.setattr(
-        StructuralRankerCV, "_bind", lambda self, data, w: parts.append(data) or bind(self, data, w)
-    )
-    mixed = np.random.default_rng(0).permutation(len(Y))
-    StructuralRankerCV(Cs=CS, cv=5, random_state=3).fit(X[mixed], Y[mixed], qid=QID[mixed])
-    *folds, whole = parts
-    assert len(folds) == 5
-    assert whole.n_queries == 24
-    left_out = []
-    for part in folds:
-        assert set(np.diff(part.offsets)) == {10}  # whole queries
-        left_out += list(set(QID) - set(part.query_ids))
-    assert sorted(left_out) == sorted(set(QID))  # each in one test part
-
-
 def test_the_seed_decides():
     a, b, c = fit(random_state=0), fit(random_state=0), fit(random_state=1)
     np.testing.assert_array_equal(a.scores_, b.scores_)
@@ -111,15 +93,6 @@ def test_queries_of_weight_zero_have_no_say():
     assert model.n_uninformative_ == 12
     with pytest.raises(ValueError, match="expected a positive weight in a test part"):
         fit(sample_weight=weight, cv=[(range(8), range(12, 16))])
-
-
-def test_scaling_and_constraints_reach_every_fit():
-    model = fit(scale="query-zscore", positive=True)
-    assert (model.coef_ >= 0).all()
-    np.testing.assert_array_equal(
-        model.coef_,
-        StructuralRanker(C=model.C_, scale="query-zscore", positive=True, tol=1e-4).fit(X, Y, qid=QID).coef_,
-    )
 
 
 @pytest.mark.parametrize(

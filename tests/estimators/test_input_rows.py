@@ -20,8 +20,10 @@ from structsvm import (
     SVMMap,
     TreeRanker,
 )
+from structsvm.candidates import CandidateSet, check_labels
 from structsvm.estimators import input_rows
-from structsvm.readers import make_ranking
+from structsvm.queries import QueryData
+from structsvm.readers import make_ranking, open_store, store, write_store
 
 
 def rows(n=30, m=4):
@@ -211,18 +213,6 @@ def test_rows_to_stop_training_by_are_refused_under_their_name(model):
     model.fit(X, y, validation=(X, y, 0), qid=0)  # one query, as in training
 
 
-def test_a_refused_fit_leaves_the_model_as_it_was():
-    X, y, qid = rows()
-    frame = pd.DataFrame(X).rename(columns=str)
-    for model in (StructuralRanker(scale="zscore"), StructuralRankerCV(Cs=[1.0], cv=2, scale="zscore")):
-        scores = model.fit(frame, y, qid=qid).predict(frame)
-        before = set(vars(model))
-        with pytest.raises(ValueError, match="no query carries a constraint"):
-            model.fit(np.hstack([X, X]), 0 * y, qid=qid)
-        assert (model.predict(frame) == scores).all()
-        assert set(vars(model)) == before
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_column_that_is_the_label_is_named(sign):
     data = make_ranking(10, 12, 4, grades=3, random_state=0)
@@ -237,3 +227,27 @@ def test_few_rows_may_equal_the_labels_by_chance():
     input_rows._warn_of_label(np.array([[1.0], [0.0]] * 20), np.array([1.0, 0.0] * 20))
     input_rows._warn_of_label(np.arange(6.0)[:, None], np.arange(6.0))
     input_rows._warn_of_label(np.ones((200, 2)), np.ones(200))
+
+
+def test_a_store_with_indices_out_of_range_is_not_trained_on(tmp_path, monkeypatch):
+    X, y, qid = rows()
+    write_store(QueryData.from_arrays(sparse.csr_matrix(X), y, qid), tmp_path / "a.store")
+    raw = bytearray((tmp_path / "a.store" / "indices.npy").read_bytes())
+    raw[-4:] = np.int32(10**6).tobytes()
+    (tmp_path / "a.store" / "indices.npy").write_bytes(raw)
+    with pytest.raises(ValueError, match=r"indices\.npy: expected the array that was written.*checksum"):
+        open_store(tmp_path / "a.store")
+    monkeypatch.setattr(store, "_CHEAP_BYTES", 0)  # as if it were large
+    damaged = open_store(tmp_path / "a.store")
+    with pytest.raises(ValueError, match=r"X\.indices\[\d+\]: expected .*; the data are damaged"):
+        SVMMap().fit(damaged.X, damaged.y, qid=damaged.qid)
+
+
+def test_candidate_sets_refuse_indices_out_of_range():
+    spoiled = damaged(rows()[0], "column", "csr")
+    with pytest.raises(ValueError, match=r"indices\[\d\]: expected a column"):
+        CandidateSet(abs(spoiled))
+    with pytest.raises(ValueError, match=r"features\.indices\[\d\]: expected a column"):
+        CandidateSet(["a"] * 30, features=spoiled)
+    with pytest.raises(ValueError, match=r"labels\[0\]\.indices\[\d\]: expected a column"):
+        check_labels([spoiled])

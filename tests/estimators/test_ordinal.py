@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.svm import SVC
 
 from structsvm.estimators.ordinal import OrdinalSVM
@@ -76,17 +75,6 @@ def test_frequent_grades_need_weights():
     assert plain.fits_[0].primal == pytest.approx(1e4 * 2 * y.mean(), rel=1e-5)
     assert np.linalg.norm(balanced.coef_) > 0.1
     assert balanced.coef_[0] > 2 * np.abs(balanced.coef_[1:]).max()
-
-
-def test_a_hundred_thousand_sparse_rows():
-    rng = np.random.default_rng(0)
-    X = sparse.random_array(
-        (100_000, 20), density=0.2, random_state=rng, format="csr", data_sampler=rng.standard_normal
-    )
-    y = np.clip(np.round(2 * (X @ rng.normal(size=20)) + 0.5 * rng.normal(size=100_000)), 0, 3)
-    model = OrdinalSVM(1e4).fit(X, y, qid=0)
-    assert model.fits_[0].gap <= 1e-3
-    assert np.mean(model.predict_grade(X) == y) > 0.7
 
 
 def test_weights_and_names_of_grades():

@@ -71,8 +71,9 @@ def test_lightgbm(model, plain):
         # our own reader, and the trees themselves
         forest = lightgbm_forest(text)
         n = one.leaves_.forest_.n_trees
-        assert (forest.codes(X)[:, :n] == one.leaves_.forest_.codes(X)).all()
-        assert (LeafFeatures.from_model(booster).transform_rows(X).codes == forest.codes(X)).all()
+        codes = LeafFeatures.from_model(forest).transform_rows(X).codes
+        assert (codes[:, :n] == LeafFeatures.from_model(one.leaves_.forest_).transform_rows(X).codes).all()
+        assert (LeafFeatures.from_model(booster).transform_rows(X).codes == codes).all()
 
 
 @pytest.fixture(scope="module")

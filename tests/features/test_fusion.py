@@ -75,20 +75,6 @@ def test_definitions_on_random_runs():
         np.testing.assert_allclose(fused, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("fuse", FUSIONS.values(), ids=FUSIONS)
-def test_scale_and_shift_of_a_run_do_not_matter_nor_do_other_topics(fuse):
-    rng = np.random.default_rng(1)
-    scores = rng.integers(0, 50, (60, 3)).astype(float)
-    scores[rng.random(scores.shape) < 0.3] = np.nan
-    offsets = np.array([0, 7, 8, 60])
-    fused = fuse(scores, offsets)
-    np.testing.assert_allclose(
-        fuse(scores * [2.0, 64.0, 0.125] + [0.0, -5.0, 9.0], offsets), fused, rtol=1e-12
-    )
-    np.testing.assert_allclose(fuse(scores[8:], [0, 52]), fused[8:], rtol=1e-15)
-    np.testing.assert_array_equal(fuse(scores[:, ::-1], offsets).argsort(), fused.argsort())
-
-
 def test_a_document_that_no_run_has_gets_nothing():
     for fuse in FUSIONS.values():
         assert fuse([[np.nan, np.nan], [1.0, np.nan]], [0, 2])[0] == 0.0

@@ -17,7 +17,7 @@ from scipy import sparse
 from structsvm import readers
 from structsvm.checks import BadInput
 from structsvm.common.files import is_packed
-from structsvm.features.filling import filled, medians
+from structsvm.features.scaling import filled, medians
 from structsvm.queries import QueryData
 from structsvm.readers.categories import category_features, read_categories
 from structsvm.readers.parquet_tables import is_parquet, is_table, parquet_files

@@ -214,7 +214,6 @@ def _models(
     if name in WITHOUT_C:
         return iter([(None, _without_C(name, train, validation, options, measure))])
     from structsvm.estimators.structural import model_path
-    from structsvm.estimators.tree import tree_path
 
     rows: Any = {"X": train.X, "y": train.y, "Cs": sorted(set(Cs)), "qid": train.qid}
     models: Iterator[Any]
@@ -223,7 +222,7 @@ def _models(
     elif _is_tree(name):
         loss = name.removeprefix("tree").removeprefix("-") or "map"
         ranker = structsvm.TreeRanker(loss, random_state=options.random_state, **options.exact)
-        models = tree_path(ranker, **rows)
+        models = model_path(ranker, **rows)
     elif name.startswith("ranksvm"):
         squared: Any = "squared_hinge" if name.endswith("-l2") else "hinge"
         pairwise = structsvm.PairwiseSVM(squared, normalize="query", scale=options.scale, **options.exact)

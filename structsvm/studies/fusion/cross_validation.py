@@ -14,7 +14,7 @@ from structsvm.common.portable.elementary import geomspace
 from structsvm.estimators.choosing_C import Selection, check_selection, choose_C, select_C
 from structsvm.estimators.fusion import FusionModel, fusion_path
 from structsvm.features.fusion import FUSIONS
-from structsvm.features.within import minmax_within
+from structsvm.features.scaling import minmax_within
 from structsvm.metrics import Comparison, compare
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
