@@ -47,8 +47,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
         A LETOR or SVMlight text, a TREC run or judgments (judgments by subtopic too), JSON Lines, plain or
         compressed; a table with named columns (CSV, Parquet); or the folder of a store.
     **options
-        Options of :func:`structsvm.readers.read_letor` for such a text, of :func:`structsvm.readers.read_queries` for a
-        table.
+        Of :func:`structsvm.readers.read_queries`, for a LETOR text or a table.
 
     Returns
     -------
@@ -67,11 +66,9 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
 
     Examples
     --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "qrels.txt")
-    >>> _ = path.write_text("301 0 FT-1 1\\n301 0 FT-2 0\\n302 0 FT-3 -2\\n")
-    >>> describe(path)
-    Description(path='...qrels.txt', kind='qrels', counts={'topics': 2, 'judgments': 3, 'relevant': 1},
+    >>> _ = Path("qrels.txt").write_text("301 0 FT-1 1\\n301 0 FT-2 0\\n302 0 FT-3 -2\\n")
+    >>> describe("qrels.txt")
+    Description(path='qrels.txt', kind='qrels', counts={'topics': 2, 'judgments': 3, 'relevant': 1},
       labels={'-2': 1, '0': 1, '1': 1}, warnings=('1 topic has no relevant document', '1 judgment is negative'))
     """
     from structsvm.readers import read_queries

@@ -84,10 +84,8 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
 
     Examples
     --------
-    >>> import tempfile
     >>> from structsvm.datasets import describe
-    >>> path = make("ranking", Path(tempfile.mkdtemp(), "train.txt"), n_queries=3, n_docs=10)
-    >>> describe(path).counts
+    >>> describe(make("ranking", "train.txt", n_queries=3, n_docs=10)).counts
     {'queries': 3, 'rows': 30, 'features': 5, 'shortest query': 10, 'longest query': 10}
     """
     check_choice("name", name, _MAKERS)

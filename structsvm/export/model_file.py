@@ -104,10 +104,9 @@ def load(path: str | Path) -> Any:
 
     Examples
     --------
-    >>> import tempfile, structsvm
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     structsvm.SVMMap(C=10).fit([[1.0], [0.0]], [1, 0], qid=0).save(folder + "/model.npz")
-    ...     load(folder + "/model.npz")
+    >>> import structsvm
+    >>> structsvm.SVMMap(C=10).fit([[1.0], [0.0]], [1, 0], qid=0).save("model.npz")
+    >>> load("model.npz")
     SVMMap(C=10)
     """
     path = Path(path)

@@ -41,11 +41,8 @@ class Qrels(Listing):
 
     Attributes
     ----------
-    topics : ndarray of str (object), shape (n_topics,)
-        In the order of their first row.
-    offsets : ndarray of int64, shape (n_topics + 1,)
-        Rows ``offsets[t]:offsets[t + 1]`` are the judgments of topic ``t``.
-    docid : ndarray of str (object), shape (n_rows,)
+    topics, offsets, docid
+        As of a :class:`Run`.
     grades : ndarray of int64, shape (n_rows,)
         Grades as in the file; assessors use negative ones for spam.
     subtopic : ndarray of str (object), shape (n_rows,), or None
@@ -153,15 +150,13 @@ def read_qrels(
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz, recognised by the first bytes. Four columns ``<topic> <iteration> <docid> <grade>``;
-        the topics may be interleaved, blank lines are skipped.
+        As for :func:`read_run`, of four columns ``<topic> <iteration> <docid> <grade>``.
     subtopics : bool, default=False
-        Whether the second column is a subtopic, as in the judgments of the diversity task; it is ignored
-        otherwise.
+        Whether the second column is a subtopic, as in the judgments of the diversity task; it is ignored otherwise.
     duplicates : {"error", "best"}, default="error"
         Whether a document that occurs twice in a topic (and subtopic) is an error, or the higher grade is kept.
     max_expansion : float, optional
-        As for :func:`structsvm.readers.read_run`.
+        As for :func:`read_letor`.
 
     Returns
     -------
@@ -170,14 +165,12 @@ def read_qrels(
     Raises
     ------
     ValueError
-        As :func:`structsvm.readers.read_run`; a grade is a whole number, of either sign.
+        As :func:`read_run`; a grade is a whole number, of either sign.
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
-    >>> _ = path.write_text("301 0 FT-1 2\\n301 0 FT-2 -2\\n")
-    >>> read_qrels(path)
+    >>> _ = Path("qrels.txt").write_text("301 0 FT-1 2\\n301 0 FT-2 -2\\n")
+    >>> read_qrels("qrels.txt")
     Qrels(1 topics, 2 judgments, grades -2: 1, 2: 1)
     """
     path = Path(path)
@@ -204,19 +197,17 @@ def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
     ----------
     qrels : Qrels
     path : path
-        As for :func:`structsvm.readers.write_run`.
+        As for :func:`write_letor`.
 
     Raises
     ------
     ValueError, OSError
-        As :func:`structsvm.readers.write_run`.
+        As :func:`write_run`.
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
-    >>> write_qrels(Qrels.from_arrays([7, 7], ["a", "b"], [1, 0]), path)
-    >>> path.read_text()
+    >>> write_qrels(Qrels.from_arrays([7, 7], ["a", "b"], [1, 0]), "qrels.txt")
+    >>> Path("qrels.txt").read_text()
     '7 0 a 1\\n7 0 b 0\\n'
     """
     parts = check_words(

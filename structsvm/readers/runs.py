@@ -45,10 +45,10 @@ class Run(Listing):
     topics : ndarray of str (object), shape (n_topics,)
         In the order of their first row.
     offsets : ndarray of int64, shape (n_topics + 1,)
-        Rows ``offsets[t]:offsets[t + 1]`` are the ranking of topic ``t``.
+        Rows ``offsets[t]:offsets[t + 1]`` are those of topic ``t``.
     docid : ndarray of str (object), shape (n_rows,)
     scores : ndarray of float64, shape (n_rows,)
-        Scores, descending within a topic; equal scores are in descending order of docid.
+        Descending within a topic; equal scores are in descending order of docid.
     tag : str
         Name of the system.
 
@@ -57,8 +57,6 @@ class Run(Listing):
     >>> run = Run.from_arrays(["301", "301", "302"], ["d2", "d7", "d1"], [0.3, 0.9, 0.5], tag="mine")
     >>> run.docid[run.offsets[0] : run.offsets[1]].tolist()  # the ranking of the first topic
     ['d7', 'd2']
-    >>> run.topics.tolist(), run.tag
-    (['301', '302'], 'mine')
     """
 
     topics: NDArray[Any]
@@ -90,8 +88,7 @@ class Run(Listing):
 
         Examples
         --------
-        >>> run = Run.from_arrays([7, 7, 7], ["a", "c", "b"], [0.5, 0.9, 0.5])
-        >>> run.docid.tolist()
+        >>> Run.from_arrays([7, 7, 7], ["a", "c", "b"], [0.5, 0.9, 0.5]).docid.tolist()
         ['c', 'b', 'a']
         """
         check_duplicates(duplicates)
@@ -166,16 +163,15 @@ def read_run(
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz, recognised by the first bytes. Six columns
-        ``<topic> Q0 <docid> <rank> <score> <tag>``; the second and the rank may be any word. The topics may be
-        interleaved, blank lines are skipped. The tag is that of the first line.
+        Plain or compressed, as for :func:`read_letor`. Six columns ``<topic> Q0 <docid> <rank> <score> <tag>``; the
+        second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is that of
+        the first line.
     depth : int, optional
         Number of documents of each topic to keep, by score. Default: all.
     duplicates : {"error", "best"}, default="error"
         Whether a document that occurs twice in a topic is an error, or the higher score is kept.
     max_expansion : float, optional
-        Most bytes of text per byte of a compressed file, beyond the first 64 MB of text; see
-        :func:`structsvm.readers.read_letor`. Default: 200; public runs have about 10.
+        As for :func:`read_letor`.
 
     Returns
     -------
@@ -190,10 +186,8 @@ def read_run(
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "bm25.run")
-    >>> _ = path.write_text("301 Q0 FT-1 1 2.5 bm25\\n301 Q0 FT-2 2 7 bm25\\n")
-    >>> run = read_run(path)
+    >>> _ = Path("bm25.run").write_text("301 Q0 FT-1 1 2.5 bm25\\n301 Q0 FT-2 2 7 bm25\\n")
+    >>> run = read_run("bm25.run")
     >>> run, run.docid.tolist()
     (Run('bm25': 1 topics, 2 rows), ['FT-2', 'FT-1'])
     """
@@ -216,13 +210,11 @@ def read_run(
 def write_run(run: Run, path: str | PathLike[str]) -> None:
     """Write a TREC run that :func:`read_run` reads back bit for bit. Ranks count from 1.
 
-    The file is compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. It appears once it is complete; if writing
-    fails, an earlier file is kept.
-
     Parameters
     ----------
     run : Run
     path : path
+        As for :func:`write_letor`.
 
     Raises
     ------
@@ -233,10 +225,8 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "out.run")
-    >>> write_run(Run.from_arrays([7, 7], ["a", "b"], [0.1, 2], tag="mine"), path)
-    >>> path.read_text()
+    >>> write_run(Run.from_arrays([7, 7], ["a", "b"], [0.1, 2], tag="mine"), "out.run")
+    >>> Path("out.run").read_text()
     '7 Q0 b 1 2.0 mine\\n7 Q0 a 2 0.1 mine\\n'
     """
     tag = check_words([run.tag], "tag")[0]

@@ -67,7 +67,7 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     Parameters
     ----------
     path : path
-        The folder that :func:`write_store`, :func:`structsvm.readers.convert_letor` or a :class:`StoreWriter` wrote.
+        The folder that :func:`write_store`, :func:`convert_letor` or a :class:`StoreWriter` wrote.
 
     Returns
     -------
@@ -88,10 +88,8 @@ def open_store(path: str | PathLike[str]) -> QueryData:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.store")
-    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), path)
-    >>> open_store(path)
+    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), "train.store")
+    >>> open_store("train.store")
     QueryData(1 queries, 2 rows, 1 features, dense float64)
     """
     return _opened(Path(path))[2]
@@ -205,9 +203,8 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
         The folder of a store; Parquet files (one, a folder or a pattern); a CSV file, whose name ends in ``.csv`` or
         ``.tsv``; or any other text, which is LETOR.
     **options
-        Of :func:`structsvm.readers.read_parquet`, :func:`structsvm.readers.read_csv` or
-        :func:`structsvm.readers.read_letor`; a store has them settled and takes none but ``label=None``. With that
-        labels are optional in all of them: ``y`` is None if there are none.
+        Of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`; a store has them settled and takes none but
+        ``label=None``. With that labels are optional in all of them: ``y`` is None if there are none.
 
     Returns
     -------
@@ -222,10 +219,8 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
-    >>> _ = path.write_text("1 qid:3 1:2 2:1\\n")
-    >>> read_queries(path)
+    >>> _ = Path("train.txt").write_text("1 qid:3 1:2 2:1\\n")
+    >>> read_queries("train.txt")
     QueryData(1 queries, 1 rows, 2 features, dense float64)
     """
     from structsvm.readers import csv_tables, parquet_tables  # which import this module
@@ -260,7 +255,7 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
 
 
 def write_store(data: QueryData, path: str | PathLike[str]) -> None:
-    """Write a store, in chunks; see :class:`StoreWriter` for what happens to an earlier one.
+    """Write a store, in chunks, as a :class:`StoreWriter` does.
 
     ``order`` is kept in a file that is there only if rows of a query were apart in the source: what is scored from the
     store can be written in the order of the source.
@@ -270,20 +265,10 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     data : QueryData
     path : path
 
-    Raises
-    ------
-    FileExistsError
-        If ``path`` is there and is no store.
-    OSError
-        If the folder cannot be written or the disk is full; nothing is left behind and an earlier store
-        stays.
-
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.store")
-    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), path)
-    >>> sorted(file.name for file in path.iterdir())
+    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), "train.store")
+    >>> sorted(file.name for file in Path("train.store").iterdir())
     ['X.npy', 'meta.json', 'offsets.npy', 'query_ids.npy', 'y.npy']
     """
     is_csr = scipy_sparse.issparse(data.X)
@@ -340,12 +325,10 @@ class StoreWriter:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "big.store")
-    >>> with StoreWriter(path, n_features=2, dtype=np.float32) as writer:
+    >>> with StoreWriter("big.store", n_features=2, dtype=np.float32) as writer:
     ...     for q in range(3):
     ...         writer.append(np.ones((4, 2), np.float32), [0, 0, 1, 2], sizes=[4], query_ids=[q])
-    >>> open_store(path)
+    >>> open_store("big.store")
     QueryData(3 queries, 12 rows, 2 features, dense float32)
     """
 
