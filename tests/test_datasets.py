@@ -118,7 +118,7 @@ def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("structsvm.readers.qrels.write_qrels", fail)
+    monkeypatch.setattr("structsvm.readers.write_qrels", fail)
     with pytest.raises(OSError, match="No space left"):
         make("trec", tmp_path / "made")
     assert list(tmp_path.iterdir()) == []

@@ -60,7 +60,6 @@ def pieces(
     X: Any, y: Any, qid: Any, sample_weight: Any, *, n_threads: int, features: Sequence[str] | None = None
 ) -> Pieces:
     """Return the partitions of a collection, of delayed partitions, or of files.
-
     Files are made into at least ``n_threads`` partitions; ``features`` are columns to take of tables.
     """
     if is_path(X):

@@ -52,10 +52,8 @@ _LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model or transformer of this package to ``path``, completely or not at all.
-
-    Functions, which are a progress callback, ``constraints`` and ``penalty``, and requests for metadata routing
-    (``set_fit_request``) are not saved; ``constraints_`` and ``penalty_`` still tell what the functions said.
+    """Write a fitted model or transformer of this package to ``path``, completely or not at all. Functions and requests
+    for metadata routing are not saved; ``constraints_`` and ``penalty_`` tell what functions said.
     """
     path = Path(path)
     if is_packed(path):

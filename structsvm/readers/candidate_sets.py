@@ -197,13 +197,9 @@ def read_ambient(
         labels = np.zeros((len(ids), len(covered)))
         for j, members in enumerate(covered.values()):
             labels[members, j] = 1.0
-        kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
-        if kept.size == 0:
-            continue
-        ids, titles, snippets = ([column[i] for i in kept] for column in (ids, titles, snippets))
-        labelled.sets.append(CandidateSet(snippets, titles=titles, ids=ids, query=topics[topic]))
-        labelled.labels.append(labels[kept])
-        labelled.subtopics.append([names[s] for s in covered])
+        columns = {"texts": snippets, "titles": titles, "ids": ids}
+        subtopics = [names[s] for s in covered]
+        _add(labelled, topics[topic], columns, labels, subtopics, relevant_only)
     if not labelled.sets:
         missing = "results that cover a subtopic" if relevant_only else "results"
         raise ValueError(f"{folder}: expected a topic with {missing}, got none")
@@ -331,22 +327,34 @@ def judged_candidates(
         for d, s, grade in zip(judged, qrels.subtopic[here], qrels.grades[here], strict=True):
             if d in row_of and grade > 0:
                 labels[row_of[d], column_of[s]] = grade
-        if relevant_only:
-            kept = np.flatnonzero(labels.any(axis=1))
-            ids, labels = [ids[i] for i in kept], labels[kept]
-            scores = None if scores is None else scores[kept]
-        if not ids:
-            continue
         documents: list[Any] = [[] for _ in ids] if texts is None else [texts.get(d, "") for d in ids]
         heads = None if titles is None else [titles.get(d, "") for d in ids]
-        labelled.sets.append(CandidateSet(documents, titles=heads, ids=ids, features=scores, query=topic))
-        labelled.labels.append(labels)
-        labelled.subtopics.append(names)
+        columns = {"texts": documents, "titles": heads, "ids": ids, "features": scores}
+        _add(labelled, topic, columns, labels, names, relevant_only)
     if not labelled.sets:
         raise BadInput(
             "qrels", "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
         )
     return labelled
+
+
+def _add(
+    labelled: LabelledSets,
+    query: str,
+    columns: Mapping[str, Any],
+    labels: Float,
+    subtopics: list[str],
+    relevant_only: bool,
+) -> None:
+    """Append the set of a query, without documents that cover no subtopic if these are not wanted."""
+    kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
+    if kept.size:
+        chosen = {
+            name: None if column is None else [column[i] for i in kept] for name, column in columns.items()
+        }
+        labelled.sets.append(CandidateSet(query=query, **chosen))
+        labelled.labels.append(labels[kept])
+        labelled.subtopics.append(subtopics)
 
 
 def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:

@@ -1,11 +1,8 @@
 """What runs and judgments share: the columns of TREC files, data frames and nested dictionaries.
 
 Files are read in blocks of whole lines. A block in which every line has its columns is split at once. Any other block
-is split line by line, which accepts blank lines and names the first wrong one.
-
-Columns are separated by any blanks or tabs. A document twice in a topic, a number that is not finite, invalid UTF-8 in
-an id, a NUL byte, a byte order mark after the first line and a wrong number of columns are errors with file and line.
-Ids may hold any other character: escape them where they are shown.
+is split line by line, which accepts blank lines and names the first wrong one. Columns are separated by any blanks or
+tabs. Ids may hold any character but these and NUL: escape them where they are shown.
 """
 
 from __future__ import annotations
@@ -149,8 +146,7 @@ class Block(NamedTuple):
 def read_rows(
     path: Path, columns: Columns, max_expansion: float | None, look: Callable[[Block], object]
 ) -> tuple[list[str], Int, list[str], NDArray[Any]]:
-    """Return the topics of a file, and of each row the place of its topic, the document and the number.
-
+    """Return the topics of a file, and of each row the index of its topic, the document and the number.
     ``look`` is shown each block of lines; blocks of blank lines only are left out.
     """
     index, codes, documents, numbers, n_lines = Numbering(), [], [], [], 0
@@ -313,7 +309,6 @@ def once_each(
     topics: list[str], code: Int, keys: list[Any], duplicates: Duplicates, best: str, *columns: Any
 ) -> tuple[Int, list[Any]]:
     """Return offsets and columns of rows in the order of topics, each key once in a topic, or raise Repeated.
-
     ``best`` says which of several is kept.
     """
     numbers = np.arange(len(topics) + 1)
