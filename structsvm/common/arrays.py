@@ -56,16 +56,7 @@ def read_header(file: IO[bytes]) -> Header:
         dtype, fortran, shape = np.dtype(said["descr"]), said["fortran_order"], said["shape"]
         if set(said) != {"descr", "fortran_order", "shape"} or not isinstance(said["descr"], str):
             raise ValueError
-    except (
-        ValueError,
-        TypeError,
-        SyntaxError,
-        KeyError,
-        IndexError,
-        OverflowError,
-        MemoryError,
-        RecursionError,
-    ):
+    except Exception:  # of whatever the bytes are read as
         raise Damaged("its header does not describe an array") from None
     if dtype.kind not in _KINDS or not dtype.isnative or dtype.itemsize == 0 or type(fortran) is not bool:
         raise Damaged(f"an array of {said['descr']!r:.40}")
@@ -149,9 +140,6 @@ def _said(error: Exception, path: Path, name: str = "") -> Exception:
     """What damage made the zip reader raise, which is nearly anything; what the system cannot do stays as it is."""
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EINVAL:
         return OSError(error.errno, error.strerror, str(path))
-    place = f"{name}: " if name else ""
-    return (
-        error
-        if isinstance(error, Damaged) and not name
-        else Damaged(f"{place}{str(error) or type(error).__name__:.80}")
-    )
+    if isinstance(error, Damaged) and not name:
+        return error
+    return Damaged(f"{name}{': ' if name else ''}{str(error) or type(error).__name__:.80}")

@@ -36,10 +36,9 @@ _HEADING = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def parameters(cls: _Class) -> _Class:
-    """Make the annotated members of a class the parameters of its ``__init__``, with those of its bases.
-
-    A parameter of a base that the class fixes is ``field(default=..., init=False)`` in it. What the docstring does not
-    say of a parameter or an attribute is taken from the bases.
+    """Make the annotated members of a class the parameters of its ``__init__``, with those of its bases. A parameter of
+    a base that the class fixes is ``field(default=..., init=False)`` in it. What the docstring does not say of a
+    parameter or an attribute is taken from the bases.
     """
     described = cls.__doc__ is not None  # not with python -OO
     made: Any = dataclass(eq=False, repr=False)(cls)

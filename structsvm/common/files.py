@@ -1,10 +1,9 @@
 """Opening text whatever its compression, and writing files that exist whole or not at all.
 
-Every text file of this package is read by these rules. It is UTF-8. A byte order mark at its beginning is skipped. Ids
-that would change on the way are refused with file and line: bytes that are not UTF-8 (which would all become U+FFFD),
-a NUL byte (NumPy cuts strings there), a byte order mark at the beginning of a later line (files that were joined).
-A line of more than ``MAX_LINE_BYTES`` is refused, and so is a compressed file that grows beyond ``max_expansion`` times
-its size; memory stays bounded whatever the file.
+All text is UTF-8; a byte order mark at its beginning is skipped. Ids that would change on the way are refused with file
+and line: bytes that are not UTF-8 (which would all become U+FFFD), a NUL byte (NumPy cuts strings there), a byte order
+mark further down (files that were joined). So are lines of more than ``MAX_LINE_BYTES``, and compressed files that grow
+beyond ``max_expansion`` times their size; memory stays bounded whatever the file.
 """
 
 from __future__ import annotations
@@ -179,7 +178,6 @@ def _damaged(path: Path, kind: str, error: Exception) -> ValueError:
 
 def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Iterator[bytes]:
     """The decompressed bytes, about ``n_bytes`` at a time, without byte order mark.
-
     A stream cannot be opened a second time to look at its head; a compressed one is read whole before.
     """
     factor = _check_expansion(max_expansion)
@@ -188,15 +186,8 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
         head = raw.read(8)
         kind = _kind(head, path)
         if kind is None:
-            if is_stream(path):
-                piece = head + raw.read(n_bytes - len(head))
-            else:
-                raw.seek(0)
-                piece = raw.read(n_bytes)
-            piece = piece.removeprefix(_BOM)
-            while piece:
-                yield piece
-                piece = raw.read(n_bytes)
+            yield (head + raw.read(n_bytes - len(head))).removeprefix(_BOM)
+            yield from iter(lambda: raw.read(n_bytes), b"")
             return
         source: IO[bytes] = raw
         if is_stream(path):
@@ -252,9 +243,7 @@ def _as_bytes(buffer: Any) -> NDArray[np.uint8]:
 
 def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.uint8]:
     """The decompressed bytes of a text, without byte order mark, ending in a line feed; empty if it is empty.
-
-    A plain file that ends in a line feed is mapped, not read: the caller bounds its lines. A stream such as
-    ``/dev/stdin`` is read to its end.
+    A plain file that ends in a line feed is mapped, not read: the caller bounds its lines. Streams are read to the end.
     """
     if not is_stream(path) and compression(path) is None:
         with path.open("rb") as file:
@@ -300,10 +289,7 @@ def destination(path: Path) -> Path:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """An unused hidden name in the folder of ``path`` that ends in ``suffix``.
-
-    Never longer than what file systems allow, even where the name of ``path`` is as long as can be.
-    """
+    """An unused hidden name in the folder of ``path`` that ends in ``suffix``, never longer than file systems allow."""
     return path.with_name(f".{path.name[:_KEPT_OF_NAME]}.{secrets.token_hex(4)}{suffix}")
 
 
@@ -334,7 +320,6 @@ def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tu
 
 def read_rows(path: Path, *, max_expansion: float | None = None) -> Iterator[tuple[int, list[str]]]:
     """Number (from 1) and cells of each line that has some, between tabs if the name ends in ``.tsv``, else commas.
-
     A row of several lines is refused: a stray quote makes one cell of all lines up to the next, whose rows are lost.
     """
     delimiter = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
@@ -392,7 +377,6 @@ def shorten(offender: bytes | str, width: int = 40) -> str:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of ``path`` when the block ends well, and vanishes when it does not.
-
     Compressed when the suffix of ``path`` is ``.gz``, ``.bz2`` or ``.xz``. Where ``path`` is a symbolic link, its
     target is replaced and the link stays; permissions of an earlier file are kept.
     """

@@ -1,8 +1,7 @@
 """``run``: call a kernel, as Python where compiling it would take longer than all its work so far.
 
 A first fit of little data would otherwise wait seconds for code that it needs for milliseconds. A process that works
-much longer than that in Python leaves a mark, and the next one compiles, once. Python and compiled code give the same
-bits: both round each operation by itself, and sums of products are compiled in both.
+much longer in Python leaves a mark, and the next one compiles. Both round each operation alike: the bits are the same.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """``kernel``: compile a function, and keep the result on disk until any file of its folder changes.
 
-Numba keeps compiled code until the file of the function itself changes. A kernel that calls a kernel of another file
-would go on running the old code of that file after an edit. Here the stamp of the cached code covers every Python file
-in the folder, so that the kernels of a folder may call each other across files. Kernels of other folders they may call
-only where ``CALLS`` says so or if they are those of ``SHARED``, and the stamp then covers these folders too
-(``tests/test_architecture.py``).
+Numba keeps compiled code until the file of the function itself changes, and would go on running old code of a kernel
+in another file. Here the stamp of the cached code covers every Python file of the folder, so that its kernels may call
+each other. Those of other folders they may call only where ``CALLS`` says so or if they are those of ``SHARED``, which
+the stamp then covers too (``tests/test_architecture.py``).
 
-Processes may share the cache. Numba's own index numbers the files of a function's signatures, so that two processes
-that compile two signatures at the same time can give them the same number, and a third then runs the code of one for
-the other. Here each signature has a file of its own, named by what it is compiled for and replaced at once.
+Numba's index numbers the files of a function's signatures: two processes that compile two signatures at once can give
+them one number. Here each signature has a file of its own, named by what it is compiled for and replaced at once.
 """
 
 from __future__ import annotations
@@ -54,14 +52,10 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile ``function`` without the GIL when it is first called, and cache the machine code.
 
-    ``options`` are those of :func:`numba.njit`. The stamp uses names of Numba that are not part of its public
-    interface: where they are missing the code is compiled in each process anew, which is slow but never wrong.
-
-    Numba optimises a kernel for itself and again in each kernel above it. So those that are called from one place are
-    ``inline="always"``; called from Python they are compiled for themselves.
-
-    Only kernels that make arrays count the references to them (``_nrt``): each call of a kernel with two arrays, and
-    each slice, would cost some 25 ns, ten times a product of 20 numbers.
+    ``options`` are those of :func:`numba.njit`. The stamp uses private names of Numba: where they are missing the code
+    is compiled in each process anew. Numba optimises a kernel again in each kernel above it, so those that are called
+    from one place are ``inline="always"``. Only kernels that make arrays count the references to them (``_nrt``): each
+    call with two arrays, and each slice, would cost some 25 ns, ten times a product of 20 numbers.
     """
     if function is None:
         return lambda function: kernel(function, **options)
@@ -81,7 +75,6 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 def _makes_arrays(function: Callable[..., Any]) -> bool:
     """Return whether ``function`` makes an array, or calls a kernel that does and may return it.
-
     What is missing in ``_MAKERS`` is refused by Numba when it is compiled, as no references are counted.
     """
     for step in dis.get_instructions(function):

@@ -31,7 +31,6 @@ _LABELS: dict[str, dict[str, dict[str, str]]] = {}
 
 def attach(package: str, members: Mapping[str, str], **labels: Mapping[str, str]) -> Attached:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__`` of ``package``.
-
     ``members`` maps modules to the names exported from them (names under ``package`` itself are its modules, which a
     star import leaves out); ``labels`` map short names that users choose members by, such as "rucb", to these.
     """

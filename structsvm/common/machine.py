@@ -32,10 +32,8 @@ def memory_bytes() -> float:
 
 
 def return_freed_memory() -> bool:
-    """Give memory that was freed back to the system, where the C library is glibc; False elsewhere.
-
-    glibc keeps blocks below 32 MB for later requests. Those of a library that has worked on large data may add up to a
-    third of the data, which large arrays cannot use.
+    """Give memory that was freed back to the system, where the C library is glibc; False elsewhere. glibc keeps blocks
+    below 32 MB, which may add up to a third of the data of a library, and large arrays cannot use them.
     """
     try:
         trim = ctypes.CDLL(None).malloc_trim

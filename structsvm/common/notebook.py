@@ -1,7 +1,4 @@
-"""What a notebook shows of a result: made by the room of reports, which loads when a notebook asks.
-
-Results live in rooms that know nothing of pages. They name the function that draws them, and nothing more.
-"""
+"""What a notebook shows of a result: made by the room of reports, which results know by the names of its functions."""
 
 from __future__ import annotations
 

@@ -93,7 +93,6 @@ def _no_scheduler(client: Any) -> ClusterError:
 
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
     """Return the results of futures, in their order, at least one more within every ``timeout`` seconds.
-
     ``place`` is what was waited for, which a ClusterError names.
     """
     wait_for(client, futures, timeout, place)
@@ -182,9 +181,8 @@ attempt has twice as many."""
 
 class DaskPartitions:
     """Partitions on the workers of a cluster; see :class:`structsvm.trainers.partitioned.driver.Partitions`.
-
-    A call goes to the worker that holds its partition, lest it be copied without its planes; where that is gone,
-    the scheduler makes the partition anew from its source. ``lost`` counts calls that were made again.
+    A call goes to the worker that holds its partition, lest it be copied without its planes; where that is gone, the
+    scheduler makes the partition anew from its source. ``lost`` counts calls that were made again.
     """
 
     def __init__(self, client: Any, parts: Sequence[Any], timeout: float) -> None:

@@ -34,10 +34,7 @@ def check_summaries(summaries: Sequence[Summary]) -> None:
     """Refuse partitions whose rows do not fit together."""
     first = summaries[0]
     for one in summaries:
-        if one.n_features != first.n_features:
-            raise BadInput(
-                one.place, f"expected {first.n_features} features, as in {first.place}, got {one.n_features}"
-            )
+        _check_same(one, first, "n_features", "{} features")
         if one.names != first.names:
             assert one.names is not None, "of one source"
             assert first.names is not None, "of one source"
@@ -46,25 +43,35 @@ def check_summaries(summaries: Sequence[Summary]) -> None:
                 one.place,
                 f"expected the columns of {first.place} in their order, got {one.names[k]!r} for {first.names[k]!r}",
             )
-        if one.kind != first.kind:
-            raise BadInput(one.place, f"expected {first.kind} rows, as in {first.place}, got {one.kind}")
-        if one.ids != first.ids and one.n_rows and first.n_rows:
-            raise BadInput(
-                one.place,
-                f"expected query ids that are {first.ids}, as in {first.place}, got {one.ids}",
-                "ids that differ in type alone, as 1 and '1', would be two queries: convert them all to str",
-            )
+        _check_same(one, first, "kind", "{} rows")
+        remedy = "ids that differ in type alone, as 1 and '1', would be two queries: convert them all to str"
+        _check_same(one, first, "ids", "query ids that are {}", remedy)
+
+
+def _check_same(one: Summary, first: Summary, name: str, expected: str, remedy: str = "") -> None:
+    found, stated = getattr(one, name), getattr(first, name)
+    if found != stated:
+        said = expected.format(stated)
+        raise BadInput(one.place, f"expected {said}, as in {first.place}, got {found}", remedy)
+
+
+def _with_rows(
+    client: Any, raw: Sequence[Any], timeout: float, place: str
+) -> tuple[list[Any], list[Summary]]:
+    """Return the partitions that are not empty, and their summaries."""
+    summaries = ask(client, summary, raw, timeout=timeout, place=place)
+    kept = [k for k, one in enumerate(summaries) if one.n_rows]
+    return [raw[k] for k in kept], [summaries[k] for k in kept]
 
 
 def whole_queries(
     client: Any, raw: Sequence[Any], groups: Groups, timeout: float
 ) -> tuple[list[Any], list[Summary]]:
     """Return partitions of whole queries, without empty ones, and their summaries; ``groups`` as in the estimator."""
-    summaries = ask(client, summary, raw, timeout=timeout, place="the partitions (reading)")
-    kept = [k for k, one in enumerate(summaries) if one.n_rows]
-    if not kept:
-        raise BadInput("X", f"expected rows, got {len(summaries)} partitions without any")
-    raw, summaries = [raw[k] for k in kept], [summaries[k] for k in kept]
+    n_all = len(raw)
+    raw, summaries = _with_rows(client, raw, timeout, "the partitions (reading)")
+    if not raw:
+        raise BadInput("X", f"expected rows, got {n_all} partitions without any")
     check_summaries(summaries)
     cut = _cut(client, raw, summaries, timeout)
     if not cut:
@@ -94,9 +101,7 @@ def whole_queries(
         mended = _mend(client, raw, cut)
     else:
         mended = _shuffled(client, raw)
-    again = ask(client, summary, mended, timeout=timeout, place="the partitions (joining)")
-    kept = [k for k, one in enumerate(again) if one.n_rows]
-    mended, again = [mended[k] for k in kept], [again[k] for k in kept]
+    mended, again = _with_rows(client, mended, timeout, "the partitions (joining)")
     left = _cut(client, mended, again, timeout)
     assert not left, f"query {left[0][0]!r} is still cut"
     return mended, again

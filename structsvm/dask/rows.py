@@ -60,8 +60,7 @@ def check_stamp(file: Path, expected: Stamp) -> None:
 @dataclass
 class Rows:
     """Rows of one partition, grouped by query; ``place`` names it in messages.
-
-    Rows that are mapped from a store have its place and stamp in ``origin``: they are not sent, but opened again.
+    Rows mapped from a store have its place and stamp in ``origin``: they are not sent, but opened again.
     """
 
     data: QueryData
@@ -121,7 +120,6 @@ def n_bytes(data: QueryData) -> int:
 
 def to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
     """Return the rows of a block of a collection: of frames, arrays or CSR matrices, checked.
-
     Row labels (an index) play no part. Float32 stays, other numbers become float64.
     """
     try:
@@ -203,20 +201,12 @@ def _column(name: str, values: Any, n_rows: int) -> Float:
 def summary(rows: Rows) -> Summary:
     """Return sizes, columns and ids of the rows."""
     data, ids = rows.data, rows.data.query_ids
-    some, ordered = data.n_queries > 0, np.sort(ids)
-    return Summary(
-        rows.place,
-        data.n_rows,
-        data.n_features,
-        data.feature_names,
-        {"U": "strings", "S": "bytes"}.get(ids.dtype.kind, "whole numbers"),
-        "CSR" if sparse.issparse(data.X) else "dense",
-        n_bytes(data),
-        _plain(ids[0]) if some else None,
-        _plain(ids[-1]) if some else None,
-        _plain(ordered[0]) if some else None,
-        _plain(ordered[-1]) if some else None,
-    )
+    ordered = np.sort(ids)
+    ends = (ids[0], ids[-1], ordered[0], ordered[-1]) if data.n_queries else (None,) * 4
+    id_kind = {"U": "strings", "S": "bytes"}.get(ids.dtype.kind, "whole numbers")
+    kind = "CSR" if sparse.issparse(data.X) else "dense"
+    sizes = rows.place, data.n_rows, data.n_features, data.feature_names, id_kind, kind, n_bytes(data)
+    return Summary(*sizes, *map(_plain, ends))
 
 
 def _plain(value: Any) -> Any:
@@ -242,7 +232,6 @@ def _select(rows: Rows, chosen: Any) -> Rows:
 
 def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
     """Return the rows of several partitions as one; of the first, without the queries of ``drop``.
-
     The first goes in whole unless something is dropped or added: then it is copied.
     """
     parts = [drop_queries(first, drop), *others]
@@ -290,7 +279,6 @@ class Facts(NamedTuple):
 
 class Held:
     """A partition on its worker. Its planes are a cache: they are neither sent nor written to disk.
-
     ``folds`` is the number of folds and the seed: the fold of a query depends on its id alone.
     """
 

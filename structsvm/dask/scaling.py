@@ -20,9 +20,7 @@ def fitted_scaler(
     client: Any, raw: Sequence[Any], n_features: int, scale: Scale, timeout: float
 ) -> QueryScaler | None:
     """Return the scaler that ``scale`` names, fitted to the rows of all partitions; None for "none".
-
-    A partition sends two numbers per feature and round: one round for "minmax", three for "zscore", and none for
-    scaling within queries.
+    A partition sends two numbers per feature and round: one for "minmax", three for "zscore", none within queries.
     """
     scaler = make_scaler(scale)
     if scaler is None:

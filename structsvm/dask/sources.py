@@ -60,7 +60,6 @@ def pieces(
     X: Any, y: Any, qid: Any, sample_weight: Any, *, n_threads: int, features: Sequence[str] | None = None
 ) -> Pieces:
     """Return the partitions of a collection, of delayed partitions, or of files.
-
     Files are made into at least ``n_threads`` partitions; ``features`` are columns to take of tables.
     """
     if is_path(X):
@@ -243,8 +242,6 @@ def _of_tables(
         raise error.recommending("y", instead_of="label") from None
     stamps = {file: stamp(file) for file in files}
     units = [(file, [k], n) for file in files for k, n in enumerate(row_groups_of(file)) if n > 0]
-    if not units:
-        raise BadInput(files[0], "expected rows, got none")
     n_rows = sum(n for _, _, n in units)
     row_bytes = len(layout.features) * layout.dtype.itemsize
     whole = _merged(units)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from structsvm import readers  # which load when they are used
 from structsvm.common.files import read_blocks, shorten
 from structsvm.queries import QueryData, check_sparse
 
@@ -47,8 +48,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
         A LETOR or SVMlight text, a TREC run or judgments (judgments by subtopic too), JSON Lines, plain or
         compressed; a table with named columns (CSV, Parquet); or the folder of a store.
     **options
-        Options of :func:`structsvm.readers.read_letor` for such a text, of :func:`structsvm.readers.read_queries` for a
-        table.
+        Of :func:`structsvm.readers.read_queries`, for a LETOR text or a table.
 
     Returns
     -------
@@ -67,34 +67,29 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
 
     Examples
     --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "qrels.txt")
-    >>> _ = path.write_text("301 0 FT-1 1\\n301 0 FT-2 0\\n302 0 FT-3 -2\\n")
-    >>> describe(path)
-    Description(path='...qrels.txt', kind='qrels', counts={'topics': 2, 'judgments': 3, 'relevant': 1},
+    >>> _ = Path("qrels.txt").write_text("301 0 FT-1 1\\n301 0 FT-2 0\\n302 0 FT-3 -2\\n")
+    >>> describe("qrels.txt")
+    Description(path='qrels.txt', kind='qrels', counts={'topics': 2, 'judgments': 3, 'relevant': 1},
       labels={'-2': 1, '0': 1, '1': 1}, warnings=('1 topic has no relevant document', '1 judgment is negative'))
     """
-    from structsvm.readers import read_queries
     from structsvm.readers.parquet_tables import is_table
 
     path = Path(path)
     rows = {"label": None, "fill": math.nan, **options}
     if is_table(path):
-        return _describe_queries(path, "table", read_queries(path, **rows))
+        return _describe_queries(path, "table", readers.read_queries(path, **rows))
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got nothing there")
     if path.is_dir():
-        from structsvm.readers.store import open_store
-
         if not (path / "meta.json").exists():
             held = sum(1 for _ in path.iterdir())
             raise ValueError(
                 f"{path}: expected a file, or the folder of a store, got a folder of {held} entries; describe one"
             )
-        return _describe_queries(path, "store", open_store(path))
+        return _describe_queries(path, "store", readers.open_store(path))
     kind = _recognise(path)
     if kind == "letor":
-        return _describe_queries(path, "letor", read_queries(path, **rows))
+        return _describe_queries(path, "letor", readers.read_queries(path, **rows))
     if options:
         raise ValueError(
             f"{path}: {', '.join(options)}: options of a LETOR text, got a file of kind {kind!r}"
@@ -158,7 +153,6 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
 
 def _columns(data: QueryData) -> tuple[Any, int]:
     """Return how many values each feature lacks, and how many features have one value in all rows.
-
     It reads blocks of rows, as a store may be larger than memory.
     """
     check_sparse(data.X)
@@ -178,9 +172,7 @@ def _columns(data: QueryData) -> tuple[Any, int]:
 
 
 def _describe_run(path: Path) -> Description:
-    from structsvm.readers.runs import read_run
-
-    run = read_run(path)
+    run = readers.read_run(path)
     lengths = np.diff(run.offsets)
     same = np.zeros(run.n_rows, dtype=np.bool_)
     same[1:] = run.scores[1:] == run.scores[:-1]
@@ -202,12 +194,10 @@ def _describe_run(path: Path) -> Description:
 
 
 def _describe_qrels(path: Path) -> Description:
-    from structsvm.readers.qrels import read_qrels
-
     try:
-        qrels = read_qrels(path)
+        qrels = readers.read_qrels(path)
     except ValueError:  # it may be judgments by subtopic; anything else fails again below
-        qrels = read_qrels(path, subtopics=True)
+        qrels = readers.read_qrels(path, subtopics=True)
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
     counts = {
         "topics": qrels.n_topics,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm import readers  # which load when they are used
 from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import beside, destination
 from structsvm.protocols import Float
@@ -84,10 +85,8 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
 
     Examples
     --------
-    >>> import tempfile
     >>> from structsvm.datasets import describe
-    >>> path = make("ranking", Path(tempfile.mkdtemp(), "train.txt"), n_queries=3, n_docs=10)
-    >>> describe(path).counts
+    >>> describe(make("ranking", "train.txt", n_queries=3, n_docs=10)).counts
     {'queries': 3, 'rows': 30, 'features': 5, 'shortest query': 10, 'longest query': 10}
     """
     check_choice("name", name, _MAKERS)
@@ -151,9 +150,6 @@ def make_runs(
     >>> runs[0], qrels
     (Run('system0': 6 topics, 240 rows), Qrels(6 topics, 240 judgments, grades 0: 192, 1: 36, 2: 12))
     """
-    from structsvm.readers.qrels import Qrels
-    from structsvm.readers.runs import Run
-
     for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
         check_whole(name, count)
     if not (0 < best_noise <= worst_noise < np.inf):
@@ -173,42 +169,31 @@ def make_runs(
     for r in range(n_runs):
         noisy = utility + noise[r] * rng.standard_normal(utility.shape)
         scores = np.round(scale[r] * noisy + 10 * r, 4)
-        runs.append(Run.from_arrays(topics, docid, scores.ravel(), tag=f"system{r}"))
+        runs.append(readers.Run.from_arrays(topics, docid, scores.ravel(), tag=f"system{r}"))
     weights = 1.0 / (noise**2 * scale)
-    return runs, Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
+    return runs, readers.Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
 
 
 def _write_ranking(path: Path, **options: Any) -> None:
-    from structsvm.readers.letor import write_letor
-    from structsvm.readers.synthetic import make_ranking
-
-    write_letor(make_ranking(**options, dtype=np.float32), path)
+    readers.write_letor(readers.make_ranking(**options, dtype=np.float32), path)
 
 
 def _write_ranking_store(path: Path, **options: Any) -> None:
-    from structsvm.readers.synthetic import write_ranking_store
-
-    write_ranking_store(path, **options)
+    readers.write_ranking_store(path, **options)
 
 
 def _write_taught(teacher: str, path: Path, **options: Any) -> None:
-    from structsvm.readers.letor import write_letor
-    from structsvm.readers.teachers import make_taught
-
-    write_letor(make_taught(teacher, **options), path)
+    readers.write_letor(readers.make_taught(teacher, **options), path)
 
 
 def _write_trec(path: Path, **options: Any) -> None:
-    from structsvm.readers.qrels import write_qrels
-    from structsvm.readers.runs import write_run
-
     runs, qrels, weights = make_runs(**options)
     part = beside(path, ".part")
     try:
         (part / "runs").mkdir(parents=True)
         for run in runs:
-            write_run(run, part / "runs" / f"{run.tag}.run")
-        write_qrels(qrels, part / "qrels.txt")
+            readers.write_run(run, part / "runs" / f"{run.tag}.run")
+        readers.write_qrels(qrels, part / "qrels.txt")
         answer = {"best_weights": {run.tag: w for run, w in zip(runs, weights.tolist(), strict=True)}}
         (part / "fusion.json").write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
         part.rename(path)

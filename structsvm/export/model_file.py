@@ -52,10 +52,8 @@ _LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model or transformer of this package to ``path``, completely or not at all.
-
-    Functions, which are a progress callback, ``constraints`` and ``penalty``, and requests for metadata routing
-    (``set_fit_request``) are not saved; ``constraints_`` and ``penalty_`` still tell what the functions said.
+    """Write a fitted model or transformer of this package to ``path``, completely or not at all. Functions and requests
+    for metadata routing are not saved; ``constraints_`` and ``penalty_`` tell what functions said.
     """
     path = Path(path)
     if is_packed(path):
@@ -104,10 +102,9 @@ def load(path: str | Path) -> Any:
 
     Examples
     --------
-    >>> import tempfile, structsvm
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     structsvm.SVMMap(C=10).fit([[1.0], [0.0]], [1, 0], qid=0).save(folder + "/model.npz")
-    ...     load(folder + "/model.npz")
+    >>> import structsvm
+    >>> structsvm.SVMMap(C=10).fit([[1.0], [0.0]], [1, 0], qid=0).save("model.npz")
+    >>> load("model.npz")
     SVMMap(C=10)
     """
     path = Path(path)

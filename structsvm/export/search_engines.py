@@ -238,7 +238,7 @@ def export_model(
 
 
 def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
-    """:func:`export_model` into a file, which appears complete or not at all.
+    """:func:`export_model` into a file, which appears complete or not at all: one that was there stays if it fails.
 
     Parameters
     ----------
@@ -246,20 +246,11 @@ def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
     model, to, **options
         As :func:`export_model`.
 
-    Raises
-    ------
-    ValueError, ImportError
-        As :func:`export_model`.
-    OSError
-        If the file cannot be written; one that was there stays as it was.
-
     Examples
     --------
-    >>> import tempfile
     >>> from structsvm import SVMMap
-    >>> path = Path(tempfile.mkdtemp(), "model.txt")
-    >>> write_export(path, SVMMap(C=0.1).fit([[1.0], [0.0]], [1, 0], qid=0), "svmlight")
-    >>> path.read_text().splitlines()[-1]
+    >>> write_export("model.txt", SVMMap(C=0.1).fit([[1.0], [0.0]], [1, 0], qid=0), "svmlight")
+    >>> Path("model.txt").read_text().splitlines()[-1]
     '1 1:0.2 #'
     """
     content = export_model(model, to, **options)

@@ -47,10 +47,8 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz.
     max_expansion : float, optional
-        Most bytes of text per byte of a compressed file, beyond the first 64 MB of text; see
-        :func:`structsvm.readers.read_letor`. Default: 200.
+        As for :func:`read_letor`.
 
     Returns
     -------
@@ -64,10 +62,8 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
 
     Examples
     --------
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "sets.jsonl")
-    >>> _ = path.write_text('{"query": "aida", "documents": [{"text": "by Verdi", "subtopics": ["opera"]}]}')
-    >>> read_candidates(path)
+    >>> _ = Path("a.jsonl").write_text('{"query": "aida", "documents": [{"text": "by Verdi", "subtopics": ["opera"]}]}')
+    >>> read_candidates("a.jsonl")
     LabelledSets(sets=[CandidateSet('aida': 1 documents, text)], labels=[array([[1.]])], subtopics=[['opera']])
     """
     path = Path(path)
@@ -89,26 +85,20 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
 def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
     """Write JSON Lines that :func:`read_candidates` reads back; sets of counts cannot be written.
 
-    The file appears once it is complete; if writing fails, an earlier file is kept.
-
     Parameters
     ----------
     found : LabelledSets
         Sets of texts or token lists, labels of shape (n_documents, n_subtopics) each, and names of the subtopics that
         are distinct within a set.
     path : path
-        Compressed if its name ends in ``.gz``, ``.bz2`` or ``.xz``.
+        As for :func:`write_letor`.
 
     Examples
     --------
-    >>> import pathlib, tempfile
-    >>> import numpy as np
     >>> from structsvm import CandidateSet
-    >>> from structsvm.readers import LabelledSets, write_candidates
     >>> one = CandidateSet(["jaguar in the jungle", "jaguar on the road"], query="jaguar", ids=["d1", "d2"])
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "sets.jsonl")
-    >>> write_candidates(LabelledSets([one], [np.eye(2)], [["animal", "car"]]), path)
-    >>> [line["subtopics"] for line in json.loads(path.read_text())["documents"]]
+    >>> write_candidates(LabelledSets([one], [np.eye(2)], [["animal", "car"]]), "sets.jsonl")
+    >>> [line["subtopics"] for line in json.loads(Path("sets.jsonl").read_text())["documents"]]
     [['animal'], ['car']]
     """
     checked = check_labels(found.labels, [len(one) for one in found.sets])
@@ -169,15 +159,12 @@ def read_ambient(
 
     Examples
     --------
-    >>> import pathlib, tempfile
-    >>> from structsvm.readers import read_ambient
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (folder / "topics.txt").write_text("ID\\tdescription\\n1\\tAida\\n")
-    >>> _ = (folder / "subTopics.txt").write_text("ID\\tdescription\\n1.1\\tan opera\\n1.2\\ta cruise ship\\n")
+    >>> _ = Path("topics.txt").write_text("ID\\tdescription\\n1\\tAida\\n")
+    >>> _ = Path("subTopics.txt").write_text("ID\\tdescription\\n1.1\\tan opera\\n1.2\\ta cruise ship\\n")
     >>> rows = ["ID\\turl\\ttitle\\tsnippet", "1.1\\tu1\\tAida\\tby Verdi", "1.2\\tu2\\tAIDAsol\\tdecks"]
-    >>> _ = (folder / "results.txt").write_text("\\n".join(rows))
-    >>> _ = (folder / "STRel.txt").write_text("subTopicID\\tresultID\\n1.1\\t1.1\\n1.2\\t1.2\\n")
-    >>> found = read_ambient(folder)
+    >>> _ = Path("results.txt").write_text("\\n".join(rows))
+    >>> _ = Path("STRel.txt").write_text("subTopicID\\tresultID\\n1.1\\t1.1\\n1.2\\t1.2\\n")
+    >>> found = read_ambient(".")
     >>> found.sets[0], found.subtopics[0], found.labels[0].tolist()
     (CandidateSet('Aida': 2 documents, text), ['an opera', 'a cruise ship'], [[1.0, 0.0], [0.0, 1.0]])
     """
@@ -210,13 +197,9 @@ def read_ambient(
         labels = np.zeros((len(ids), len(covered)))
         for j, members in enumerate(covered.values()):
             labels[members, j] = 1.0
-        kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
-        if kept.size == 0:
-            continue
-        ids, titles, snippets = ([column[i] for i in kept] for column in (ids, titles, snippets))
-        labelled.sets.append(CandidateSet(snippets, titles=titles, ids=ids, query=topics[topic]))
-        labelled.labels.append(labels[kept])
-        labelled.subtopics.append([names[s] for s in covered])
+        columns = {"texts": snippets, "titles": titles, "ids": ids}
+        subtopics = [names[s] for s in covered]
+        _add(labelled, topics[topic], columns, labels, subtopics, relevant_only)
     if not labelled.sets:
         missing = "results that cover a subtopic" if relevant_only else "results"
         raise ValueError(f"{folder}: expected a topic with {missing}, got none")
@@ -245,11 +228,8 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
 
     Examples
     --------
-    >>> import pathlib, tempfile
-    >>> from structsvm.readers import read_aspects
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "aspects.txt")
-    >>> _ = path.write_text("303i FT-1 110\\n303i FT-2 001\\n")
-    >>> qrels = read_aspects(path)
+    >>> _ = Path("aspects.txt").write_text("303i FT-1 110\\n303i FT-2 001\\n")
+    >>> qrels = read_aspects("aspects.txt")
     >>> [(document, aspect) for document, aspect, grade in zip(qrels.docid, qrels.subtopic, qrels.grades) if grade]
     [('FT-1', '1'), ('FT-1', '2'), ('FT-2', '3')]
     """
@@ -307,7 +287,7 @@ def judged_candidates(
         Texts of the documents; a document without one has no words.
     depth : int, default=100
     relevant_only : bool, default=False
-        Whether to keep only documents that cover some subtopic, to leave relevance out of consideration (thesis 4.4).
+        As for :func:`read_ambient`.
 
     Returns
     -------
@@ -317,8 +297,7 @@ def judged_candidates(
     Examples
     --------
     >>> qrels = Qrels.from_arrays([1, 1], ["x", "y"], [1, 1], subtopic=["a", "b"])
-    >>> run = Run.from_arrays([1, 1], ["x", "z"], [2.0, 1.0])
-    >>> found = judged_candidates(qrels, runs=[run])
+    >>> found = judged_candidates(qrels, runs=[Run.from_arrays([1, 1], ["x", "z"], [2.0, 1.0])])
     >>> found.sets[0].ids, found.labels[0].tolist(), found.sets[0].features.tolist()
     (['x', 'z'], [[1.0, 0.0], [0.0, 0.0]], [[2.0], [1.0]])
     """
@@ -348,22 +327,34 @@ def judged_candidates(
         for d, s, grade in zip(judged, qrels.subtopic[here], qrels.grades[here], strict=True):
             if d in row_of and grade > 0:
                 labels[row_of[d], column_of[s]] = grade
-        if relevant_only:
-            kept = np.flatnonzero(labels.any(axis=1))
-            ids, labels = [ids[i] for i in kept], labels[kept]
-            scores = None if scores is None else scores[kept]
-        if not ids:
-            continue
         documents: list[Any] = [[] for _ in ids] if texts is None else [texts.get(d, "") for d in ids]
         heads = None if titles is None else [titles.get(d, "") for d in ids]
-        labelled.sets.append(CandidateSet(documents, titles=heads, ids=ids, features=scores, query=topic))
-        labelled.labels.append(labels)
-        labelled.subtopics.append(names)
+        columns = {"texts": documents, "titles": heads, "ids": ids, "features": scores}
+        _add(labelled, topic, columns, labels, names, relevant_only)
     if not labelled.sets:
         raise BadInput(
             "qrels", "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
         )
     return labelled
+
+
+def _add(
+    labelled: LabelledSets,
+    query: str,
+    columns: Mapping[str, Any],
+    labels: Float,
+    subtopics: list[str],
+    relevant_only: bool,
+) -> None:
+    """Append the set of a query, without documents that cover no subtopic if these are not wanted."""
+    kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
+    if kept.size:
+        chosen = {
+            name: None if column is None else [column[i] for i in kept] for name, column in columns.items()
+        }
+        labelled.sets.append(CandidateSet(query=query, **chosen))
+        labelled.labels.append(labels[kept])
+        labelled.subtopics.append(subtopics)
 
 
 def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:

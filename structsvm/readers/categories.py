@@ -117,10 +117,8 @@ def read_categories(
     cells: Mapping[str, list[str]] | None = None,
     **options: Any,
 ) -> QueryData:
-    """Read the features ``wanted`` of a table: columns of numbers, and where a value of a column stands.
-
-    Of the columns ``places`` a feature is the place of its value, NaN for others. ``cells`` are what :func:`texts_of`
-    returns, if it was called already.
+    """Read the features ``wanted`` of a table: columns of numbers, and where a value of a column stands. Of the columns
+    ``places`` a feature is the place of its value, NaN for others. ``cells`` are those of :func:`texts_of`.
     """
     known, places = set(columns_of(path)), places or {}
     columns = {name: column_of(name, known) for name in wanted if name not in known}

@@ -51,8 +51,8 @@ def read_csv(
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz. Cells are separated by tabs if the name ends in ``.tsv`` (before ``.gz`` and the
-        like), else by commas.
+        Plain or compressed, as for :func:`read_letor`. Cells are separated by tabs if the name ends in ``.tsv`` (before
+        ``.gz`` and the like), else by commas.
     label : str or None
         Column of labels (numbers). None: labels are optional; those of a column ``label`` are read, and without one
         ``y`` is None.
@@ -67,7 +67,7 @@ def read_csv(
     fill : float, optional
         Value for missing features (empty cells and ``nan``), which are an error without it. NaN: they stay missing.
     max_expansion : float, optional
-        As for :func:`structsvm.readers.read_letor`.
+        As for :func:`read_letor`.
 
     Returns
     -------
@@ -84,10 +84,8 @@ def read_csv(
 
     Examples
     --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "train.csv")
-    >>> _ = path.write_text("qid,docid,bm25,age,label\\nq1,d7,2.5,1,1\\nq1,d9,1.5,,0\\n")
-    >>> data = read_csv(path, fill=0.0)
+    >>> _ = Path("train.csv").write_text("qid,docid,bm25,age,label\\nq1,d7,2.5,1,1\\nq1,d9,1.5,,0\\n")
+    >>> data = read_csv("train.csv", fill=0.0)
     >>> data, data.feature_names, data.X.tolist()
     (QueryData(1 queries, 2 rows, 2 features, dense float64), ('bm25', 'age'), [[2.5, 1.0], [1.5, 0.0]])
     """
@@ -142,32 +140,23 @@ def read_csv(
 def convert_csv(
     source: str | PathLike[str], path: str | PathLike[str], *, dtype: Any = np.float64, **options: Any
 ) -> None:
-    """Convert a CSV file to a store. The rows have to fit into memory.
+    """Convert a CSV file, whose rows have to fit into memory, to a store.
 
     Parameters
     ----------
     source : path
     path : path
-        The store; see :class:`structsvm.readers.StoreWriter`.
+        As for :class:`StoreWriter`; if the source is refused, no store is left.
     dtype : {float64, float32}
     **options
         Of :func:`read_csv`.
 
-    Raises
-    ------
-    ValueError, OSError
-        As :func:`read_csv`; no store is left then.
-    FileExistsError
-        As :class:`structsvm.readers.StoreWriter`.
-
     Examples
     --------
-    >>> import tempfile
     >>> from structsvm.readers import open_store
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "train.csv").write_text("qid,bm25,label\\nq1,2.5,1\\nq1,1.5,0\\n")
-    >>> convert_csv(folder / "train.csv", folder / "train.store")
-    >>> open_store(folder / "train.store").feature_names
+    >>> _ = Path("train.csv").write_text("qid,bm25,label\\nq1,2.5,1\\nq1,1.5,0\\n")
+    >>> convert_csv("train.csv", "train.store")
+    >>> open_store("train.store").feature_names
     ('bm25',)
     """
     place_of(Path(path))  # before a long text is read

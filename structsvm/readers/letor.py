@@ -6,7 +6,7 @@ parses directly into the arrays that are returned. The kernels are in :mod:`stru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -70,8 +70,8 @@ def read_letor(
 ) -> QueryData:
     """Read a LETOR or SVMlight text file.
 
-    Features may be in any order; missing ones are 0. Blank lines and lines with only a comment
-    are skipped. Rows of a query need not be contiguous; they are gathered in their order.
+    Features may be in any order; missing ones are 0. Blank lines and lines with only a comment are skipped. Rows of a
+    query need not be contiguous; they are gathered in their order.
 
     Parameters
     ----------
@@ -79,52 +79,47 @@ def read_letor(
         Plain, gzip, bzip2 or xz, recognised by the first bytes. UTF-8, with or without byte order mark; line ends
         ``\\n`` or ``\\r\\n``.
     n_features : int, optional
-        Number of columns of ``X``; a larger feature index is an error. Default: the largest index in the
-        file. Give it for a test set whose last features may all be missing.
+        Number of columns of ``X``; a larger index is an error. Default: the largest index in the file. Give it for a
+        test set whose last features may all be missing.
     dtype : {float64, float32}
         Type of ``X``. Numbers are read as float64 and rounded once.
     sparse : {"auto", True, False}
-        Whether ``X`` is a CSR matrix (of non-zero values). "auto": if fewer than a tenth of the cells are
-        stated in the file, where ``:`` are counted (a dense product is about ten times as fast per cell).
+        Whether ``X`` is a CSR matrix (of non-zero values). "auto": if fewer than a tenth of the cells are stated in the
+        file, where ``:`` are counted (a dense product is about ten times as fast per cell).
     one_based : bool
         Whether feature ``k`` is column ``k - 1`` (LETOR, SVMlight) or column ``k``.
     fill : float, optional
-        Value for ``nan`` features, which are an error by default. NaN: they stay missing. Infinite values are always an
-        error.
+        Value for ``nan`` features, an error by default. NaN: they stay missing. Infinite values are always an error.
     query_sizes : path or iterable of int, optional
-        For files without ``qid:``: the number of rows of each query in turn, as an array or a text file of
-        them (LightGBM's ``.query`` files). The queries are then numbered from 0.
+        For files without ``qid:``: the number of rows of each query in turn, as an array or a text file of them
+        (LightGBM's ``.query`` files). The queries are then numbered from 0.
     label : {"grade", None}
         None: the rows may all begin with ``qid:``, without grade; ``y`` is None then.
     n_jobs : int or None
         Threads, as in joblib: -1 is one per processor, None is 1. The result does not depend on it.
     max_expansion : float, optional
         Most bytes of text per byte of a compressed file, beyond the first 64 MB of text, as a protection from
-        decompression bombs. ``inf`` is no limit. Default: 200; public LETOR files have up to 83.
+        decompression bombs. ``inf`` is no limit. Default: 200; public LETOR files have up to 83, runs about 10.
 
     Returns
     -------
     QueryData
-        ``query_ids`` are int64 if each id in the file is a plain integer (``7``; not ``007``), else str.
-        ``docid`` is the id of a comment ``docid = <id>``, else the stripped comment, ``""`` for a row without comment,
-        and None if no row has one.
+        ``query_ids`` are int64 if each id in the file is a plain integer (``7``; not ``007``), else str. ``docid`` is
+        the id of a comment ``docid = <id>``, else the stripped comment, ``""`` without, and None if no row has one.
 
     Raises
     ------
     ValueError
-        With file, line, expectation and offender: for a line that is no row, or without ``qid:``, a
-        feature index below the first, above ``n_features`` or above 2^31, a feature given twice in a row, NaN
-        or infinite numbers, a line of more than 32 MB, a query id of more than 1024 bytes, a query id or comment
-        that is not UTF-8 or has a NUL byte; for an empty, truncated or damaged file, one beyond ``max_expansion``;
-        for ``query_sizes`` that do not add up; for a dense matrix or docids larger than the memory of this
-        machine, with the line of the largest feature index or of the longest comment.
+        With file, line, expectation and offender: for a line that is no row, a feature index below the first, above
+        ``n_features`` or above 2^31, a feature twice in a row, NaN or infinite numbers, a line of more than 32 MB, a
+        query id of more than 1024 bytes, an id or comment that is not UTF-8 or has a NUL byte; for an empty, truncated
+        or damaged file, one beyond ``max_expansion``; for ``query_sizes`` that do not add up; for a dense matrix or
+        docids larger than the memory of this machine.
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
-    >>> _ = path.write_text("2 qid:7 1:0.5 3:1 # docid = A\\n0 qid:7 2:1e-3\\n1 qid:9 1:1\\n")
-    >>> data = read_letor(path)
+    >>> _ = Path("train.txt").write_text("2 qid:7 1:0.5 3:1 # docid = A\\n0 qid:7 2:1e-3\\n1 qid:9 1:1\\n")
+    >>> data = read_letor("train.txt")
     >>> data.X
     array([[0.5  , 0.   , 1.   ],
            [0.   , 0.001, 0.   ],
@@ -134,13 +129,10 @@ def read_letor(
     """
     path = Path(path)
     options = check_options(
-        n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
+        n_features, dtype, sparse, one_based, fill, query_sizes=query_sizes, label=label, n_jobs=n_jobs
     )
-    check_choice("label", label, ("grade", None))
-    text = read_text(path, max_expansion=max_expansion)
-    if label is None:
-        options = replace(options, with_grade=has_grade(text, options))
-    rows = parse(text, options, Place(path, 0))
+    block = Block(read_text(path, max_expansion=max_expansion), path)
+    rows = parse(block, options.with_grade_of(block) if label is None else options)
     if rows is None:
         raise ValueError(f"{path}: expected rows '{GRAMMAR}', got an empty file")
     if rows.width == 0:
@@ -156,13 +148,13 @@ def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
     """Write LETOR text that :func:`read_letor` reads back bit for bit.
 
     Features are numbered from 1; rows without labels begin with ``qid:``. A dense matrix is written with its zeros, a
-    CSR matrix with its stored values. The file is compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. It
-    appears once it is complete; if writing fails, an earlier file is kept.
+    CSR matrix with its stored values. The file appears once it is complete; if writing fails, an earlier file is kept.
 
     Parameters
     ----------
     data : QueryData
     path : path
+        Compressed if it ends in ``.gz``, ``.bz2`` or ``.xz``.
 
     Raises
     ------
@@ -174,10 +166,8 @@ def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "small.txt")
-    >>> write_letor(QueryData.from_arrays([[0.1, 2.0]], [1], ["q"], docid=["D 1".replace(" ", "-")]), path)
-    >>> path.read_text()
+    >>> write_letor(QueryData.from_arrays([[0.1, 2.0]], [1], ["q"], docid=["D-1"]), "small.txt")
+    >>> Path("small.txt").read_text()
     '1 qid:q 1:0.1 2:2 # docid = D-1\\n'
     """
     path = Path(path)
@@ -235,11 +225,36 @@ def _check_word(word: Any, what: str) -> str:
     return text
 
 
-class Place(NamedTuple):
-    """Position of a block of text, for messages: its file, and the number of lines before it."""
+class Block(NamedTuple):
+    """Whole lines of a text; for messages its file, and the number of lines before them."""
 
+    text: Bytes
     path: Path
-    lines_before: int
+    lines_before: int = 0
+
+    def line(self, at: int) -> str:
+        """Return the file and line of a byte."""
+        return f"{self.path}:{self.lines_before + 1 + int(np.count_nonzero(self.text[:at] == 10))}"
+
+    def decode(self, at: int, length: int) -> str:
+        """Return the text of an id or comment; raise ValueError with its line for what is none."""
+        raw = self.text[at : at + length].tobytes()
+        try:
+            return decode(raw, "")
+        except ValueError:
+            return decode(raw, self.line(at))  # counting lines is for errors only
+
+    def rows(self) -> Iterator[tuple[int, bytes]]:
+        """Yield position and text of each row, up to a line that is refused for its length."""
+        at = 0
+        while at < self.text.shape[0]:
+            end = _line_end(self.text, at, MAX_LINE_BYTES)
+            if end is None:
+                return
+            line = self.text[at:end].tobytes().strip()
+            if line and not line.startswith(b"#"):
+                yield at, line
+            at = end
 
 
 @dataclass(frozen=True)
@@ -255,16 +270,24 @@ class Options:
     n_jobs: int
     with_grade: bool = True
 
+    def with_grade_of(self, block: Block) -> Options:
+        """Return the options for a text whose first row tells by its beginning whether rows have grades."""
+        _, line = next(block.rows(), (0, b"0"))
+        if self.with_qid:
+            return replace(self, with_grade=not line.startswith(b"qid:"))
+        return replace(self, with_grade=b":" not in line.split(None, 1)[0])
+
 
 def check_options(
-    n_features: int | None,
-    dtype: Any,
-    sparse: bool | Literal["auto"],
-    one_based: bool,
-    fill: float | None,
+    n_features: int | None = None,
+    dtype: Any = np.float64,
+    sparse: bool | Literal["auto"] = "auto",
+    one_based: bool = True,
+    fill: float | None = None,
     *,
-    with_qid: bool,
-    n_jobs: int | None,
+    query_sizes: Any = None,
+    label: str | None = "grade",
+    n_jobs: int | None = -1,
 ) -> Options:
     """Return the options of :func:`read_letor`, checked before any file is opened."""
     if np.dtype(dtype) not in (np.float32, np.float64):
@@ -273,15 +296,10 @@ def check_options(
     if n_features is not None:
         check_whole("n_features", n_features, 1, _MAX_COLUMN + 1)
     check_fill(fill, dtype)
-    return Options(
-        n_features,
-        np.dtype(dtype),
-        sparse,
-        int(one_based),
-        np.inf if fill is None else float(fill),
-        with_qid,
-        count_threads(n_jobs),
-    )
+    check_choice("label", label, ("grade", None))
+    value = np.inf if fill is None else float(fill)
+    threads = count_threads(n_jobs)
+    return Options(n_features, np.dtype(dtype), sparse, int(one_based), value, query_sizes is None, threads)
 
 
 def check_fill(fill: float | None, dtype: Any = np.float64, *, store: bool = False) -> None:
@@ -302,11 +320,15 @@ class TooWide(BadInput):
 
 
 class Size(NamedTuple):
-    """Size of a text by a first pass: its rows, about how many features it has, and its probable width."""
+    """Size of a text by a first pass: its rows, about how many features it has, and its probable width.
+    Of a block also the ranges of bytes that threads share, and rows and features of each.
+    """
 
     n_rows: int
     n_stated: int
     width: int
+    chunks: Sequence[tuple[int, int]] = ()
+    counts: Any = None
 
 
 @dataclass(frozen=True)
@@ -328,51 +350,31 @@ def is_sparse(options: Options, size: Size) -> bool:
     return size.n_stated < SPARSE_BELOW * size.n_rows * max(1, size.width)
 
 
-def has_grade(text: Bytes, options: Options) -> bool:
-    """Return whether the first row of a text begins with a grade, not with its query id or first feature."""
-    for _, line in _rows_of(text):
-        return not line.startswith(b"qid:") if options.with_qid else b":" not in line.split(None, 1)[0]
-    return True
-
-
-def _rows_of(text: Bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield position and text of each row, up to a line that is refused for its length."""
-    at = 0
-    while at < text.shape[0]:
-        end = _line_end(text, at, MAX_LINE_BYTES)
-        if end is None:
-            return
-        line = text[at:end].tobytes().strip()
-        if line and not line.startswith(b"#"):
-            yield at, line
-        at = end
-
-
-def measure(text: Bytes, options: Options, place: Place) -> tuple[Size, list[tuple[int, int]], Int]:
-    """Count rows and features, for the whole text and, as columns (rows, features), for each chunk of it."""
-    chunks = _cut(text, place)
-    chunk_counts = _share(lambda chunk: count_rows(text, chunk[0], chunk[1]), chunks, options.n_jobs)
+def measure(block: Block, options: Options) -> Size:
+    """Count rows and features of a block and of each chunk of it."""
+    chunks = _cut(block)
+    chunk_counts = _share(lambda chunk: count_rows(block.text, *chunk), chunks, options.n_jobs)
     counts = np.array(chunk_counts, dtype=np.int64).reshape(-1, 3)
     if options.with_qid:
         counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon per row is that of qid
     width = options.n_features or int(counts[:, 2].max(initial=0)) + 1 - options.base
     if width > _MAX_COLUMN + 1:
         width = 1  # an error, or a number in a comment: no reason to allocate
-    return Size(int(counts[:, 0].sum()), int(counts[:, 1].sum()), width), chunks, counts[:, :2]
+    return Size(int(counts[:, 0].sum()), int(counts[:, 1].sum()), width, chunks, counts[:, :2])
 
 
-def parse(text: Bytes, options: Options, place: Place) -> Rows | None:
-    """Return the rows of a text of whole lines; None if it has none."""
-    size, chunks, counts = measure(text, options, place)
+def parse(block: Block, options: Options) -> Rows | None:
+    """Return the rows of a block; None if it has none."""
+    size = measure(block, options)
     if size.n_rows == 0:
         return None
     if options.with_qid:
         # a line may lack its qid, so the chunk may hold one feature per line more than counted
-        counts[:, 1] += counts[:, 0]
+        size.counts[:, 1] += size.counts[:, 0]
     while True:
         if not is_sparse(options, size) and _is_too_large(options, size):
-            _check_dense_size(text, options, place, size, chunks, counts)
-        rows = _parse_as(text, options, place, size, chunks, counts)
+            _check_dense_size(block, options, size)
+        rows = _parse_as(block, options, size)
         if options.n_features is not None or rows.width == size.width:
             return rows
         # the guess assumed that the last index of each line is its largest, but the file is unsorted
@@ -383,64 +385,46 @@ def _is_too_large(options: Options, size: Size) -> bool:
     return float(size.n_rows) * size.width * options.dtype.itemsize > memory_bytes()
 
 
-def _check_dense_size(
-    text: Bytes, options: Options, place: Place, size: Size, chunks: list[tuple[int, int]], counts: Int
-) -> None:
+def _check_dense_size(block: Block, options: Options, size: Size) -> None:
     """Raise TooWide for a dense matrix larger than memory.
     The first pass may have taken a comment for the largest index, so the width is that of a parse into a sparse matrix.
     """
-    rows = _parse_as(text, replace(options, sparse=True), place, size, chunks, counts)
+    rows = _parse_as(block, replace(options, sparse=True), size)
     if options.n_features is None and rows.width != size.width:
         size = size._replace(width=rows.width)
         if not _is_too_large(options, size):
             return
-        rows = _parse_as(text, replace(options, sparse=True), place, size, chunks, counts)
+        rows = _parse_as(block, replace(options, sparse=True), size)
     gigabytes = float(size.n_rows) * size.width * options.dtype.itemsize / 1e9
     problem = (
         f"a dense matrix of {size.n_rows} rows and {size.width} features needs {gigabytes:.0f} GB of this machine's "
         f"{memory_bytes() / 1e9:.0f} GB"
     )
     if size.n_stated >= SPARSE_BELOW * size.n_rows * size.width:
-        raise TooWide(
-            place.path,
-            problem,
-            "convert it to a store, which is mapped from disk, or state {dtype=float32}",
-            width=size.width,
-        )
+        remedy = "convert it to a store, which is mapped from disk, or state {dtype=float32}"
+        raise TooWide(block.path, problem, remedy, width=size.width)
     X = rows.X
     row = int(np.searchsorted(X.indptr, int(X.indices.argmax()), side="right")) - 1 if X.nnz else 0
     highest = int(X.indices.max()) + options.base if X.nnz else 0
     raise TooWide(
-        _line(text, next(at for i, (at, _) in enumerate(_rows_of(text)) if i == row), place),
+        block.line(next(at for i, (at, _) in enumerate(block.rows()) if i == row)),
         f"{problem}, most of it zeros; feature {highest} here is the highest in the file",
         "number the features without gaps, or state {sparse=True}",
         width=size.width,
     )
 
 
-def _parse_as(
-    text: Bytes,
-    options: Options,
-    place: Place,
-    size: Size,
-    chunks: list[tuple[int, int]],
-    counts: Int,
-) -> Rows:
-    as_sparse = is_sparse(options, size)
+def _parse_as(block: Block, options: Options, size: Size) -> Rows:
+    text, as_sparse = block.text, is_sparse(options, size)
     n, width = size.n_rows, max(1, size.width)
     y = np.empty(n)
     qid_at, note_at = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     qid_len, note_len = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-    first_row, first_entry = (np.concatenate(([0], np.cumsum(c))) for c in counts.T)
-    if as_sparse:
-        X = np.empty((0, 0), dtype=options.dtype)
-        data = np.empty(first_entry[-1], dtype=options.dtype)
-        indices = np.empty(first_entry[-1], dtype=np.int32)
-        row_nnz = np.empty(n, dtype=np.int64)
-    else:
-        X = np.zeros((n, width), dtype=options.dtype)
-        data, indices = np.empty(0, dtype=options.dtype), np.empty(0, dtype=np.int32)
-        row_nnz = np.empty(0, dtype=np.int64)
+    first_row, first_entry = (np.concatenate(([0], np.cumsum(c))) for c in size.counts.T)
+    n_stored = first_entry[-1] if as_sparse else 0
+    X = np.zeros((0, 0) if as_sparse else (n, width), dtype=options.dtype)
+    data, indices = np.empty(n_stored, dtype=options.dtype), np.empty(n_stored, dtype=np.int32)
+    row_nnz = np.empty(n if as_sparse else 0, dtype=np.int64)
     limit = min(width - 1, _MAX_COLUMN) if options.n_features is not None else _MAX_COLUMN
     exact, high, low = power_tables()
 
@@ -448,7 +432,7 @@ def _parse_as(
         rare = np.empty((64, 3), dtype=np.int64)
         while True:
             outcome = parse_lines(
-                text, *chunks[i], first_row[i], first_entry[i], not as_sparse, X, data, indices, row_nnz,
+                text, *size.chunks[i], first_row[i], first_entry[i], not as_sparse, X, data, indices, row_nnz,
                 y, qid_at, qid_len, note_at, note_len,
                 limit, options.base, options.with_grade, options.with_qid, options.fill,
                 exact, high, low, rare,
@@ -457,7 +441,7 @@ def _parse_as(
                 return outcome, rare[: outcome.n_rare]
             rare = np.empty((4 * rare.shape[0], 3), dtype=np.int64)
 
-    outcomes = _share(work, range(len(chunks)), options.n_jobs)
+    outcomes = _share(work, range(len(size.chunks)), options.n_jobs)
     faults = [(o.at, o.code) for o, _ in outcomes if o.code != OK]
     for _, rare in outcomes:
         for at, end, target in rare.tolist():
@@ -465,7 +449,7 @@ def _parse_as(
             if code != OK:
                 faults.append((at, code))
     if faults:
-        _refuse(text, *min(faults), options, place)
+        _refuse(block, *min(faults), options)
     found_width = options.n_features or max(o.max_column for o, _ in outcomes) + 1
     if options.n_features is not None or found_width == size.width:
         if as_sparse:
@@ -473,13 +457,11 @@ def _parse_as(
             X = _csr(data, indices, row_nnz, first_entry, written, found_width)
             if any(o.unsorted for o, _ in outcomes):
                 X.sort_indices()
-        docid = _strings(text, note_at, note_len, place) if note_len.any() else None
-        starts = find_runs(text, qid_at, qid_len) if options.with_qid else np.zeros(1, dtype=np.int64)
-        ids = (
-            [_query_id(text, int(qid_at[i]), int(qid_len[i]), place) for i in starts.tolist()]
-            if options.with_qid
-            else []
-        )
+        docid = _strings(block, note_at, note_len) if note_len.any() else None
+        starts, ids = np.zeros(1, dtype=np.int64), []
+        if options.with_qid:
+            starts = find_runs(text, qid_at, qid_len)
+            ids = [_query_id(block, int(qid_at[i]), int(qid_len[i])) for i in starts.tolist()]
         grades = y if options.with_grade else None
         return Rows(X, grades, ids, np.diff(np.append(starts, n)), docid, found_width)
     return Rows(None, None, [], np.empty(0, dtype=np.int64), None, found_width)
@@ -498,9 +480,7 @@ def _settle(token: bytes, target: int, as_sparse: bool, X: Any, data: Any, y: Fl
 
 
 def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width: int) -> Any:
-    """Return a CSR matrix of the entries, moved together in place.
-    Chunk ``i`` wrote ``written[i]`` from ``first[i]``.
-    """
+    """Return a CSR matrix of the entries, moved together in place: chunk ``i`` wrote ``written[i]`` at ``first[i]``."""
     end = 0
     for start, count in zip(first[:-1].tolist(), written.tolist(), strict=True):
         if start != end:
@@ -515,11 +495,9 @@ def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width:
     )
 
 
-def _cut(text: Bytes, place: Place) -> list[tuple[int, int]]:
-    """Return byte ranges of whole lines, about ``_CHUNK_BYTES`` each.
-    It raises for a line of more than ``MAX_LINE_BYTES``.
-    """
-    edges = [0]
+def _cut(block: Block) -> list[tuple[int, int]]:
+    """Return byte ranges of whole lines, about ``_CHUNK_BYTES`` each; raise for one of more than ``MAX_LINE_BYTES``."""
+    text, edges = block.text, [0]
     while (first := edges[-1]) < text.shape[0]:
         end = _line_end(text, min(first + _CHUNK_BYTES, text.shape[0]) - 1, MAX_LINE_BYTES)
         if end is None or end - first > MAX_LINE_BYTES:
@@ -528,7 +506,7 @@ def _cut(text: Bytes, place: Place) -> list[tuple[int, int]]:
             begun = first + int(feeds[-1]) + 1 if feeds.size else first
             if end is None or end - begun > MAX_LINE_BYTES + 1:
                 raise ValueError(
-                    f"{_line(text, begun, place)}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer "
+                    f"{block.line(begun)}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer "
                     "one; is this a text file?"
                 )
         edges.append(end)
@@ -589,44 +567,32 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
     return np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
 
 
-def _strings(text: Bytes, at: Int, length: Lengths, place: Place) -> NDArray[np.str_]:
+def _strings(block: Block, at: Int, length: Lengths) -> NDArray[np.str_]:
     """Return the words at these positions, as a fixed-width array."""
     width = max(1, int(length.max()))
     needed = 4.0 * width * at.shape[0]
     if needed > memory_bytes():
         raise ValueError(
-            f"{_line(text, int(at[length.argmax()]), place)}: expected comments short enough for an array of docids, "
+            f"{block.line(int(at[length.argmax()]))}: expected comments short enough for an array of docids, "
             f"got one of {width} bytes, which makes {needed / 1e9:.0f} GB for all {at.shape[0]} rows; shorten it"
         )
     points = np.zeros((at.shape[0], width), dtype=np.uint32)
-    if copy_ascii(text, at, length, points):
+    if copy_ascii(block.text, at, length, points):
         return points.view(f"<U{width}").ravel()
-    return np.array([_decode(text, a, k, place) for a, k in zip(at.tolist(), length.tolist(), strict=True)])
+    return np.array([block.decode(a, k) for a, k in zip(at.tolist(), length.tolist(), strict=True)])
 
 
-def _query_id(text: Bytes, at: int, length: int, place: Place) -> str:
+def _query_id(block: Block, at: int, length: int) -> str:
     if length > _LONGEST_ID:
         raise ValueError(
-            f"{_line(text, at, place)}: expected a query id of at most {_LONGEST_ID} bytes, got "
-            f"{shorten(text[at : at + 200].tobytes())}"
+            f"{block.line(at)}: expected a query id of at most {_LONGEST_ID} bytes, got "
+            f"{shorten(block.text[at : at + 200].tobytes())}"
         )
-    return _decode(text, at, length, place)
+    return block.decode(at, length)
 
 
-def _decode(text: Bytes, at: int, length: int, place: Place) -> str:
-    raw = text[at : at + length].tobytes()
-    try:
-        return decode(raw, "")
-    except ValueError:
-        return decode(raw, _line(text, at, place))  # counting lines is for errors only
-
-
-def _line(text: Bytes, at: int, place: Place) -> str:
-    return f"{place.path}:{place.lines_before + 1 + int(np.count_nonzero(text[:at] == 10))}"
-
-
-def _refuse(text: Bytes, at: int, code: int, options: Options, place: Place) -> None:
-    end = at
+def _refuse(block: Block, at: int, code: int, options: Options) -> None:
+    text, end = block.text, at
     while end < at + 200 and text[end] not in (9, 10, 11, 12, 13, 32, 35):
         end += 1
     got = shorten(text[at:end].tobytes()) if end > at else "the end of the line"
@@ -659,4 +625,4 @@ def _refuse(text: Bytes, at: int, code: int, options: Options, place: Place) -> 
         got += " in place of 'qid:<id>'"
     elif code == TWICE:
         got = f"feature {key} twice"
-    raise BadInput(_line(text, at, place), f"{expected}, got {got}", remedy)
+    raise BadInput(block.line(at), f"{expected}, got {got}", remedy)

@@ -1,10 +1,8 @@
 """The scanner of LETOR text: compiled kernels from bytes to numbers, used by :mod:`structsvm.readers.letor` alone.
 
-Numbers are those of Python's ``float()`` to the last bit: Clinger's exact case (at most 53 bits of digits, power of
-ten up to 22), else the 128-bit product of Eisel and Lemire (D. Lemire, "Number parsing at a gigabyte per second",
-2021), and ``float()`` itself, called by the reader, if that is undecided.
-
-Every line ends in a line feed, which no token contains, so that the scan of a token needs no bound.
+Numbers are those of ``float()`` to the last bit: Clinger's exact case (at most 53 bits of digits, power of ten up to
+22), else the 128-bit product of Eisel and Lemire (D. Lemire, "Number parsing at a gigabyte per second", 2021), and
+``float()`` itself where that is undecided. No token contains the line feed that ends each line: scans need no bound.
 """
 
 from __future__ import annotations

@@ -134,6 +134,8 @@ def layout_of(
                 raise BadInput(file, f"expected numbers in the column {column}, got {kind}", remedy)
         kinds = [schema.field(name).type for name in chosen]
         narrow = narrow and all(types.is_floating(kind) and kind.bit_width <= 32 for kind in kinds)
+    if not sum(n_rows):
+        raise BadInput(files[0], "expected rows, got none")
     assert chosen is not None, "there is at least one file"
     kind_of_X = np.dtype(np.float32 if narrow else np.float64)
     return Layout(labels, qid, chosen, kind_of_X, tuple(n_rows), document, fill)
@@ -155,13 +157,10 @@ def read_parquet(
     path : path
         A file, a folder (its files ``*.parquet``) or a pattern such as ``"logs/part-*.parquet"``; files are read in
         the order of their names, and may cut a query.
-    label : str or None
-        Column of labels (numbers). None: labels are optional; those of a column ``label`` are read, and without one
-        ``y`` is None.
+    label, docid : str
+        As for :func:`read_csv`.
     qid : str
         Column of query ids (whole numbers, strings or categories).
-    docid : str
-        Column of document ids; the default is used if there is such a column.
     features : sequence of str, optional
         Columns of the features, in this order; by default all others, in the order of the first file, but for the
         index that pandas adds. Columns are found by name in every file.
@@ -187,20 +186,16 @@ def read_parquet(
 
     Examples
     --------
-    >>> import tempfile
     >>> import pyarrow
     >>> from pyarrow import parquet
-    >>> folder = Path(tempfile.mkdtemp())
     >>> table = {"qid": ["a", "a", "b"], "bm25": [2.0, 1.0, 3.0], "age": [1, 5, 2], "label": [1, 0, 0]}
-    >>> parquet.write_table(pyarrow.table(table), folder / "part-0.parquet")
-    >>> data = read_parquet(folder)
+    >>> parquet.write_table(pyarrow.table(table), "part-0.parquet")
+    >>> data = read_parquet("part-*.parquet")
     >>> data, data.feature_names
     (QueryData(2 queries, 3 rows, 2 features, dense float64), ('bm25', 'age'))
     """
     files = parquet_files(path)
     layout = layout_of(files, label=label, qid=qid, docid=docid, features=features, fill=fill)
-    if sum(layout.n_rows) == 0:
-        raise BadInput(files[0], "expected rows, got none")
     return read_units([(file, None, n) for file, n in zip(files, layout.n_rows, strict=True)], layout)
 
 
@@ -239,12 +234,8 @@ def convert_parquet(
     source: str | PathLike[str],
     path: str | PathLike[str],
     *,
-    label: str | None = "label",
-    qid: str = QID,
-    docid: str = "docid",
-    features: Sequence[str] | None = None,
-    fill: float | None = None,
     dtype: Any = None,
+    **options: Any,
 ) -> None:
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
 
@@ -252,43 +243,33 @@ def convert_parquet(
 
     Parameters
     ----------
-    source, label, qid, docid, features, fill
-        As for :func:`read_parquet`.
+    source : path
     path : path
-        The store; see :class:`structsvm.readers.StoreWriter`.
+        As for :class:`StoreWriter`; if the source is refused, no store is left.
     dtype : {float32, float64}, optional
         By default that of the files.
-
-    Raises
-    ------
-    ImportError, ValueError
-        As :func:`read_parquet`; no store is left then.
-    FileExistsError, OSError
-        As :class:`structsvm.readers.StoreWriter`.
+    **options
+        Of :func:`read_parquet`.
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
     >>> import pandas as pd
     >>> from structsvm.readers import open_store
     >>> frame = pd.DataFrame({"qid": ["a", "a", "b"], "label": [1, 0, 1], "bm25": [2.0, 1.0, 3.0]})
-    >>> with TemporaryDirectory() as folder:
-    ...     frame.to_parquet(f"{folder}/part.parquet")
-    ...     convert_parquet(f"{folder}/*.parquet", f"{folder}/all.store")
-    ...     print(open_store(f"{folder}/all.store"))
+    >>> frame.to_parquet("part.parquet")
+    >>> convert_parquet("*.parquet", "all.store")
+    >>> open_store("all.store")
     QueryData(2 queries, 3 rows, 1 features, dense float64)
     """
     place_of(Path(path))  # before the first look at long files
-    check_fill(fill, store=True)
+    check_fill(options.get("fill"), store=True)
     files = parquet_files(source)
-    layout = layout_of(files, label=label, qid=qid, docid=docid, features=features, fill=fill)
-    if sum(layout.n_rows) == 0:
-        raise BadInput(files[0], "expected rows, got none")
+    layout = layout_of(files, **options)
     kind = layout.dtype if dtype is None else np.dtype(dtype)
     try:
         _write(files, layout, Path(path), kind)
     except Apart:
-        data = read_parquet(source, label=label, qid=qid, docid=docid, features=features, fill=fill)
+        data = read_parquet(source, **options)
         write_store(replace(data, X=data.X.astype(kind, copy=False)), path)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,39 +14,35 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Int
 from structsvm.readers.trec import (
     Block,
-    ByTopic,
     Columns,
     Duplicates,
+    Listing,
+    Repeated,
     check_duplicates,
     check_words,
+    columns_of,
     number_topics,
     objects,
     once_each,
     read_rows,
     refuse_repeat,
-    repeated,
     strings,
     write_rows,
 )
-from structsvm.readers.trec_frames import DOCUMENTS, TOPICS, column_of, frame_of, nested_dict, rows_of_dict
 
-_GRADES = ("grade", "label", "relevance", "rel")
 _GRAMMAR = "<topic> <iteration> <docid> <grade>"
 _COLUMNS = Columns(_GRAMMAR, 4, (0, 2), 3, whole=True)
 _SUBTOPIC_COLUMNS = Columns(_GRAMMAR, 4, (0, 1, 2), 3, whole=True)
 
 
 @dataclass(frozen=True)
-class Qrels(ByTopic):
+class Qrels(Listing):
     """Judgments: a grade for each judged document of a topic.
 
     Attributes
     ----------
-    topics : ndarray of str (object), shape (n_topics,)
-        In the order of their first row.
-    offsets : ndarray of int64, shape (n_topics + 1,)
-        Rows ``offsets[t]:offsets[t + 1]`` are the judgments of topic ``t``.
-    docid : ndarray of str (object), shape (n_rows,)
+    topics, offsets, docid
+        As of a :class:`Run`.
     grades : ndarray of int64, shape (n_rows,)
         Grades as in the file; assessors use negative ones for spam.
     subtopic : ndarray of str (object), shape (n_rows,), or None
@@ -66,6 +61,7 @@ class Qrels(ByTopic):
     docid: NDArray[Any]
     grades: Int
     subtopic: NDArray[Any] | None = None
+    _numbers: ClassVar[str] = "grades"
 
     @classmethod
     def from_arrays(
@@ -97,10 +93,7 @@ class Qrels(ByTopic):
             raise BadInput("grades", "expected whole numbers")
         topics, code, documents = number_topics(topic, docid, values, "grades")
         parts = None if subtopic is None else strings(subtopic)
-        qrels, repeat = _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
-        if repeat is not None:
-            raise repeated(repeat, "the higher grade")
-        return qrels
+        return _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
 
     @classmethod
     def from_frame(
@@ -126,22 +119,7 @@ class Qrels(ByTopic):
         >>> Qrels.from_frame(frame).to_dict()
         {'7': {'a': 1, 'b': 0}}
         """
-        columns = (
-            column_of(frame, "topic", topic, TOPICS), column_of(frame, "docid", docid, DOCUMENTS),
-            column_of(frame, "grade", grade, _GRADES),
-        )  # fmt: skip
-        return cls.from_arrays(*columns)
-
-    @classmethod
-    def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> Qrels:
-        """Return the judgments in ``{topic: {document: grade}}``, the form of pytrec_eval and ranx.
-
-        Examples
-        --------
-        >>> Qrels.from_dict({"7": {"a": 1, "b": 0}}).n_rows
-        2
-        """
-        return cls.from_arrays(*rows_of_dict(nested))
+        return cls.from_arrays(*columns_of(frame, topic=topic, docid=docid, grade=grade))
 
     def to_frame(self) -> Any:
         """Return a pandas frame with the columns ``topic``, ``docid``, ``grade`` and ``subtopic`` if there are some.
@@ -151,19 +129,8 @@ class Qrels(ByTopic):
         >>> Qrels.from_dict({"7": {"a": 1}}).to_frame().to_dict("list")
         {'topic': ['7'], 'docid': ['a'], 'grade': [1]}
         """
-        return frame_of(
-            self, grade=self.grades, **({} if self.subtopic is None else {"subtopic": self.subtopic})
-        )
-
-    def to_dict(self) -> dict[str, dict[str, int]]:
-        """Return ``{topic: {document: grade}}``; of subtopics the last.
-
-        Examples
-        --------
-        >>> Qrels.from_dict({"7": {"a": 1}}).to_dict()
-        {'7': {'a': 1}}
-        """
-        return nested_dict(self, self.grades)
+        subtopic = {} if self.subtopic is None else {"subtopic": self.subtopic}
+        return self._frame(grade=self.grades, **subtopic)
 
     def __repr__(self) -> str:
         grades, counts = np.unique(self.grades, return_counts=True)
@@ -183,15 +150,13 @@ def read_qrels(
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz, recognised by the first bytes. Four columns ``<topic> <iteration> <docid> <grade>``;
-        the topics may be interleaved, blank lines are skipped.
+        As for :func:`read_run`, of four columns ``<topic> <iteration> <docid> <grade>``.
     subtopics : bool, default=False
-        Whether the second column is a subtopic, as in the judgments of the diversity task; it is ignored
-        otherwise.
+        Whether the second column is a subtopic, as in the judgments of the diversity task; it is ignored otherwise.
     duplicates : {"error", "best"}, default="error"
         Whether a document that occurs twice in a topic (and subtopic) is an error, or the higher grade is kept.
     max_expansion : float, optional
-        As for :func:`structsvm.readers.read_run`.
+        As for :func:`read_letor`.
 
     Returns
     -------
@@ -200,14 +165,12 @@ def read_qrels(
     Raises
     ------
     ValueError
-        As :func:`structsvm.readers.read_run`; a grade is a whole number, of either sign.
+        As :func:`read_run`; a grade is a whole number, of either sign.
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
-    >>> _ = path.write_text("301 0 FT-1 2\\n301 0 FT-2 -2\\n")
-    >>> read_qrels(path)
+    >>> _ = Path("qrels.txt").write_text("301 0 FT-1 2\\n301 0 FT-2 -2\\n")
+    >>> read_qrels("qrels.txt")
     Qrels(1 topics, 2 judgments, grades -2: 1, 2: 1)
     """
     path = Path(path)
@@ -219,12 +182,12 @@ def read_qrels(
             parts.extend(word.decode() for word in block.words[1])
 
     rows = read_rows(path, _SUBTOPIC_COLUMNS if subtopics else _COLUMNS, max_expansion, look)
-    qrels, repeat = _grouped_qrels(*rows, parts or None, duplicates)
-    if repeat is not None:
+    try:
+        return _grouped_qrels(*rows, parts or None, duplicates)
+    except Repeated:
         key = [0, 1, 2] if subtopics else [0, 2]
         remedy = "the higher grade" + ("" if subtopics else ", or subtopics=True")
         refuse_repeat(path, key, remedy, max_expansion)
-    return qrels
 
 
 def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
@@ -234,19 +197,17 @@ def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
     ----------
     qrels : Qrels
     path : path
-        As for :func:`structsvm.readers.write_run`.
+        As for :func:`write_letor`.
 
     Raises
     ------
     ValueError, OSError
-        As :func:`structsvm.readers.write_run`.
+        As :func:`write_run`.
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
-    >>> write_qrels(Qrels.from_arrays([7, 7], ["a", "b"], [1, 0]), path)
-    >>> path.read_text()
+    >>> write_qrels(Qrels.from_arrays([7, 7], ["a", "b"], [1, 0]), "qrels.txt")
+    >>> Path("qrels.txt").read_text()
     '7 0 a 1\\n7 0 b 0\\n'
     """
     parts = check_words(
@@ -267,7 +228,7 @@ def _grouped_qrels(
     grades: Int,
     subtopic: list[str] | None,
     duplicates: Duplicates,
-) -> tuple[Qrels, tuple[str, str] | None]:
+) -> Qrels:
     if (np.diff(code) < 0).any() or duplicates == "best":
         # with "best" the highest grade comes first, as the first row of each document is kept; else file order
         order = np.lexsort((-grades, code)) if duplicates == "best" else np.argsort(code, kind="stable")
@@ -276,5 +237,6 @@ def _grouped_qrels(
         subtopic = None if subtopic is None else [subtopic[i] for i in order.tolist()]
     keys: list[Any] = docid if subtopic is None else list(zip(docid, subtopic, strict=True))
     parts = None if subtopic is None else objects(subtopic)
-    offsets, columns, repeat = once_each(topics, code, keys, duplicates, objects(docid), grades, parts)
-    return Qrels(objects(topics), offsets, *columns), repeat
+    columns = objects(docid), grades, parts
+    offsets, kept = once_each(topics, code, keys, duplicates, "the higher grade", *columns)
+    return Qrels(objects(topics), offsets, *kept)

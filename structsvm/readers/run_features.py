@@ -18,7 +18,6 @@ from structsvm.queries import choose_groups, offsets_of, stacklevel_of_user
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
 from structsvm.readers.trec import ByTopic, objects, rows_of_topics
-from structsvm.readers.trec_frames import nested_dict
 
 _SEVERAL = 10
 """Documents that a run ranks, from which it is no accident if none is judged."""
@@ -266,7 +265,7 @@ def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
         raise BadInput(
             "qrels", "expected one grade per document, got judgments by subtopic", "read the ad hoc judgments"
         )
-    return nested_dict(qrels, qrels.grades)
+    return qrels.to_dict()
 
 
 def _distinct(tags: list[str]) -> tuple[str, ...]:

@@ -6,11 +6,10 @@ trec_eval (which compares scores as float32; here they keep their precision).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,27 +18,26 @@ from structsvm.checks import check_whole
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first, rows_from
 from structsvm.readers.trec import (
-    ByTopic,
     Columns,
     Duplicates,
+    Listing,
+    Repeated,
     check_duplicates,
     check_words,
+    columns_of,
     number_topics,
     objects,
     once_each,
     read_rows,
     refuse_repeat,
-    repeated,
     write_rows,
 )
-from structsvm.readers.trec_frames import DOCUMENTS, TOPICS, column_of, frame_of, nested_dict, rows_of_dict
 
-_SCORES = ("score",)
 _COLUMNS = Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
 
 
 @dataclass(frozen=True)
-class Run(ByTopic):
+class Run(Listing):
     """A ranking for each topic, best document first.
 
     Attributes
@@ -47,10 +45,10 @@ class Run(ByTopic):
     topics : ndarray of str (object), shape (n_topics,)
         In the order of their first row.
     offsets : ndarray of int64, shape (n_topics + 1,)
-        Rows ``offsets[t]:offsets[t + 1]`` are the ranking of topic ``t``.
+        Rows ``offsets[t]:offsets[t + 1]`` are those of topic ``t``.
     docid : ndarray of str (object), shape (n_rows,)
     scores : ndarray of float64, shape (n_rows,)
-        Scores, descending within a topic; equal scores are in descending order of docid.
+        Descending within a topic; equal scores are in descending order of docid.
     tag : str
         Name of the system.
 
@@ -59,8 +57,6 @@ class Run(ByTopic):
     >>> run = Run.from_arrays(["301", "301", "302"], ["d2", "d7", "d1"], [0.3, 0.9, 0.5], tag="mine")
     >>> run.docid[run.offsets[0] : run.offsets[1]].tolist()  # the ranking of the first topic
     ['d7', 'd2']
-    >>> run.topics.tolist(), run.tag
-    (['301', '302'], 'mine')
     """
 
     topics: NDArray[Any]
@@ -68,6 +64,7 @@ class Run(ByTopic):
     docid: NDArray[Any]
     scores: Float
     tag: str = "structsvm"
+    _numbers: ClassVar[str] = "scores"
 
     @classmethod
     def from_arrays(
@@ -91,18 +88,14 @@ class Run(ByTopic):
 
         Examples
         --------
-        >>> run = Run.from_arrays([7, 7, 7], ["a", "c", "b"], [0.5, 0.9, 0.5])
-        >>> run.docid.tolist()
+        >>> Run.from_arrays([7, 7, 7], ["a", "c", "b"], [0.5, 0.9, 0.5]).docid.tolist()
         ['c', 'b', 'a']
         """
         check_duplicates(duplicates)
         values = np.asarray(scores, dtype=np.float64)
         topics, code, documents = number_topics(topic, docid, values, "scores")
         refuse_first("scores", values, ~np.isfinite(values), "a finite number")
-        run, repeat = _sorted_run(topics, code, objects(documents), values, tag, duplicates)
-        if repeat is not None:
-            raise repeated(repeat, "the higher score")
-        return run
+        return _sorted_run(topics, code, objects(documents), values, tag, duplicates)
 
     @classmethod
     def from_frame(
@@ -135,22 +128,7 @@ class Run(ByTopic):
         >>> Run.from_frame(frame).to_dict()
         {'7': {'b': 0.9, 'a': 0.5}}
         """
-        columns = (
-            column_of(frame, "topic", topic, TOPICS), column_of(frame, "docid", docid, DOCUMENTS),
-            column_of(frame, "score", score, _SCORES),
-        )  # fmt: skip
-        return cls.from_arrays(*columns, tag=tag)
-
-    @classmethod
-    def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> Run:
-        """Return the run in ``{topic: {document: score}}``, the form of pytrec_eval and ranx.
-
-        Examples
-        --------
-        >>> Run.from_dict({"7": {"a": 0.5, "b": 0.9}}).n_rows
-        2
-        """
-        return cls.from_arrays(*rows_of_dict(nested), tag=tag)
+        return cls.from_arrays(*columns_of(frame, topic=topic, docid=docid, score=score), tag=tag)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with the columns ``topic``, ``docid``, ``score`` and ``rank``.
@@ -160,17 +138,7 @@ class Run(ByTopic):
         >>> Run.from_dict({"7": {"a": 0.5}}).to_frame().to_dict("list")
         {'topic': ['7'], 'docid': ['a'], 'score': [0.5], 'rank': [1]}
         """
-        return frame_of(self, score=self.scores, rank=places_in(self.offsets))
-
-    def to_dict(self) -> dict[str, dict[str, float]]:
-        """Return ``{topic: {document: score}}``, best first.
-
-        Examples
-        --------
-        >>> Run.from_dict({"7": {"a": 0.5}}).to_dict()
-        {'7': {'a': 0.5}}
-        """
-        return nested_dict(self, self.scores)
+        return self._frame(score=self.scores, rank=places_in(self.offsets))
 
     def top(self, depth: int) -> Run:
         """Return the first ``depth`` documents of each topic."""
@@ -195,16 +163,15 @@ def read_run(
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz, recognised by the first bytes. Six columns
-        ``<topic> Q0 <docid> <rank> <score> <tag>``; the second and the rank may be any word. The topics may be
-        interleaved, blank lines are skipped. The tag is that of the first line.
+        Plain or compressed, as for :func:`read_letor`. Six columns ``<topic> Q0 <docid> <rank> <score> <tag>``; the
+        second and the rank may be any word. The topics may be interleaved, blank lines are skipped. The tag is that of
+        the first line.
     depth : int, optional
         Number of documents of each topic to keep, by score. Default: all.
     duplicates : {"error", "best"}, default="error"
         Whether a document that occurs twice in a topic is an error, or the higher score is kept.
     max_expansion : float, optional
-        Most bytes of text per byte of a compressed file, beyond the first 64 MB of text; see
-        :func:`structsvm.readers.read_letor`. Default: 200; public runs have about 10.
+        As for :func:`read_letor`.
 
     Returns
     -------
@@ -219,10 +186,8 @@ def read_run(
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "bm25.run")
-    >>> _ = path.write_text("301 Q0 FT-1 1 2.5 bm25\\n301 Q0 FT-2 2 7 bm25\\n")
-    >>> run = read_run(path)
+    >>> _ = Path("bm25.run").write_text("301 Q0 FT-1 1 2.5 bm25\\n301 Q0 FT-2 2 7 bm25\\n")
+    >>> run = read_run("bm25.run")
     >>> run, run.docid.tolist()
     (Run('bm25': 1 topics, 2 rows), ['FT-2', 'FT-1'])
     """
@@ -235,8 +200,9 @@ def read_run(
         path, _COLUMNS, max_expansion, lambda block: tags.append(block.words[5][0])
     )
     tag = tags[0].decode("utf-8", "backslashreplace")
-    run, repeat = _sorted_run(topics, code, objects(documents), scores, tag, duplicates)
-    if repeat is not None:
+    try:
+        run = _sorted_run(topics, code, objects(documents), scores, tag, duplicates)
+    except Repeated:
         refuse_repeat(path, [0, 2], "the higher score", max_expansion)
     return run if depth is None else run.top(depth)
 
@@ -244,13 +210,11 @@ def read_run(
 def write_run(run: Run, path: str | PathLike[str]) -> None:
     """Write a TREC run that :func:`read_run` reads back bit for bit. Ranks count from 1.
 
-    The file is compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. It appears once it is complete; if writing
-    fails, an earlier file is kept.
-
     Parameters
     ----------
     run : Run
     path : path
+        As for :func:`write_letor`.
 
     Raises
     ------
@@ -261,10 +225,8 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "out.run")
-    >>> write_run(Run.from_arrays([7, 7], ["a", "b"], [0.1, 2], tag="mine"), path)
-    >>> path.read_text()
+    >>> write_run(Run.from_arrays([7, 7], ["a", "b"], [0.1, 2], tag="mine"), "out.run")
+    >>> Path("out.run").read_text()
     '7 Q0 b 1 2.0 mine\\n7 Q0 a 2 0.1 mine\\n'
     """
     tag = check_words([run.tag], "tag")[0]
@@ -278,19 +240,17 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
 
 def _sorted_run(
     topics: list[str], code: Int, docid: NDArray[Any], scores: Float, tag: str, duplicates: Duplicates
-) -> tuple[Run, tuple[str, str] | None]:
-    """Return the run, and topic and docid of a repeated document if that is an error."""
+) -> Run:
     order = np.lexsort((-scores, code))
     code, docid, scores = code[order], docid[order], scores[order]
     _order_ties(code, docid, scores)
-    offsets, (docid, scores), repeat = once_each(topics, code, docid.tolist(), duplicates, docid, scores)
-    return Run(objects(topics), offsets, docid, scores, tag), repeat
+    best = "the higher score"
+    offsets, (docid, scores) = once_each(topics, code, docid.tolist(), duplicates, best, docid, scores)
+    return Run(objects(topics), offsets, docid, scores, tag)
 
 
 def _order_ties(code: Int, docid: NDArray[Any], scores: Float) -> None:
-    """Sort equal scores by descending docid, in place.
-    Code points order strings as trec_eval orders their bytes.
-    """
+    """Sort equal scores by descending docid, in place; code points order strings as trec_eval orders their bytes."""
     new = np.ones(code.shape[0] + 1, dtype=np.bool_)
     new[1:-1] = (code[1:] != code[:-1]) | (scores[1:] != scores[:-1])
     starts = np.flatnonzero(new)

@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -53,12 +54,13 @@ _REPLACED_SECONDS = 10.0
 _MISSED, _PAUSE = 50, 1e-3
 """Looks, and seconds between two, after which a folder or file is not there; a writer needs a moment to rename two."""
 
-_FLOATS, _WHOLE = ("<f4", "<f8"), ("<i4", "<i8")
-_TYPES: dict[str, tuple[str, ...]] = {
-    "X": _FLOATS, "data": _FLOATS, "indices": _WHOLE, "indptr": _WHOLE, "y": ("<f8",), "offsets": ("<i8",),
-    "order": ("<i8",),
+_TYPES = {
+    "X": "<f[48]", "data": "<f[48]", "indices": "<i[48]", "indptr": "<i[48]", "y": "<f8", "offsets": "<i8",
+    "order": "<i8", "query_ids": ".[iuU].*", "docid": ".U.*", "feature_names": ".U.*",
 }  # fmt: skip
-"""What an array of a store may be of; ids of documents are text, those of queries text or whole numbers."""
+"""What the arrays of a store may be of."""
+
+_MATRIX = {"dense": {"X"}, "csr": {"data", "indices", "indptr"}}
 
 
 def open_store(path: str | PathLike[str]) -> QueryData:
@@ -67,7 +69,7 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     Parameters
     ----------
     path : path
-        The folder that :func:`write_store`, :func:`structsvm.readers.convert_letor` or a :class:`StoreWriter` wrote.
+        The folder that :func:`write_store`, :func:`convert_letor` or a :class:`StoreWriter` wrote.
 
     Returns
     -------
@@ -88,10 +90,8 @@ def open_store(path: str | PathLike[str]) -> QueryData:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.store")
-    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), path)
-    >>> open_store(path)
+    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), "train.store")
+    >>> open_store("train.store")
     QueryData(1 queries, 2 rows, 1 features, dense float64)
     """
     return _opened(Path(path))[2]
@@ -155,10 +155,9 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
 
 
 def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
-    """Read all of a store and hold it against its checksums and against what a writer would have refused.
-
-    Return whether there were checksums for all of it; stores of earlier versions have none, and a value that was
-    changed to another possible one is not found in them. ``callback(n_bytes, n_all)`` is called after each block.
+    """Read all of a store and hold it against its checksums and against what a writer would have refused. Return
+    whether all of it has checksums: stores of earlier versions have none, and a value that was changed to another
+    possible one is not found. ``callback(n_bytes, n_all)`` is called after each block.
     """
     path = Path(path)
     meta, mapped, data = _opened(path)
@@ -205,9 +204,8 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
         The folder of a store; Parquet files (one, a folder or a pattern); a CSV file, whose name ends in ``.csv`` or
         ``.tsv``; or any other text, which is LETOR.
     **options
-        Of :func:`structsvm.readers.read_parquet`, :func:`structsvm.readers.read_csv` or
-        :func:`structsvm.readers.read_letor`; a store has them settled and takes none but ``label=None``. With that
-        labels are optional in all of them: ``y`` is None if there are none.
+        Of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`; a store has them settled and takes none but
+        ``label=None``. With that labels are optional in all of them: ``y`` is None if there are none.
 
     Returns
     -------
@@ -222,10 +220,8 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
-    >>> _ = path.write_text("1 qid:3 1:2 2:1\\n")
-    >>> read_queries(path)
+    >>> _ = Path("train.txt").write_text("1 qid:3 1:2 2:1\\n")
+    >>> read_queries("train.txt")
     QueryData(1 queries, 1 rows, 2 features, dense float64)
     """
     from structsvm.readers import csv_tables, parquet_tables  # which import this module
@@ -260,7 +256,7 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
 
 
 def write_store(data: QueryData, path: str | PathLike[str]) -> None:
-    """Write a store, in chunks; see :class:`StoreWriter` for what happens to an earlier one.
+    """Write a store, in chunks, as a :class:`StoreWriter` does.
 
     ``order`` is kept in a file that is there only if rows of a query were apart in the source: what is scored from the
     store can be written in the order of the source.
@@ -270,20 +266,10 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     data : QueryData
     path : path
 
-    Raises
-    ------
-    FileExistsError
-        If ``path`` is there and is no store.
-    OSError
-        If the folder cannot be written or the disk is full; nothing is left behind and an earlier store
-        stays.
-
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.store")
-    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), path)
-    >>> sorted(file.name for file in path.iterdir())
+    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), "train.store")
+    >>> sorted(file.name for file in Path("train.store").iterdir())
     ['X.npy', 'meta.json', 'offsets.npy', 'query_ids.npy', 'y.npy']
     """
     is_csr = scipy_sparse.issparse(data.X)
@@ -340,12 +326,10 @@ class StoreWriter:
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "big.store")
-    >>> with StoreWriter(path, n_features=2, dtype=np.float32) as writer:
+    >>> with StoreWriter("big.store", n_features=2, dtype=np.float32) as writer:
     ...     for q in range(3):
     ...         writer.append(np.ones((4, 2), np.float32), [0, 0, 1, 2], sizes=[4], query_ids=[q])
-    >>> open_store(path)
+    >>> open_store("big.store")
     QueryData(3 queries, 12 rows, 2 features, dense float32)
     """
 
@@ -373,13 +357,11 @@ class StoreWriter:
         self._part: Path  # from the beginning of the block on
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
-        self._counts: dict[str, int] = {}
         self._crc: dict[str, int] = {}
         self._sizes: list[NDArray[np.int64]] = []
         self._ids: list[NDArray[Any]] = []
-        self._docid_width = 0
-        self._has_docid = False
-        self._n_rows = 0
+        self._docid_width = 0  # as long as all are empty
+        self._n_rows = self._n_stored = 0
 
     def __enter__(self) -> StoreWriter:
         self._target = place_of(self.path)
@@ -436,6 +418,7 @@ class StoreWriter:
                 if not X.has_canonical_format:
                     X = X.copy()
                     X.sum_duplicates()
+                self._n_stored += X.data.size
                 self._write("data", X.data.astype(self.dtype, copy=False))
                 self._write("indices", X.indices.astype(np.int32, copy=False))
                 self._write("row_nnz", np.diff(X.indptr).astype(np.int64, copy=False))
@@ -444,11 +427,10 @@ class StoreWriter:
             if labelled:
                 self._write("y", y)
             if docid is not None:
-                # the final width is known at the end only: until then each piece has its own, in a plain
-                # sequence
+                # the final width is known at the end only: until then each piece has its own, in a plain sequence
                 words = np.asarray(docid).astype(np.str_)
-                self._has_docid = self._has_docid or bool((words != "").any())
-                self._docid_width = max(self._docid_width, words.dtype.itemsize // 4)
+                if (words != "").any():
+                    self._docid_width = max(self._docid_width, words.dtype.itemsize // 4)
                 file = self._open("docid")
                 for a in range(0, n, _STRINGS_AT_ONCE):
                     np.save(file, words[a : a + _STRINGS_AT_ONCE])
@@ -473,7 +455,6 @@ class StoreWriter:
         self._crc[name] = zlib.crc32(view, self._crc.get(name, 0))
         while view:  # a write to a file may stop short, at 2 GB if nowhere else
             view = view[file.write(view) :]
-        self._counts[name] = self._counts.get(name, 0) + array.size
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
@@ -493,7 +474,7 @@ class StoreWriter:
             raise ValueError(f"{self.path}: expected at least one query, got none")
         arrays: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         if self.sparse:
-            nnz = self._counts["data"]
+            nnz = self._n_stored
             index = np.dtype(np.int32 if nnz < 2**31 and self.n_features < 2**31 else np.int64)
             arrays["data"] = (self.dtype, (nnz,))
             self._finish_sparse(index)
@@ -502,17 +483,14 @@ class StoreWriter:
             arrays["X"] = (self.dtype, (self._n_rows, self.n_features))
         if "y" in self._files:
             arrays["y"] = (np.dtype(np.float64), (self._n_rows,))
-        if self._has_docid:
+        if self._docid_width:
             arrays["docid"] = (np.dtype(f"<U{self._docid_width}"), (self._n_rows,))
             self._finish_docid(arrays["docid"][0])
         ids = self._ids
         if any(i.dtype.kind not in "iu" for i in ids):
             # not astype: that makes room for the longest integer there is
             ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
-        small = {
-            "offsets": offsets_of(np.concatenate(self._sizes)),
-            "query_ids": np.concatenate(ids),
-        }
+        small = {"offsets": offsets_of(np.concatenate(self._sizes)), "query_ids": np.concatenate(ids)}
         if self.order is not None:
             small["order"] = np.asarray(self.order, dtype=np.int64)
             if not np.array_equal(np.sort(small["order"]), np.arange(self._n_rows)):
@@ -567,8 +545,10 @@ class StoreWriter:
             self._files.pop("indices").close()
             self._crc.pop("indices", None)
             (self._part / "indices.tmp").rename(narrow)
-            for block in _pieces(narrow, np.dtype(np.int32)):
-                self._write("indices", block.astype(np.int64))
+            with narrow.open("rb") as file:
+                file.seek(_HEADER_BYTES)
+                while (block := np.fromfile(file, np.int32, _BLOCK_BYTES // 4)).size:
+                    self._write("indices", block.astype(np.int64))
 
     def _finish_docid(self, dtype: np.dtype[Any]) -> None:
         """The pieces, each of its own width, become one array."""
@@ -727,32 +707,24 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str
 
     if "crc32" in meta and meta["crc32"] != _meta_crc(meta):
         raise fail("its checksum differs")
-    n_rows, n_features, kind, specs = (meta.get(key) for key in ("n_rows", "n_features", "kind", "arrays"))
-    if type(n_rows) is not int or not 0 < n_rows < 2**62:
-        raise fail(f"n_rows {n_rows!r:.40}")
-    if type(n_features) is not int or not 0 <= n_features < 2**62:
-        raise fail(f"n_features {n_features!r:.40}")
-    matrix = {"dense": ("X",), "csr": ("data", "indices", "indptr")}.get(
-        kind if isinstance(kind, str) else ""
-    )
-    if matrix is None:
+    stated: Any = [meta.get(key) for key in ("n_rows", "n_features", "kind", "arrays")]
+    n_rows, n_features, kind, specs = stated
+    for name, number, least in (("n_rows", n_rows, 1), ("n_features", n_features, 0)):
+        if type(number) is not int or not least <= number < 2**62:
+            raise fail(f"{name} {number!r:.40}")
+    if not isinstance(kind, str) or kind not in _MATRIX:
         raise fail(f"kind {kind!r:.40}")
-    assert isinstance(specs, dict), "read so"
-    needed = {*matrix, "offsets", "query_ids"}
+    needed = _MATRIX[kind] | {"offsets", "query_ids"}
     if not needed <= set(specs) <= needed | {"y", "docid", "order", "feature_names"}:
         raise fail(f"arrays {', '.join(sorted(specs)):.80}")
     for name, spec in specs.items():
         if not isinstance(spec, dict):
             raise fail(f"{name}: {spec!r:.40}")
         dtype, shape = spec.get("dtype"), spec.get("shape")
-        if (
-            not isinstance(dtype, str)
-            or not isinstance(shape, list)
-            or not all(type(n) is int for n in shape)
-        ):
+        is_shape = isinstance(shape, list) and all(type(n) is int for n in shape)
+        if not isinstance(dtype, str) or not is_shape:
             raise fail(f"{name}: {dtype!r:.40} of shape {shape!r:.40}")
-        allowed = dtype[1:2] in ("iuU" if name == "query_ids" else "U")
-        if not (dtype in _TYPES[name] if name in _TYPES else allowed):
+        if not re.fullmatch(_TYPES[name], dtype):
             raise fail(f"{name}: {dtype!r:.40}")
     n_stored = specs["data"]["shape"] if kind == "csr" else None
     shapes = {
@@ -776,27 +748,23 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
     try:
         if not stat.S_ISREG(file.stat().st_mode):  # opening a pipe would wait for its other end
             raise Damaged("no file")
-        with file.open("rb") as raw:
+        with file.open("rb") as raw:  # what is mapped is not what stands under its name by now
             header = read_header(raw)
-            size = os.fstat(raw.fileno()).st_size
-            return _mapped(file, raw, header, size, spec)
+            found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"
+            if (stated := f"{spec['dtype']} {spec['shape']}") != found:
+                raise _unfit(file, f"{stated} as stated in {_META}", found)
+            size, whole = os.fstat(raw.fileno()).st_size, header.start + header.n_bytes
+            if size != whole:
+                raise _unfit(file, f"a complete array of {whole} bytes", f"a damaged file of {size}")
+            # the map stays its base; a memmap object costs time at every slice
+            mapped: NDArray[Any] = np.memmap(raw, header.dtype, "r", header.start, header.shape).view(
+                np.ndarray
+            )
+            return mapped
     except FileNotFoundError as error:
         raise _unfit(path, f"{name}.npy in this store", "no such file") from error
     except Damaged as error:
         raise _unfit(file, "a complete array", f"a damaged file ({error})") from error
-
-
-def _mapped(file: Path, raw: IO[bytes], header: Any, size: int, spec: dict[str, Any]) -> NDArray[Any]:
-    """Map the file that is open, and not what stands under its name by now."""
-    if header.dtype.str != spec["dtype"] or list(header.shape) != spec["shape"] or header.fortran:
-        found = f"{header.dtype.str} {list(header.shape)}{', columns first' if header.fortran else ''}"
-        raise _unfit(file, f"{spec['dtype']} {spec['shape']} as stated in {_META}", found)
-    if size != header.start + header.n_bytes:
-        whole = f"a complete array of {header.start + header.n_bytes} bytes"
-        raise _unfit(file, whole, f"a damaged file of {size}")
-    # the map stays its base; a memmap object costs time at every slice
-    mapped: NDArray[Any] = np.memmap(raw, header.dtype, "r", header.start, header.shape).view(np.ndarray)
-    return mapped
 
 
 def _compare(
@@ -849,13 +817,6 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
     room = _HEADER_BYTES - 10
     return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
-
-
-def _pieces(file: Path, dtype: np.dtype[Any]) -> Iterable[NDArray[Any]]:
-    with file.open("rb") as source:
-        source.seek(_HEADER_BYTES)
-        while (block := np.fromfile(source, dtype=dtype, count=_BLOCK_BYTES // dtype.itemsize)).size:
-            yield block
 
 
 @contextlib.contextmanager

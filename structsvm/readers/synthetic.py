@@ -90,24 +90,17 @@ def write_ranking_store(
     Parameters
     ----------
     path : path
-        See :class:`structsvm.readers.StoreWriter`.
+        As for :class:`StoreWriter`.
     n_queries, n_docs, n_features, noise, grades, dtype, random_state
         As for :func:`make_ranking`. The default float32 data take 2.0 GB on disk.
     chunk_queries : int, optional
         Queries made at a time; it does not change the data. Default: about 32 MB of features.
 
-    Raises
-    ------
-    ValueError, OSError
-        As :func:`make_ranking` and :class:`structsvm.readers.StoreWriter`.
-
     Examples
     --------
-    >>> import tempfile, pathlib
     >>> from structsvm.readers import open_store
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "made.store")
-    >>> write_ranking_store(path, 3, 10, 4)
-    >>> open_store(path)
+    >>> write_ranking_store("made.store", 3, 10, 4)
+    >>> open_store("made.store")
     QueryData(3 queries, 30 rows, 4 features, dense float32)
     """
     check_sizes(n_queries, n_docs, n_features, noise, grades)

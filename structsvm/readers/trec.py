@@ -1,26 +1,24 @@
-"""The columns of TREC files, read for ``runs`` and ``qrels``.
+"""What runs and judgments share: the columns of TREC files, data frames and nested dictionaries.
 
 Files are read in blocks of whole lines. A block in which every line has its columns is split at once. Any other block
-is split line by line, which accepts blank lines and names the first wrong one.
-
-Columns are separated by any blanks or tabs. A document twice in a topic, a number that is not finite, invalid UTF-8 in
-an id, a NUL byte, a byte order mark after the first line and a wrong number of columns are errors with file and line.
-Ids may hold any other character: escape them where they are shown.
+is split line by line, which accepts blank lines and names the first wrong one. Columns are separated by any blanks or
+tabs. Ids may hold any character but these and NUL: escape them where they are shown.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.files import read_blocks, replacing, shorten
+from structsvm.common.frames import frame as pandas_frame
 from structsvm.protocols import Int
 
 Duplicates = Literal["error", "best"]
@@ -29,6 +27,14 @@ _BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _LONGEST = 1024
 """Most bytes per column, longer than any id in use, so that an endless line is refused before it fills the memory."""
+
+_USUAL = {
+    "topic": ("topic", "qid", "query_id", "q_id", "query"),
+    "docid": ("docid", "docno", "doc_id", "document"),
+    "score": ("score",),
+    "grade": ("grade", "label", "relevance", "rel"),
+}
+"""Names of columns in trec_eval, PyTerrier, ir_measures and ranx."""
 
 
 class Numbering(dict[Any, int]):
@@ -61,6 +67,64 @@ def rows_of_topics(grouped: ByTopic) -> dict[str, slice]:
     return dict(zip(grouped.topics.tolist(), (slice(a, b) for a, b in bounds), strict=True))
 
 
+class Listing(ByTopic):
+    """Base of runs and judgments, whose field ``_numbers`` has a number for each row."""
+
+    _numbers: ClassVar[str]
+    from_arrays: ClassVar[Callable[..., Any]]
+
+    @classmethod
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], **options: Any) -> Self:
+        """Return what ``{topic: {document: number}}`` says, the form of pytrec_eval and ranx.
+
+        ``options`` are those of :meth:`from_arrays`.
+
+        Examples
+        --------
+        >>> from structsvm.readers import Qrels, Run
+        >>> Run.from_dict({"7": {"a": 0.5, "b": 0.9}}, tag="mine"), Qrels.from_dict({"7": {"a": 1}})
+        (Run('mine': 1 topics, 2 rows), Qrels(1 topics, 1 judgments, grades 1: 1))
+        """
+        rows = [(topic, docid, number) for topic, row in nested.items() for docid, number in row.items()]
+        if not rows:
+            raise BadInput("nested", "expected topics with documents, got none")
+        made: Self = cls.from_arrays(*map(list, zip(*rows, strict=True)), **options)
+        return made
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return ``{topic: {document: number}}``: the scores of a run, best first, or grades, of subtopics the last.
+
+        Examples
+        --------
+        >>> from structsvm.readers import Run
+        >>> Run.from_dict({"7": {"a": 0.5, "b": 0.9}}).to_dict()
+        {'7': {'b': 0.9, 'a': 0.5}}
+        """
+        numbers = getattr(self, self._numbers)
+        return {
+            topic: dict(zip(self.docid[here].tolist(), numbers[here].tolist(), strict=True))
+            for topic, here in rows_of_topics(self).items()
+        }
+
+    def _frame(self, **columns: Any) -> Any:
+        """Return a pandas frame of topics, documents and further columns."""
+        topic = np.repeat(self.topics, np.diff(self.offsets))
+        return pandas_frame({"topic": topic, "docid": self.docid, **columns})
+
+
+def columns_of(table: Any, **named: str | None) -> list[Any]:
+    """Return columns of a frame, each by its name or as the only usual one that is there."""
+    there, found = list(table.columns), []
+    for what, given in named.items():
+        names = [name for name in _USUAL[what] if name in there] if given is None else [given]
+        if len(names) != 1 or names[0] not in there:
+            column = f"column {given!r}" if given else f"one of the columns {', '.join(_USUAL[what])}"
+            expected = f"expected {'the ' if given else ''}{column} for the {what}"
+            raise BadInput("frame", f"{expected}, got {', '.join(map(str, there))}", f"name it by {{{what}}}")
+        found.append(table[names[0]].to_numpy())
+    return found
+
+
 class Columns(NamedTuple):
     """A format: grammar, number of columns (``width``), columns that hold ids, and position and kind of the number."""
 
@@ -82,8 +146,7 @@ class Block(NamedTuple):
 def read_rows(
     path: Path, columns: Columns, max_expansion: float | None, look: Callable[[Block], object]
 ) -> tuple[list[str], Int, list[str], NDArray[Any]]:
-    """Return the topics of a file, and of each row the place of its topic, the document and the number.
-
+    """Return the topics of a file, and of each row the index of its topic, the document and the number.
     ``look`` is shown each block of lines; blocks of blank lines only are left out.
     """
     index, codes, documents, numbers, n_lines = Numbering(), [], [], [], 0
@@ -216,19 +279,12 @@ def number_topics(
     return list(index), code, documents
 
 
-def repeated(repeat: tuple[str, str], best: str) -> BadInput:
-    """Return the error for a document that occurs twice in a topic, ``(topic, docid)``."""
-    return BadInput(
-        "docid",
-        f"expected each once per topic, got {shown(repeat[1])} twice in topic {shown(repeat[0])}",
-        "pass {duplicates='best'} to keep " + best,
-    )
+class Repeated(BadInput):
+    """Error for a document that occurs twice in a topic."""
 
 
 def refuse_repeat(path: Path, key: list[int], best: str, max_expansion: float | None) -> NoReturn:
-    """Raise ValueError with the line of the first repeated document, found by reading the file again.
-    Files without one then need not remember their lines.
-    """
+    """Raise with the line of the first repeated document, found by reading again: no lines are kept without one."""
     first_line: dict[tuple[bytes, ...], int] = {}
     n = 0
     for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
@@ -244,17 +300,16 @@ def refuse_repeat(path: Path, key: list[int], best: str, max_expansion: float | 
                     f"expected each document once per topic, got {shown(words[2])} in topic {shown(words[0])} again "
                     f"(first in line {first_line[document]})",
                     f"drop one, or pass {{duplicates='best'}} to keep {best}",
-                )
+                ) from None
             first_line[document] = n
     raise ValueError(f"{path}: expected each document once per topic; the file changed while it was read")
 
 
 def once_each(
-    topics: list[str], code: Int, keys: list[Any], duplicates: Duplicates, *columns: Any
-) -> tuple[Int, list[Any], tuple[str, str] | None]:
-    """Return offsets and columns of rows in the order of topics, and the first key that repeats in one.
-
-    Repeats are left out, unless they are an error.
+    topics: list[str], code: Int, keys: list[Any], duplicates: Duplicates, best: str, *columns: Any
+) -> tuple[Int, list[Any]]:
+    """Return offsets and columns of rows in the order of topics, each key once in a topic, or raise Repeated.
+    ``best`` says which of several is kept.
     """
     numbers = np.arange(len(topics) + 1)
     offsets = np.searchsorted(code, numbers).astype(np.int64)
@@ -265,17 +320,16 @@ def once_each(
         seen: set[Any] = set()
         for i in range(first, last):
             if keys[i] in seen and duplicates == "error":
-                return (
-                    offsets,
-                    list(columns),
-                    (topics[t], keys[i] if isinstance(keys[i], str) else keys[i][0]),
-                )
+                docid = keys[i] if isinstance(keys[i], str) else keys[i][0]
+                got = f"got {shown(docid)} twice in topic {shown(topics[t])}"
+                remedy = "pass {duplicates='best'} to keep " + best
+                raise Repeated("docid", f"expected each once per topic, {got}", remedy)
             keep[i] = keys[i] not in seen
             seen.add(keys[i])
     if keep.all():
-        return offsets, list(columns), None
+        return offsets, list(columns)
     kept = [None if column is None else column[keep] for column in columns]
-    return np.searchsorted(code[keep], numbers).astype(np.int64), kept, None
+    return np.searchsorted(code[keep], numbers).astype(np.int64), kept
 
 
 def check_duplicates(duplicates: str) -> None:

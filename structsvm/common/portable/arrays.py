@@ -55,7 +55,6 @@ def matmul(A: ArrayLike, B: ArrayLike) -> Float:
 
 def solve(A: ArrayLike, b: ArrayLike) -> Float:
     """Return the solution of ``A x = b`` by elimination with row pivoting; ``b`` may have several columns.
-
     Raises ``numpy.linalg.LinAlgError`` for a singular matrix, as ``numpy.linalg.solve`` does.
     """
     A, b = np.array(A, dtype=np.float64), np.asarray(b, dtype=np.float64)

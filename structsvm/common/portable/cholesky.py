@@ -18,7 +18,6 @@ _ROUNDING = 1e-10
 
 def solve(A: Float, b: Float) -> Float:
     """Return a solution of ``A x = b``, where ``A`` is positive semidefinite and ``b`` in its range.
-
     Of a singular matrix, ``x`` is zero at each row that depends on those before it.
     """
     L, x = np.array(A), np.array(b)

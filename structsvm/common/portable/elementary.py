@@ -1,12 +1,10 @@
 """``exp``, ``log`` and their kin from the four basic operations, which every processor rounds alike.
 
-NumPy and the C library choose among several forms of these functions by the processor they run on, and the forms
-differ in the last bit. The forms here are within two units in the last place of the true value, take arrays or numbers,
-and need no compiler; :mod:`structsvm.common.portable.compiled` has the same bits for kernels.
-
-``exp(x) = 2^k exp(r)`` with ``r = x - k ln 2`` in ``[-ln 2 / 2, ln 2 / 2]`` and Taylor's series of ``exp``;
-``log(2^k m) = k ln 2 + log m`` with ``m`` in ``[sqrt(1/2), sqrt(2))`` and the series of
-``log((1 + s) / (1 - s)) = 2 (s + s^3 / 3 + ...)``, ``s = (m - 1) / (m + 1)``.
+NumPy and the C library choose among several forms of these functions by the processor, which differ in the last bit.
+Those here are within two units in the last place, take arrays or numbers, and need no compiler;
+:mod:`structsvm.common.portable.compiled` has the same bits for kernels. ``exp(x) = 2^k exp(r)`` with ``r = x - k ln 2``
+in ``[-ln 2 / 2, ln 2 / 2]`` and Taylor's series of ``exp``; ``log(2^k m) = k ln 2 + log m`` with ``m`` in ``[sqrt(1/2),
+sqrt(2))`` and the series of ``log((1 + s) / (1 - s)) = 2 (s + s^3 / 3 + ...)``, ``s = (m - 1) / (m + 1)``.
 """
 
 from __future__ import annotations
