@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,27 +13,17 @@ import typer
 from structsvm import online
 from structsvm.checks import check_choice, check_whole
 from structsvm.cli import paths
-from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import Jobs, Table, by_name, load_ranker
 from structsvm.cli.groups import Group
 from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
-from structsvm.cli.terminal import bar, note, print_table, stoppable
+from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
 from structsvm.common.arrays import Archive, Damaged, read_header
 from structsvm.common.files import read_blocks, read_lines, shorten
 from structsvm.common.machine import count_threads
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
-
-app = typer.Typer(
-    help="Simulate dueling bandits, which find the best ranker while they serve users.", no_args_is_help=True
-)
-
-
-@app.callback()
-def _group() -> None:
-    """Simulate dueling bandits, which find the best ranker while they serve users."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +123,7 @@ def simulate(
         )
         paths.write_text(report, page)
     if as_json:
-        typer.echo(json.dumps(_record(world, place, settings, results), allow_nan=False))
+        print_json(_record(world, place, settings, results))
         return
     columns, rows, _ = results_table(results)
     print_table(columns, rows)
@@ -143,7 +132,7 @@ def simulate(
         typer.echo(f"Report: {report}")
 
 
-app.command("simulate")(stoppable(simulate))
+app = group("Simulate dueling bandits, which find the best ranker while they serve users.", simulate)
 
 
 def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,11 +21,9 @@ from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, keep_names, naming, predicted
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
-from structsvm.cli.terminal import GapProgress, note, stoppable
+from structsvm.cli.terminal import GapProgress, group, note, print_json
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
-
-app = typer.Typer(help="Turn click logs into rankers and judgments.", no_args_is_help=True)
 
 Log = Annotated[
     Path,
@@ -108,11 +105,12 @@ def describe(
     _write_page(report, log, cells, qualities=qualities)
     if as_json:
         shows, taps = cells.per_position()
-        _print_json(
-            log=str(log), queries=cells.n_queries, documents=cells.n_rows, shows=cells.n_shows, clicks=cells.n_clicks,
-            shows_by_position=shows.tolist(), clicks_by_position=taps.tolist(), dropped=dict(cells.dropped),
-            models={name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity} for name, q in qualities},
-        )  # fmt: skip
+        print_json({
+            "log": str(log), "queries": cells.n_queries, "documents": cells.n_rows, "shows": cells.n_shows,
+            "clicks": cells.n_clicks, "shows_by_position": shows.tolist(), "clicks_by_position": taps.tolist(),
+            "dropped": dict(cells.dropped),
+            "models": {name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity} for name, q in qualities},
+        })  # fmt: skip
         return
     _print_log(cells)
     if qualities:
@@ -144,12 +142,12 @@ def propensities(
         paths.write_text(output, _theta_lines(found))
     _write_page(report, log, cells, propensities=found)
     if as_json:
-        _print_json(
-            log=str(log), theta=found.theta.tolist(), lower=low.tolist(), upper=high.tolist(),
-            covariance=found.covariance.tolist(), certificate=found.certificate, dropped=dict(cells.dropped),
-            queries=found.n_clusters, effective_queries=found.effective_clusters,
-            freedom=None if found.freedom is None else found.freedom.tolist(),
-        )  # fmt: skip
+        print_json({
+            "log": str(log), "theta": found.theta.tolist(), "lower": low.tolist(), "upper": high.tolist(),
+            "covariance": found.covariance.tolist(), "certificate": found.certificate, "dropped": dict(cells.dropped),
+            "queries": found.n_clusters, "effective_queries": found.effective_clusters,
+            "freedom": None if found.freedom is None else found.freedom.tolist(),
+        })  # fmt: skip
         return
     _print_log(cells)
     for k, (v, a, b) in enumerate(zip(found.theta, low, high, strict=True), 1):
@@ -292,16 +290,17 @@ def evaluate(
         )
     _write_page(report, log, cells, estimate=found)
     if as_json:
-        _print_json(
-            log=str(log), model=str(model), dcg=found.dcg._asdict(), logged_dcg=found.logged_dcg._asdict(),
-            difference=found.difference._asdict(), unseen=found.unseen,
-            discount={name: _or_none(end) for name, end in found.discount._asdict().items()},
-            bounds=list(found.bounds), sessions=found.n_sessions, effective_sample_size=found.effective_sample_size,
-            largest_weight=found.largest_weight, dropped=dict(cells.dropped), lists_with_gaps=found.n_gapped,
-            users=found.n_clusters, effective_users=found.effective_clusters,
-            trust_bias_p=_or_none(found.trust_bias_p), notes=list(found.notes), trained_on=shares[0],
-            over_baseline=None if found.over_baseline is None else found.over_baseline._asdict(),
-        )  # fmt: skip
+        print_json({
+            "log": str(log), "model": str(model), "dcg": found.dcg._asdict(), "logged_dcg": found.logged_dcg._asdict(),
+            "difference": found.difference._asdict(), "unseen": found.unseen,
+            "discount": {name: _or_none(end) for name, end in found.discount._asdict().items()},
+            "bounds": list(found.bounds), "sessions": found.n_sessions,
+            "effective_sample_size": found.effective_sample_size, "largest_weight": found.largest_weight,
+            "dropped": dict(cells.dropped), "lists_with_gaps": found.n_gapped, "users": found.n_clusters,
+            "effective_users": found.effective_clusters,
+            "trust_bias_p": _or_none(found.trust_bias_p), "notes": list(found.notes), "trained_on": shares[0],
+            "over_baseline": None if found.over_baseline is None else found.over_baseline._asdict(),
+        })  # fmt: skip
         return
     _print_log(cells)
     typer.echo(f"clicks          as many as {found.effective_sample_size:,.0f} of equal weight, the largest "
@@ -358,8 +357,7 @@ class _GivingUp(GapProgress):
         raise KeyboardInterrupt
 
 
-for _command in (describe, propensities, train, evaluate, judge):
-    app.command(_command.__name__)(stoppable(_command))
+app = group("Turn click logs into rankers and judgments.", describe, propensities, train, evaluate, judge)
 
 
 _IDS = ("query", "document", "docid")
@@ -527,7 +525,3 @@ def _print_log(cells: Any) -> None:
 def _or_none(value: float) -> float | None:
     """Return a figure as JSON can hold it."""
     return value if math.isfinite(value) else None
-
-
-def _print_json(**figures: Any) -> None:
-    typer.echo(json.dumps(figures, allow_nan=False))

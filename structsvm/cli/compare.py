@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from structsvm.cli.options import (
     read_signs,
 )
 from structsvm.cli.tables import TrainingTable
-from structsvm.cli.terminal import bar, note, print_table
+from structsvm.cli.terminal import bar, note, print_json, print_table
 
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
@@ -191,7 +190,7 @@ def compare(
 
     from structsvm.report import measure_name
     from structsvm.studies.folds.page import as_records, page, tests_table
-    from structsvm.studies.folds.paired_tests import LEVEL, paired_tests, remarks
+    from structsvm.studies.folds.results import LEVEL, paired_tests, remarks
 
     measures = study.measures(metric or ("map", "ndcg@10"))
     found = study.find(data, table)
@@ -208,7 +207,7 @@ def compare(
     for remark in remarks(results):
         note(f"{remark}; widen --C")
     if as_json:
-        typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
+        print_json(as_records(results, per_query=per_query))
     else:
         _print_comparison(results, study)
     if report is not None:  # last: the results are out, should the page fail
@@ -262,7 +261,7 @@ def search(
         paths.check_model_output(output, [data])
 
     from structsvm.studies.folds.page import best_in_search
-    from structsvm.studies.folds.paired_tests import remarks
+    from structsvm.studies.folds.results import remarks
 
     measures = study.measures((study.select,))
     found = study.find(data, table, validation=validation, test=False)
@@ -282,7 +281,7 @@ def search(
     if output is not None:
         _refit(data, best, training, table, output)
     if as_json:
-        typer.echo(json.dumps(_search_record(results, best), allow_nan=False))
+        print_json(_search_record(results, best))
         return
     _print_search(results, best)
     if output is not None:
@@ -354,7 +353,7 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
 
 
 def _write_csv(path: Path, results: Any) -> None:
-    from structsvm.studies.folds.paired_tests import paired_tests
+    from structsvm.studies.folds.results import paired_tests
 
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")

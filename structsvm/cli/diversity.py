@@ -15,18 +15,13 @@ from structsvm.cli import paths
 from structsvm.cli.files import Jobs, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Selection, Tol, parse_grid
-from structsvm.cli.terminal import GapProgress, bar, print_table, stoppable
+from structsvm.cli.terminal import GapProgress, bar, group, print_json, print_table
 
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
     from structsvm.features.word_features import Level
     from structsvm.protocols import Int
     from structsvm.readers.candidate_sets import LabelledSets
-
-app = typer.Typer(
-    help="Choose documents that cover different subtopics: train, apply, compare methods.",
-    no_args_is_help=True,
-)
 
 Sets = Annotated[
     Path,
@@ -38,14 +33,8 @@ Sets = Annotated[
     ),
 ]
 
-_LEVELS = {
-    "appears": None,
-    "title": None,
-    "count": int,
-    "share": float,
-    "top_tfidf": int,
-    "neighbours": float,
-}
+_NUMBERS: dict[str, Any] = {"count": int, "share": float, "top_tfidf": int, "neighbours": float}
+"""The numbers that levels take; ``appears`` and ``title`` take none."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +230,7 @@ def compare(
         paths.write_lines(report, [page(result, data.name, queries)])
     if as_json:
         record = {"queries": len(found.sets), "skipped": skipped, "k": k, "methods": as_records(result)}
-        typer.echo(json.dumps(record))
+        print_json(record)
         return
     left_out = f" ({skipped} without subtopics left out)" if skipped else ""
     typer.echo(
@@ -253,17 +242,14 @@ def compare(
 
 def _level(text: str) -> Level:
     name, colon, value = text.partition(":")
-    expected = f"--level {text}: expected appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2"
-    if name not in _LEVELS or bool(colon) != (_LEVELS[name] is not None):
-        raise ValueError(expected)
-    kind = _LEVELS[name]
-    if kind is None:
-        return features.Level(name)  # type: ignore[arg-type]
     try:
-        number = kind(value)
-    except ValueError:
-        raise ValueError(expected) from None
-    level: Level = getattr(features.Level, name)(number)
+        numbers = [_NUMBERS[name](value)] if colon else []
+        if not colon and name not in ("appears", "title"):
+            raise ValueError
+    except (KeyError, ValueError):
+        expected = "appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2"
+        raise ValueError(f"--level {text}: expected {expected}") from None
+    level: Level = getattr(features.Level, name)(*numbers)
     return level
 
 
@@ -300,6 +286,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path) -> None:
     readers.write_run(readers.Run.from_arrays(*map(list, zip(*rows, strict=True)), tag="SVMDiv"), path)
 
 
-app.command("train")(stoppable(train))
-app.command("apply")(stoppable(apply))
-app.command("compare")(stoppable(compare))
+app = group(
+    "Choose documents that cover different subtopics: train, apply, compare methods.",
+    train, apply, compare,
+)  # fmt: skip

@@ -10,7 +10,7 @@ import typer
 import structsvm
 from structsvm.cli import paths
 from structsvm.cli.files import read_names
-from structsvm.cli.filling import kept_medians
+from structsvm.cli.tables import kept_medians
 from structsvm.cli.terminal import note
 from structsvm.common.files import replacing
 

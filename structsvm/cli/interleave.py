@@ -18,12 +18,10 @@ from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
 from structsvm.cli.options import AsJson, Report
-from structsvm.cli.terminal import bar, note, stoppable
+from structsvm.cli.terminal import bar, group, note, print_json
 from structsvm.common.files import compression, is_stream
 from structsvm.common.lazy import labelled
 from structsvm.online import statistics
-
-app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_args_is_help=True)
 
 MissingFeedback = Annotated[str, "Treatment of lines without clicks: skip, no_click or error."]
 MissingRecord = Annotated[str, "Treatment of lines without the shown list: error or skip."]
@@ -87,7 +85,7 @@ def analyse(
     if report is not None:
         paths.write_text(report, page(log.name, read, answer))
     if as_json:
-        typer.echo(json.dumps({"log": str(log), **answer.to_dict()}, allow_nan=False))
+        print_json({"log": str(log), **answer.to_dict()})
         return
     for line in summary(answer):
         typer.echo(line)
@@ -152,7 +150,7 @@ def learn(
     if math.isinf(learned.needed_by_clicks):
         note("the rankers of --better have no more clicks than the others in these logs; is the name right?")
     if as_json:
-        typer.echo(json.dumps({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))}))
+        print_json({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))})
         return
     for feature, weight in zip(FEATURES, learned.weights, strict=True):
         typer.echo(f"{feature:<30}{weight:+.4f}")
@@ -236,8 +234,7 @@ def simulate(
     typer.echo(f"{output}: {impressions} impressions of {interleaver}: {', '.join(names)}")
 
 
-for _command in (analyse, learn, simulate):
-    app.command(_command.__name__)(stoppable(_command))
+app = group("Compare rankers by clicks on interleaved lists.", analyse, learn, simulate)
 
 
 def _scores(name: str, rows: Any) -> Any:

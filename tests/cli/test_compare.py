@@ -19,7 +19,7 @@ from structsvm.metrics.significance import compare, holm
 from structsvm.readers import make_ranking, read_letor, write_letor
 from structsvm.report import Column
 from structsvm.studies.folds import Measures, MethodResult, Results, methods
-from structsvm.studies.folds.paired_tests import remarks as remarks_of
+from structsvm.studies.folds.results import remarks as remarks_of
 
 THREE = "--folds 3 --jobs 1"
 
