@@ -343,8 +343,14 @@ def judge(
     if output.suffix == ".tsv":
         found.write_table(output)
     else:
-        with _table_instead(output):
+        try:
             found.write_qrels(output, limits)
+        except BadInput as error:
+            if error.argument not in ("query", "document"):
+                raise
+            raise ValueError(
+                f"{output}: {error.problem}; write a table, with --output judgments.tsv"
+            ) from None
     _write_page(report, log, cells, judged=found, levels=limits)
     _print_log(cells)
     typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
@@ -416,17 +422,6 @@ def _naming_log(log: Path, estimating: str | None = None) -> Iterator[None]:
         if error.problem.startswith("expected sessions"):
             remedy = "name the column of the session by --session"
         raise BadInput(log, error.problem, remedy) from None
-
-
-@contextlib.contextmanager
-def _table_instead(output: Path) -> Iterator[None]:
-    """Name the table, which takes any id, in errors about ids that qrels cannot hold."""
-    try:
-        yield
-    except BadInput as error:
-        if error.argument not in ("query", "document"):
-            raise
-        raise ValueError(f"{output}: {error.problem}; write a table, with --output judgments.tsv") from None
 
 
 def _theta_lines(found: Any) -> str:

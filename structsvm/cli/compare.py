@@ -34,9 +34,9 @@ from structsvm.cli.terminal import bar, note, print_json, print_table
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
     if method == ["list"]:
-        from structsvm.studies.folds import methods
+        from structsvm.studies.folds import METHODS
 
-        for name, description in methods().items():
+        for name, description in METHODS.items():
             typer.echo(f"{name:<16}{description}")
         raise typer.Exit
     if method is None:

@@ -38,7 +38,7 @@ def demo(
         first = task_room.run(task_room.spam_task(), **options) if data is None else None
         outcome = task_room.run(task, **options)
         status.update("writing the page")
-        task_room.write_page(outcome, output, first)
+        paths.write_text(output, task_room.page(outcome, first))
     if first is not None:
         typer.echo(f"{first.task.title}\n{task_room.measure_headline(first)}\n")
     columns, rows = task_room.results_table(outcome)

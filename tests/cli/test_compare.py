@@ -18,7 +18,7 @@ from structsvm.estimators.choosing_C import select_C
 from structsvm.metrics.significance import compare, holm
 from structsvm.readers import make_ranking, read_letor, write_letor
 from structsvm.report import Column
-from structsvm.studies.folds import Measures, MethodResult, Results, methods
+from structsvm.studies.folds import METHODS, Measures, MethodResult, Results
 from structsvm.studies.folds.results import remarks as remarks_of
 
 THREE = "--folds 3 --jobs 1"
@@ -187,7 +187,7 @@ def test_search_with_signs(rows, cli):
 @pytest.mark.parametrize("command", ["compare", "search", "compare nothing.txt", "search nothing.txt"])
 def test_methods_are_listed_without_data(command, cli):
     out = cli(command, "--method list")
-    assert [line.split()[0] for line in out.splitlines()] == list(methods())
+    assert [line.split()[0] for line in out.splitlines()] == list(METHODS)
 
 
 @pytest.mark.parametrize(

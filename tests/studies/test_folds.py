@@ -22,13 +22,13 @@ from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor, write_store
 from structsvm.studies.folds import (
+    METHODS,
     Fold,
     Measures,
     Part,
     Training,
     find_folds,
     load_fold,
-    methods,
     peers,
     results,
     run,
@@ -171,7 +171,7 @@ def test_results_are_those_of_a_loop_by_hand(folder):
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in methods() if not name.endswith("-LOSS")] + ["svm-precision@3", "svm-mrr", "tree"],
+    [name for name in METHODS if not name.endswith("-LOSS")] + ["svm-precision@3", "svm-mrr", "tree"],
 )
 def test_every_method_runs(folder, name):
     result = run(find_folds(folder)[:1], [name], [0.1, 10.0]).methods[0]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from structsvm import report
-from structsvm.common.files import replacing
 from structsvm.common.names import feature_names
 from structsvm.metrics import EvaluationResult, compare, evaluate
 from structsvm.metrics.leaders import leaders
@@ -99,13 +97,8 @@ def _roc_area(outcome: Outcome, system: System) -> EvaluationResult:
     return evaluate("roc", test.y, system.scores, qid=test.qid, relevance=outcome.task.relevance)
 
 
-def write_page(outcome: Outcome, path: Path, first: Outcome | None = None) -> None:
-    """Write the report as one HTML file that loads nothing."""
-    with replacing(Path(path)) as file:
-        file.write(_page(outcome, first).encode())
-
-
-def _page(outcome: Outcome, first: Outcome | None) -> str:
+def page(outcome: Outcome, first: Outcome | None = None) -> str:
+    """Return the report, an HTML document that loads nothing; ``first`` shows where the measure matters."""
     columns, rows = results_table(outcome)
     lead = headline(outcome)
     return report.render(

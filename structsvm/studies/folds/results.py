@@ -267,10 +267,13 @@ def run(
             tell(*cell_name, True)
     reused = len(done)
     missing = [cell_name for cell_name in wanted if cell_name not in done]
+    expected_seconds = sum(
+        estimated_seconds(wanted[cell_name][0], cell_name[0], len(grid)) for cell_name in missing
+    )
     from joblib import Parallel, delayed
 
     trained = Parallel(
-        n_jobs=_processes(missing, wanted, grid, n_jobs),
+        n_jobs=n_jobs if expected_seconds >= PROCESSES_PAY_FROM else 1,
         return_as="generator_unordered",
         batch_size=1,
         pre_dispatch="all",
@@ -308,13 +311,6 @@ def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
     megabytes = share * sum(size_of(file) for file in fold.train.files) / 1e6
     rate = _SECONDS_PER_MB.get(name, _OTHER_SECONDS_PER_MB)
     return megabytes * rate * (1 if name in WITHOUT_C else n_Cs)
-
-
-def _processes(
-    missing: Sequence[tuple[str, str]], wanted: dict[tuple[str, str], Any], grid: Sequence[float], n_jobs: int
-) -> int:
-    total = sum(estimated_seconds(wanted[cell_name][0], cell_name[0], len(grid)) for cell_name in missing)
-    return n_jobs if total >= PROCESSES_PAY_FROM else 1
 
 
 def _checked(
