@@ -24,6 +24,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,64 +54,46 @@ PIECES = [
 
 
 def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Flip, turn, blank, delete, repeat, cut or insert some bytes."""
+    """Turn, delete, repeat, cut, flip, blank or insert some bytes."""
     at = rng.randrange(len(data) + 1)
     end = min(len(data), at + rng.choice((1, 1, 2, 8, 60)))
-    kind = rng.randrange(8)
-    if kind == 0:
-        return data[:at] + rng.randbytes(end - at) + data[end:]
-    if kind == 1:
-        return data[:at] + data[end:]
-    if kind == 2:
-        return data[:end] + data[at:end] * rng.randrange(1, 4) + data[end:]
-    if kind == 3:
-        return data[:at] if rng.random() < 0.5 else data[at:]
-    if kind == 4:
-        return data[:at] + bytes(byte ^ 1 << rng.randrange(8) for byte in data[at:end]) + data[end:]
-    if kind == 5:
-        return data[:at] + bytes(end - at) + data[end:]
-    return data[:at] + rng.choice(PIECES) + data[at:]
+    before, some, after = data[:at], data[at:end], data[end:]
+    return rng.choice((
+        lambda: before + rng.randbytes(len(some)) + after,
+        lambda: before + after,
+        lambda: before + some * rng.randrange(2, 5) + after,
+        lambda: before if rng.random() < 0.5 else some + after,
+        lambda: before + bytes(byte ^ 1 << rng.randrange(8) for byte in some) + after,
+        lambda: before + bytes(len(some)) + after,
+        *[lambda: before + rng.choice(PIECES) + some + after] * 2,
+    ))()  # fmt: skip
 
 
 def mutate_tokens(rng: random.Random, data: bytes) -> bytes:
-    """Replace, delete, repeat or swap a word, or put a number in the place of one."""
+    """Replace, delete, repeat or swap a word, or put something behind one."""
     words = re.split(rb"([\s:,\[\]{}]+)", data)
-    at = rng.randrange(len(words))
-    kind = rng.randrange(5)
-    if kind == 0:
-        words[at] = rng.choice(NUMBERS).encode()
-    elif kind == 1:
-        del words[at]
-    elif kind == 2:
-        words[at:at] = words[at : at + rng.choice((1, 2, 6))]
-    elif kind == 3:
-        other = rng.randrange(len(words))
-        words[at], words[other] = words[other], words[at]
-    else:
-        words[at] += rng.choice(PIECES)
+    at, other = rng.randrange(len(words)), rng.randrange(len(words))
+    word, more = words[at], words[at : at + rng.choice((1, 2, 6))]
+    number, piece = rng.choice(NUMBERS).encode(), rng.choice(PIECES)
+    kind, new = rng.choice(list(enumerate(([number], [], [*more, word], [word + piece], [words[other]]))))
+    if kind == 4:
+        words[other] = word
+    words[at : at + 1] = new
     return b"".join(words)
 
 
 def recode(rng: random.Random, data: bytes) -> bytes:
     """Other encodings and line ends."""
-    kind = rng.randrange(9)
-    if kind == 0:
-        return b"\xef\xbb\xbf" + data
-    if kind == 1:
-        return data.decode("utf-8", "replace").encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-7")))
-    if kind == 2:
-        return data.decode("utf-8", "replace").encode("latin-1", "replace")
-    if kind == 3:
-        return data.replace(b"\n", b"\r\n")
-    if kind == 4:
-        return data.replace(b"\n", b"\r")
-    if kind == 5:
-        return data.rstrip(b"\n")
-    if kind == 6:
-        return data.replace(b"\n", "\N{LINE SEPARATOR}".encode())
-    if kind == 7:
-        return data + b"\xef\xbb\xbf" + data
-    return data + data
+    text, mark = data.decode("utf-8", "replace"), b"\xef\xbb\xbf"
+    return rng.choice((
+        lambda: mark + data,
+        lambda: text.encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-7"))),
+        lambda: text.encode("latin-1", "replace"),
+        *(partial(data.replace, b"\n", end) for end in (b"\r\n", b"\r", "\N{LINE SEPARATOR}".encode())),
+        lambda: data.rstrip(b"\n"),
+        lambda: data + mark + data,
+        lambda: data + data,
+    ))()  # fmt: skip
 
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -332,9 +315,8 @@ def spoil_json(rng: random.Random, value, more=()):
         elif kind == 2 and isinstance(holder[last], (int, float)) and abs(holder[last]) < 1e9:
             holder[last] += rng.choice((-1, 1, 2, 1000, 10**13))
         elif kind == 3 and isinstance(holder, dict):
-            holder[rng.choice(("extra", "predict", "coef_", "class", "fields", "array"))] = copy.deepcopy(
-                holder[last]
-            )
+            key = rng.choice(("extra", "predict", "coef_", "class", "fields", "array"))
+            holder[key] = copy.deepcopy(holder[last])
         elif kind == 3:
             holder.extend(copy.deepcopy(holder) * rng.choice((1, 50)))
         else:
