@@ -26,10 +26,7 @@ from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
 
 Log = Annotated[
-    Path,
-    typer.Argument(
-        help="Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
-    ),
+    Path, "<LOG> Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
 ]
 
 
@@ -76,9 +73,7 @@ class ReadingOfUsers(Reading):
     ] = None
 
 
-Candidates = Annotated[
-    Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")
-]
+Candidates = Annotated[Path, "<DATA> Candidates of each query: text or a table with docids, or a store."]
 Holdout = Annotated[
     float,
     "Share of the queries that train leaves out, and that evaluate alone looks at; the same share gives the "
@@ -126,7 +121,7 @@ def propensities(
     ] = None,
     tail: Annotated[bool, "Estimate the positions after --last by a power law."] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write: a propensity per line, from position 1.")
+        Path | None, "-o File to write: a propensity per line, from position 1."
     ] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
@@ -163,7 +158,7 @@ def propensities(
 def train(
     log: Log,
     data: Candidates,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
+    output: Annotated[Path, "-o The model to write (.npz)."],
     C: Annotated[float | None, "Trade-off; default: by held-out clicks."] = None,
     loss: Annotated[str, "pairs, mean_pairs, dcg or mrr; dcg@10, mrr@10."] = "pairs",
     weighting: Annotated[str, "ips, or policy for the top of several rankers."] = "ips",
@@ -249,7 +244,7 @@ class Estimate(Group):
 
 def evaluate(
     log: Log,
-    model: Annotated[Path, typer.Argument(help="The new ranker, a model file.")],
+    model: Annotated[Path, "<MODEL> The new ranker, a model file."],
     data: Candidates,
     *,
     estimate: Estimate,
@@ -319,7 +314,7 @@ def evaluate(
 
 def judge(
     log: Log,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Qrels, or a table if it ends in .tsv.")],
+    output: Annotated[Path, "-o Qrels, or a table if it ends in .tsv."],
     method: Annotated[str, "coec, ips or sdbn."] = "coec",
     levels: Annotated[str | None, "Values from which grades 1, 2, ... begin: 0.5,1,2"] = None,
     theta: Theta = None, *, reading: Reading,

@@ -48,11 +48,8 @@ def _list_methods(method: list[str] | None) -> list[str] | None:
 
 Source = Annotated[
     Path,
-    typer.Argument(
-        metavar="DATA",
-        help="A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one file or store to cut "
-        "into folds. Files are LETOR text or tables with named columns (.csv, .tsv, Parquet).",
-    ),
+    "<DATA> A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one file or store to cut "
+    "into folds. Files are LETOR text or tables with named columns (.csv, .tsv, Parquet).",
 ]
 
 _MINUTE = 60.0
@@ -240,10 +237,7 @@ def search(
     *,
     study: Study,
     table: TrainingTable,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Train the best on all of DATA and write the model (.npz)."),
-    ] = None,
+    output: Annotated[Path | None, "-o Train the best on all of DATA and write the model (.npz)."] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the method and C with the best mean on validation queries; test queries are not used.

@@ -31,10 +31,8 @@ def list_(as_json: AsJson = False) -> None:
 def describe(
     path: Annotated[
         Path,
-        typer.Argument(
-            help="A LETOR text, a table with named columns (.csv, .tsv, Parquet), a store, a TREC run or judgments, "
-            "JSON Lines."
-        ),
+        "<PATH> A LETOR text, a table with named columns (.csv, .tsv, Parquet), a store, a TREC run or judgments, "
+        "JSON Lines.",
     ],
     *,
     table: Table,
@@ -60,8 +58,8 @@ def describe(
 
 
 def make(
-    name: Annotated[str, typer.Argument(help="A name that 'structsvm datasets list' prints.")],
-    path: Annotated[Path, typer.Argument(help="The file or folder to write; it must not exist.")],
+    name: Annotated[str, "<NAME> A name that 'structsvm datasets list' prints."],
+    path: Annotated[Path, "<PATH> The file or folder to write; it must not exist."],
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-O", metavar="KEY=VALUE", help="An option; repeat for more."),

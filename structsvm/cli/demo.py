@@ -14,9 +14,7 @@ from structsvm.cli.terminal import working
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
-        "demo-report.html"
-    ),
+    output: Annotated[Path, "-o The page to write."] = Path("demo-report.html"),
     data: Annotated[
         tuple[Path, Path] | None,
         typer.Option(metavar="TRAIN TEST", help="LETOR files, tables or stores of your own."),

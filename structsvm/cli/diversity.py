@@ -72,8 +72,8 @@ class ChoiceOfC(Group):
 
 def train(
     data: Sets,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
-    k: Annotated[int, typer.Option("--k", "-k", help="Number of documents to choose.")] = 5,
+    output: Annotated[Path, "-o The model to write (.npz)."],
+    k: Annotated[int, "-k Number of documents to choose."] = 5,
     *,
     choice: ChoiceOfC,
     level: Annotated[
@@ -125,17 +125,11 @@ def train(
 
 
 def apply(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that 'diversify train' wrote.")],
+    model: Annotated[Path, "<MODEL> A model that 'diversify train' wrote."],
     data: Sets,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="JSON Lines to write: the documents chosen, and why."),
-    ] = None,
+    output: Annotated[Path | None, "-o JSON Lines to write: the documents chosen, and why."] = None,
     run: Annotated[Path | None, "TREC run to write."] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", "-k", help="Number of documents to choose; by default as in training."),
-    ] = None,
+    k: Annotated[int | None, "-k Number of documents to choose; by default as in training."] = None,
     budget: Annotated[
         float | None, "Largest number of words of all chosen documents together, instead of --k."
     ] = None,
@@ -180,18 +174,12 @@ def apply(
 
 def compare(
     data: Sets,
-    model: Annotated[
-        list[Path] | None,
-        typer.Option("--model", "-m", help="A model; repeat for more. Its name is the file's."),
-    ] = None,
+    model: Annotated[list[Path] | None, "-m A model; repeat for more. Its name is the file's."] = None,
     method: Annotated[
         list[str] | None, "{selections}; several with commas or repeated. All but xquad by default."
     ] = None,
     k: Annotated[
-        int | None,
-        typer.Option(
-            "--k", "-k", help="Number of documents to choose.", show_default="that of the first model, else 5"
-        ),
+        int | None, "-k Number of documents to choose. [default: that of the first model, else 5]"
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
     report: Annotated[Path | None, "HTML page: who covers which subtopic, and why."] = None,

@@ -16,14 +16,9 @@ from structsvm.common.files import replacing
 
 
 def export(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A linear or tree model that train or search wrote."),
-    ],
+    model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
     to: Annotated[str, "One of {formats}."],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; standard output without it.")
-    ] = None,
+    output: Annotated[Path | None, "-o The file to write; standard output without it."] = None,
     feature_names: Annotated[
         Path | None, "A file with the engine's names of the features, one per line, in order."
     ] = None,

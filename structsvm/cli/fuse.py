@@ -64,8 +64,8 @@ class Learning(Group):
 
 
 def fuse(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="TREC runs (plain, gzip, bzip2, xz).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The re-ranked TREC run to write.")],
+    runs: Annotated[list[Path], "<RUNS> TREC runs (plain, gzip, bzip2, xz)."],
+    output: Annotated[Path, "-o The re-ranked TREC run to write."],
     qrels: Annotated[Path | None, "TREC judgments to learn from."] = None,
     # takes no value: what follows are arguments, as many as a shell pattern gives
     runs_follow: Annotated[

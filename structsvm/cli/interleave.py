@@ -30,11 +30,9 @@ MissingRecord = Annotated[str, "Treatment of lines without the shown list: error
 def analyse(
     log: Annotated[
         Path,
-        typer.Argument(
-            help="Click log, JSON Lines, one impression per line (plain, gzip, ...); UBI events of an A/B search that "
-            "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with a row per document of a list: "
-            "impression, rank, document, team, clicked, and, if known, user."
-        ),
+        "<LOG> Click log, JSON Lines, one impression per line (plain, gzip, ...); UBI events of an A/B search that "
+        "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with a row per document of a list: "
+        "impression, rank, document, team, clicked, and, if known, user.",
     ],
     test: Annotated[str, "The test that decides: t, z, sign or wilcoxon."] = "t",
     alpha: Annotated[float, "Level of the decision."] = 0.05,
@@ -111,11 +109,9 @@ def _team_draft_elsewhere(log: Path) -> Any:
 
 
 def learn(
-    log: Annotated[
-        list[Path], typer.Argument(help="Click logs of team draft, each of rankers whose best is known.")
-    ],
+    log: Annotated[list[Path], "<LOG> Click logs of team draft, each of rankers whose best is known."],
     better: Annotated[list[str], "The best ranker of the log; once for all logs, or once for each."],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The weights to write (.json).")],
+    output: Annotated[Path, "-o The weights to write (.json)."],
     method: Annotated[str, "inverse_z_test, inverse_rank_test or max_mean_difference."] = "inverse_z_test",
     ridge: Annotated[
         float | None,
@@ -181,7 +177,7 @@ def _count(queries: float) -> str:
 
 
 def simulate(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The log to write (.jsonl, .jsonl.gz).")],
+    output: Annotated[Path, "-o The log to write (.jsonl, .jsonl.gz)."],
     data: Annotated[
         Path | None,
         "LETOR text, a table or a store. [default: made data: 200 queries, 20 documents, 10 features]",

@@ -29,7 +29,7 @@ StoreUrl = Annotated[
 SecretFile = Annotated[
     Path | None, "File of the secrets that sign tokens, newest first. [default: FILE.secret]"
 ]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the experiment.")]
+Key = Annotated[str, "<KEY> Key of the experiment."]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
 
 
@@ -126,7 +126,7 @@ def init(
 
 
 def create(
-    file: Annotated[Path, typer.Argument(help="TOML file with 'key' and the fields of the experiment.")],
+    file: Annotated[Path, "<FILE> TOML file with 'key' and the fields of the experiment."],
     store: StoreUrl = DEFAULT_STORE,
     start: Annotated[bool, "Start it at once."] = False,
     engines: Annotated[
@@ -184,7 +184,7 @@ def check(
 
 def export(
     key: Key,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The click log to write (.jsonl).")],
+    output: Annotated[Path, "-o The click log to write (.jsonl)."],
     store: StoreUrl = DEFAULT_STORE,
     revision: Annotated[int | None, "Revision of the experiment. [default: the newest]"] = None,
 ) -> None:
@@ -205,7 +205,7 @@ def export(
 
 
 def backup(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The copy to write.")],
+    output: Annotated[Path, "-o The copy to write."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Copy a SQLite store while it is in use (for PostgreSQL use pg_dump). Keep a copy of FILE.secret, too."""
@@ -224,7 +224,7 @@ def backup(
 
 def forget(
     key: Key,
-    unit: Annotated[str, typer.Argument(help="User or session, as the site names it.")],
+    unit: Annotated[str, "<UNIT> User or session, as the site names it."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Cut the tie between UNIT and its impressions, and delete its queries; impossible once KEY is stopped."""
@@ -318,7 +318,7 @@ def key_list(store: StoreUrl = DEFAULT_STORE) -> None:
 
 
 def key_remove(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="The part between sk_ and the secret.")],
+    identity: Annotated[str, "<ID> The part between sk_ and the secret."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete a key; workers refuse it within a second."""

@@ -32,9 +32,9 @@ FORMATS = ("scores", "csv", "run")
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that train wrote.")],
+    model: Annotated[Path, "<MODEL> A model that train wrote."],
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - prints it.")],
+    output: Annotated[Path, "-o The file to write; - prints it."],
     form: Annotated[
         str | None,
         typer.Option(
