@@ -96,19 +96,19 @@ def simulate(
 
     names: list[str] | None = None
     if _is_letor(world):
-        place, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
+        simulated, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
     elif letor.live or letor.models:
         option = "--live" if letor.live else "--model"
         raise ValueError(f"{option}: for LETOR data; a matrix has nothing to interleave")
     else:
-        place, matrix = _matrix_world(world)
-        facts = [("best arm", str(int(place.winners[0])))]
+        simulated, matrix = _matrix_world(world)
+        facts = [("best arm", str(int(simulated.winners[0])))]
     facts += _assumptions(matrix)
     if checkpoint is not None:
         checkpoint.mkdir(exist_ok=True)
     settings = {"horizon": n_steps, "n_runs": runs, "seed": seed, "regret": regret, "n_jobs": jobs}
     try:
-        results = _play(players, place, settings, checkpoint)
+        results = _play(players, simulated, settings, checkpoint)
     except KeyboardInterrupt:
         if checkpoint is None:
             raise
@@ -119,11 +119,11 @@ def simulate(
 
     if report is not None:
         page = simulation_page(
-            results, world=world.name, gaps=place.gaps, regret=regret, facts=facts, names=names
+            results, world=world.name, gaps=simulated.gaps, regret=regret, facts=facts, names=names
         )
         paths.write_text(report, page)
     if as_json:
-        print_json(_record(world, place, settings, results))
+        print_json(_record(world, simulated, settings, results))
         return
     columns, rows, _ = results_table(results)
     print_table(columns, rows)
@@ -326,7 +326,7 @@ def _read_matrix(path: Path) -> Any:
 
 def _play(
     players: dict[str, tuple[str, dict[str, Any]]],
-    place: Any,
+    simulated: Any,
     settings: dict[str, Any],
     checkpoint: Path | None,
 ) -> dict[str, Simulation]:
@@ -342,7 +342,7 @@ def _play(
 
             path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
             results[label] = online.simulate(
-                name, place, options=options, checkpoint=path, callback=tell, **settings
+                name, simulated, options=options, checkpoint=path, callback=tell, **settings
             )
             if shown.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
@@ -350,12 +350,12 @@ def _play(
 
 
 def _record(
-    world: Path, place: Any, settings: dict[str, Any], results: dict[str, Simulation]
+    world: Path, simulated: Any, settings: dict[str, Any], results: dict[str, Simulation]
 ) -> dict[str, Any]:
     from structsvm.online.simulation.page import leaders
 
-    record: dict[str, Any] = {"world": str(world), "n_arms": place.n_arms}
-    record |= {"best": place.winners.tolist(), **{k: v for k, v in settings.items() if k != "n_jobs"}}
+    record: dict[str, Any] = {"world": str(world), "n_arms": simulated.n_arms}
+    record |= {"best": simulated.winners.tolist(), **{k: v for k, v in settings.items() if k != "n_jobs"}}
     record["least"] = leaders(results)
     record["algorithms"] = {}
     for label, run in results.items():

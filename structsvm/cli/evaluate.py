@@ -188,8 +188,8 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
     """Raise where a csv of predict has the query or document of another row."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
-    places = range(rows.n_rows) if rows.order is None else rows.order.tolist()
-    for row, query, document in zip(places, queries, documents, strict=True):
+    numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()
+    for row, query, document in zip(numbers, queries, documents, strict=True):
         known, of = ids[row]
         # without --docid in both, documents are numbers of rows
         if known != str(query) or (document is not None and of not in (str(document), str(row + 1))):

@@ -45,10 +45,10 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
     for parameter in command.params:
-        for place in ("help", "show_default"):
-            text = getattr(parameter, place, None)
+        for attribute in ("help", "show_default"):
+            text = getattr(parameter, attribute, None)
             if isinstance(text, str):
-                setattr(parameter, place, re.sub("{([a-z_]+)}", _names, text))
+                setattr(parameter, attribute, re.sub("{([a-z_]+)}", _names, text))
         if parameter.metavar is None:
             parameter.metavar = _said(parameter)
 

@@ -44,8 +44,8 @@ def warm_up() -> None:
                 step()
             except ImportError as error:  # an extra that this installation goes without
                 left_out.append(f"left out {name}: {error}")
-    place = kept_in()
-    if place is None:
+    folder = kept_in()
+    if folder is None:
         raise BadInput(
             "warm-up",
             "expected a folder that can be written, to keep compiled code in",
@@ -53,7 +53,7 @@ def warm_up() -> None:
         )
     for line in left_out:
         typer.echo(line, err=True)
-    typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {place}")
+    typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {folder}")
 
 
 def steps() -> list[tuple[str, Callable[[], object]]]:

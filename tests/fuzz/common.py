@@ -27,8 +27,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 SECONDS = 120
 """A case that takes longer hangs."""
 PREPARATION = 600
@@ -288,7 +286,7 @@ LENGTHS = (0, 1, 2, 10**13, 2**62, 2**70, -1)
 
 
 def nodes(value, path=()):
-    """The places of a JSON value."""
+    """The paths of a JSON value."""
     yield path
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -302,16 +300,16 @@ def spoil_json(rng: random.Random, value, more=()):
     """The value with a few places changed, dropped, doubled or exchanged."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.randint(1, 3)):
-        places = [place for place in nodes(value) if place]
-        if not places:
+        paths = [path for path in nodes(value) if path]
+        if not paths:
             return value
-        *path, last = rng.choice(places)
-        holder = at_place(value, path)
+        *path, last = rng.choice(paths)
+        holder = at_path(value, path)
         kind = rng.randrange(6)
         if kind == 0:
             del holder[last]
         elif kind == 1:
-            holder[last] = copy.deepcopy(at_place(value, rng.choice(places)))
+            holder[last] = copy.deepcopy(at_path(value, rng.choice(paths)))
         elif kind == 2 and isinstance(holder[last], (int, float)) and abs(holder[last]) < 1e9:
             holder[last] += rng.choice((-1, 1, 2, 1000, 10**13))
         elif kind == 3 and isinstance(holder, dict):
@@ -324,39 +322,31 @@ def spoil_json(rng: random.Random, value, more=()):
     return value
 
 
-def at_place(value, path):
+def at_path(value, path):
     for step in path:
         value = value[step]
     return value
-
-
-def plain(rng: np.random.Generator) -> random.Random:
-    """Random numbers of Python, drawn by NumPy's."""
-    return random.Random(int(rng.integers(1 << 62)))
 
 
 def nested(depth):
     return b"[" * depth + b"]" * depth
 
 
-def npy(rng, array):
+def npy(rng: random.Random, array):
     """An array as a ``.npy`` file whose header lies."""
-    descr, shape, order = array.dtype.str, list(array.shape), False
-    kind = int(rng.integers(8))
+    descr, shape, order, kind = array.dtype.str, list(array.shape), False, rng.randrange(8)
     if kind == 0:
-        descr = TYPES[int(rng.integers(len(TYPES)))]
+        descr = rng.choice(TYPES)
     elif kind == 1:
-        shape = [LENGTHS[int(n)] for n in rng.integers(0, len(LENGTHS), int(rng.integers(0, 4)))]
+        shape = rng.choices(LENGTHS, k=rng.randrange(4))
     elif kind == 2:
-        shape = shape[::-1] if rng.random() < 0.5 else [*shape, 1]
+        shape = rng.choice((shape[::-1], [*shape, 1]))
     elif kind == 3:
         order = True
     elif kind == 4 and shape:
-        shape[0] += int(rng.choice([-1, 1, 10**13]))
+        shape[0] += rng.choice((-1, 1, 10**13))
     text = repr({"descr": descr, "fortran_order": order, "shape": tuple(shape)})
-    if kind == 5:
-        text = HEADERS[int(rng.integers(len(HEADERS)))]
-    version = bytes([int(rng.integers(0, 5)), 0]) if kind == 6 else b"\x01\x00"
-    raw = text.encode()
-    length = int(rng.integers(0, 65536)) if kind == 7 else len(raw) + 1
+    raw = (rng.choice(HEADERS) if kind == 5 else text).encode()
+    version = bytes([rng.randrange(5), 0]) if kind == 6 else b"\x01\x00"
+    length = rng.randrange(65536) if kind == 7 else len(raw) + 1
     return b"\x93NUMPY" + version + length.to_bytes(2, "little") + raw + b"\n" + array.tobytes()
