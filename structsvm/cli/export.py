@@ -33,9 +33,7 @@ def export(
         paths.check_output(output, [model])
     elif to == "onnx":
         raise ValueError("--output: expected a file for onnx, which is binary; add -o model.onnx")
-    names = None
-    if feature_names is not None:
-        names = read_names(feature_names)
+    names = None if feature_names is None else read_names(feature_names)
 
     from structsvm.export.search_engines import export_model
 

@@ -18,6 +18,7 @@ from structsvm import clicks, features, online, oracles, readers, trainers
 from structsvm.checks import BadInput
 from structsvm.cli.terminal import working
 from structsvm.common import compiling
+from structsvm.common.lazy import labelled
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
@@ -171,10 +172,7 @@ def _clicks() -> None:
         [[1.0], [0.0]], cells, qid=[1, 1], docid=[5, 6]
     )
     clicks.trust_bias(cells)
-    for model in (
-        clicks.PositionBasedModel, clicks.UserBrowsingModel, clicks.CascadeModel, clicks.ClickChainModel,
-        clicks.DependentClickModel, clicks.DynamicBayesianModel, clicks.SimplifiedDynamicBayesianModel,
-    ):  # fmt: skip
+    for model in (*labelled("structsvm.clicks", "abbreviation").values(), clicks.CascadeModel):
         model().fit(cells)
 
 
