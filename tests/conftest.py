@@ -32,8 +32,8 @@ def shared_data() -> Callable[..., Path]:
     def find(name: str = ".") -> Path:
         path = folder / name
         if not path.exists():
-            place = "STRUCTSVM_DATA" if "STRUCTSVM_DATA" in os.environ else "../shared/data"
-            pytest.skip(f"needs {name} of the public data sets in {place} (see data/README.md)")
+            where = "STRUCTSVM_DATA" if "STRUCTSVM_DATA" in os.environ else "../shared/data"
+            pytest.skip(f"needs {name} of the public data sets in {where} (see data/README.md)")
         return path
 
     return find

@@ -161,7 +161,7 @@ def demo_text(folder: Path) -> str:
         names = [f"{EVIL}{j}" for j in range(4)]
         parts.append(QueryData.from_arrays(data.X, data.y, data.qid, feature_names=names))
     task = demo.Task(EVIL, EVIL, *parts, baselines={EVIL: parts[1].X[:, 0].astype(float)})
-    demo.write_page(demo.run(task, n_jobs=1), folder / "demo.html")
+    (folder / "demo.html").write_text(demo.page(demo.run(task, n_jobs=1)))
     return (folder / "demo.html").read_text()
 
 

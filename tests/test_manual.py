@@ -5,8 +5,12 @@ import warnings
 from pathlib import Path
 
 import gallery
+import numpy as np
 import pytest
 from blocks import blocks, run, with_output
+
+from structsvm.metrics import evaluate
+from structsvm.readers import read_letor
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -52,6 +56,26 @@ def test_blocks_run(page, tmp_path, monkeypatch):
 def test_there_are_blocks():
     assert sum(len(blocks(page)) for page in PAGES) > 60
     assert len(EXAMPLES) >= 12
+    of_readme = blocks(ROOT / "README.md")
+    assert {"python", "sh"} <= {block.language for block in of_readme}
+    assert len(of_readme) >= 7
+
+
+def test_examples_of_the_readme(tmp_path, monkeypatch, capsys):
+    """All of them, in their order, in one folder."""
+    monkeypatch.chdir(tmp_path)
+    run(ROOT / "README.md")
+    said = capsys.readouterr().out
+    data = read_letor("test.txt")
+    learned = evaluate("map", data.y, np.loadtxt("scores.txt"), qid=data.qid).mean
+    assert learned > max(evaluate("map", data.y, x, qid=data.qid).mean for x in data.X.T)
+    assert "gap" in said
+    assert Path("train.store").is_dir()
+
+
+def test_files_that_the_readme_names_exist():
+    names = re.findall(r"`((?:structsvm|experiments|tests|data)/[\w./]*)`", (ROOT / "README.md").read_text())
+    assert [name for name in names if not (ROOT / name).exists()] == []
 
 
 def test_a_block_of_no_known_language_is_refused(tmp_path):

@@ -26,8 +26,8 @@ def test_reasons_and_counts_are_listed(tmp_path):
     )  # fmt: skip
     lines = done.stdout.splitlines()
     assert any("not tested here: 5 tests" in line for line in lines), done.stdout
-    place = next(line for line in lines if "nothing of that name" in line)
-    assert place.startswith("    3  needs nothing of that name of the public data sets in ")
+    said = next(line for line in lines if "nothing of that name" in line)
+    assert said.startswith("    3  needs nothing of that name of the public data sets in ")
     assert "    1  needs a browser" in lines
     assert "    1  root may write anywhere" in lines
 

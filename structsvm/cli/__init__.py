@@ -17,9 +17,8 @@ from typing import Annotated
 import typer
 
 from structsvm._version import __version__
-from structsvm.cli.exit_status import CLOSED
 from structsvm.cli.lists import fill_lists
-from structsvm.cli.terminal import Interruptible, describe, note, stoppable, warn
+from structsvm.cli.terminal import CLOSED, Interruptible, describe, note, stoppable, warn
 from structsvm.common.compiling import telling
 
 __all__ = ["main"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,27 +13,17 @@ import typer
 from structsvm import online
 from structsvm.checks import check_choice, check_whole
 from structsvm.cli import paths
-from structsvm.cli.exit_status import INTERRUPTED
 from structsvm.cli.files import Jobs, Table, by_name, load_ranker
 from structsvm.cli.groups import Group
 from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
-from structsvm.cli.terminal import bar, note, print_table, stoppable
+from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
 from structsvm.common.arrays import Archive, Damaged, read_header
 from structsvm.common.files import read_blocks, read_lines, shorten
 from structsvm.common.machine import count_threads
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
-
-app = typer.Typer(
-    help="Simulate dueling bandits, which find the best ranker while they serve users.", no_args_is_help=True
-)
-
-
-@app.callback()
-def _group() -> None:
-    """Simulate dueling bandits, which find the best ranker while they serve users."""
 
 
 @dataclass(frozen=True)
@@ -107,19 +96,19 @@ def simulate(
 
     names: list[str] | None = None
     if _is_letor(world):
-        place, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
+        simulated, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
     elif letor.live or letor.models:
         option = "--live" if letor.live else "--model"
         raise ValueError(f"{option}: for LETOR data; a matrix has nothing to interleave")
     else:
-        place, matrix = _matrix_world(world)
-        facts = [("best arm", str(int(place.winners[0])))]
+        simulated, matrix = _matrix_world(world)
+        facts = [("best arm", str(int(simulated.winners[0])))]
     facts += _assumptions(matrix)
     if checkpoint is not None:
         checkpoint.mkdir(exist_ok=True)
     settings = {"horizon": n_steps, "n_runs": runs, "seed": seed, "regret": regret, "n_jobs": jobs}
     try:
-        results = _play(players, place, settings, checkpoint)
+        results = _play(players, simulated, settings, checkpoint)
     except KeyboardInterrupt:
         if checkpoint is None:
             raise
@@ -130,11 +119,11 @@ def simulate(
 
     if report is not None:
         page = simulation_page(
-            results, world=world.name, gaps=place.gaps, regret=regret, facts=facts, names=names
+            results, world=world.name, gaps=simulated.gaps, regret=regret, facts=facts, names=names
         )
         paths.write_text(report, page)
     if as_json:
-        typer.echo(json.dumps(_record(world, place, settings, results), allow_nan=False))
+        print_json(_record(world, simulated, settings, results))
         return
     columns, rows, _ = results_table(results)
     print_table(columns, rows)
@@ -143,7 +132,7 @@ def simulate(
         typer.echo(f"Report: {report}")
 
 
-app.command("simulate")(stoppable(simulate))
+app = group("Simulate dueling bandits, which find the best ranker while they serve users.", simulate)
 
 
 def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -337,7 +326,7 @@ def _read_matrix(path: Path) -> Any:
 
 def _play(
     players: dict[str, tuple[str, dict[str, Any]]],
-    place: Any,
+    simulated: Any,
     settings: dict[str, Any],
     checkpoint: Path | None,
 ) -> dict[str, Simulation]:
@@ -353,7 +342,7 @@ def _play(
 
             path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
             results[label] = online.simulate(
-                name, place, options=options, checkpoint=path, callback=tell, **settings
+                name, simulated, options=options, checkpoint=path, callback=tell, **settings
             )
             if shown.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
@@ -361,12 +350,12 @@ def _play(
 
 
 def _record(
-    world: Path, place: Any, settings: dict[str, Any], results: dict[str, Simulation]
+    world: Path, simulated: Any, settings: dict[str, Any], results: dict[str, Simulation]
 ) -> dict[str, Any]:
     from structsvm.online.simulation.page import leaders
 
-    record: dict[str, Any] = {"world": str(world), "n_arms": place.n_arms}
-    record |= {"best": place.winners.tolist(), **{k: v for k, v in settings.items() if k != "n_jobs"}}
+    record: dict[str, Any] = {"world": str(world), "n_arms": simulated.n_arms}
+    record |= {"best": simulated.winners.tolist(), **{k: v for k, v in settings.items() if k != "n_jobs"}}
     record["least"] = leaders(results)
     record["algorithms"] = {}
     for label, run in results.items():

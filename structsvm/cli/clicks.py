@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,17 +21,12 @@ from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, keep_names, naming, predicted
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
-from structsvm.cli.terminal import GapProgress, note, stoppable
+from structsvm.cli.terminal import GapProgress, group, note, print_json
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
 
-app = typer.Typer(help="Turn click logs into rankers and judgments.", no_args_is_help=True)
-
 Log = Annotated[
-    Path,
-    typer.Argument(
-        help="Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
-    ),
+    Path, "<LOG> Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
 ]
 
 
@@ -79,9 +73,7 @@ class ReadingOfUsers(Reading):
     ] = None
 
 
-Candidates = Annotated[
-    Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")
-]
+Candidates = Annotated[Path, "<DATA> Candidates of each query: text or a table with docids, or a store."]
 Holdout = Annotated[
     float,
     "Share of the queries that train leaves out, and that evaluate alone looks at; the same share gives the "
@@ -108,11 +100,12 @@ def describe(
     _write_page(report, log, cells, qualities=qualities)
     if as_json:
         shows, taps = cells.per_position()
-        _print_json(
-            log=str(log), queries=cells.n_queries, documents=cells.n_rows, shows=cells.n_shows, clicks=cells.n_clicks,
-            shows_by_position=shows.tolist(), clicks_by_position=taps.tolist(), dropped=dict(cells.dropped),
-            models={name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity} for name, q in qualities},
-        )  # fmt: skip
+        print_json({
+            "log": str(log), "queries": cells.n_queries, "documents": cells.n_rows, "shows": cells.n_shows,
+            "clicks": cells.n_clicks, "shows_by_position": shows.tolist(), "clicks_by_position": taps.tolist(),
+            "dropped": dict(cells.dropped),
+            "models": {name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity} for name, q in qualities},
+        })  # fmt: skip
         return
     _print_log(cells)
     if qualities:
@@ -128,7 +121,7 @@ def propensities(
     ] = None,
     tail: Annotated[bool, "Estimate the positions after --last by a power law."] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write: a propensity per line, from position 1.")
+        Path | None, "-o File to write: a propensity per line, from position 1."
     ] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
@@ -144,12 +137,12 @@ def propensities(
         paths.write_text(output, _theta_lines(found))
     _write_page(report, log, cells, propensities=found)
     if as_json:
-        _print_json(
-            log=str(log), theta=found.theta.tolist(), lower=low.tolist(), upper=high.tolist(),
-            covariance=found.covariance.tolist(), certificate=found.certificate, dropped=dict(cells.dropped),
-            queries=found.n_clusters, effective_queries=found.effective_clusters,
-            freedom=None if found.freedom is None else found.freedom.tolist(),
-        )  # fmt: skip
+        print_json({
+            "log": str(log), "theta": found.theta.tolist(), "lower": low.tolist(), "upper": high.tolist(),
+            "covariance": found.covariance.tolist(), "certificate": found.certificate, "dropped": dict(cells.dropped),
+            "queries": found.n_clusters, "effective_queries": found.effective_clusters,
+            "freedom": None if found.freedom is None else found.freedom.tolist(),
+        })  # fmt: skip
         return
     _print_log(cells)
     for k, (v, a, b) in enumerate(zip(found.theta, low, high, strict=True), 1):
@@ -165,7 +158,7 @@ def propensities(
 def train(
     log: Log,
     data: Candidates,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
+    output: Annotated[Path, "-o The model to write (.npz)."],
     C: Annotated[float | None, "Trade-off; default: by held-out clicks."] = None,
     loss: Annotated[str, "pairs, mean_pairs, dcg or mrr; dcg@10, mrr@10."] = "pairs",
     weighting: Annotated[str, "ips, or policy for the top of several rankers."] = "ips",
@@ -251,7 +244,7 @@ class Estimate(Group):
 
 def evaluate(
     log: Log,
-    model: Annotated[Path, typer.Argument(help="The new ranker, a model file.")],
+    model: Annotated[Path, "<MODEL> The new ranker, a model file."],
     data: Candidates,
     *,
     estimate: Estimate,
@@ -292,16 +285,17 @@ def evaluate(
         )
     _write_page(report, log, cells, estimate=found)
     if as_json:
-        _print_json(
-            log=str(log), model=str(model), dcg=found.dcg._asdict(), logged_dcg=found.logged_dcg._asdict(),
-            difference=found.difference._asdict(), unseen=found.unseen,
-            discount={name: _or_none(end) for name, end in found.discount._asdict().items()},
-            bounds=list(found.bounds), sessions=found.n_sessions, effective_sample_size=found.effective_sample_size,
-            largest_weight=found.largest_weight, dropped=dict(cells.dropped), lists_with_gaps=found.n_gapped,
-            users=found.n_clusters, effective_users=found.effective_clusters,
-            trust_bias_p=_or_none(found.trust_bias_p), notes=list(found.notes), trained_on=shares[0],
-            over_baseline=None if found.over_baseline is None else found.over_baseline._asdict(),
-        )  # fmt: skip
+        print_json({
+            "log": str(log), "model": str(model), "dcg": found.dcg._asdict(), "logged_dcg": found.logged_dcg._asdict(),
+            "difference": found.difference._asdict(), "unseen": found.unseen,
+            "discount": {name: _or_none(end) for name, end in found.discount._asdict().items()},
+            "bounds": list(found.bounds), "sessions": found.n_sessions,
+            "effective_sample_size": found.effective_sample_size, "largest_weight": found.largest_weight,
+            "dropped": dict(cells.dropped), "lists_with_gaps": found.n_gapped, "users": found.n_clusters,
+            "effective_users": found.effective_clusters,
+            "trust_bias_p": _or_none(found.trust_bias_p), "notes": list(found.notes), "trained_on": shares[0],
+            "over_baseline": None if found.over_baseline is None else found.over_baseline._asdict(),
+        })  # fmt: skip
         return
     _print_log(cells)
     typer.echo(f"clicks          as many as {found.effective_sample_size:,.0f} of equal weight, the largest "
@@ -320,7 +314,7 @@ def evaluate(
 
 def judge(
     log: Log,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Qrels, or a table if it ends in .tsv.")],
+    output: Annotated[Path, "-o Qrels, or a table if it ends in .tsv."],
     method: Annotated[str, "coec, ips or sdbn."] = "coec",
     levels: Annotated[str | None, "Values from which grades 1, 2, ... begin: 0.5,1,2"] = None,
     theta: Theta = None, *, reading: Reading,
@@ -344,8 +338,14 @@ def judge(
     if output.suffix == ".tsv":
         found.write_table(output)
     else:
-        with _table_instead(output):
+        try:
             found.write_qrels(output, limits)
+        except BadInput as error:
+            if error.argument not in ("query", "document"):
+                raise
+            raise ValueError(
+                f"{output}: {error.problem}; write a table, with --output judgments.tsv"
+            ) from None
     _write_page(report, log, cells, judged=found, levels=limits)
     _print_log(cells)
     typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
@@ -358,8 +358,7 @@ class _GivingUp(GapProgress):
         raise KeyboardInterrupt
 
 
-for _command in (describe, propensities, train, evaluate, judge):
-    app.command(_command.__name__)(stoppable(_command))
+app = group("Turn click logs into rankers and judgments.", describe, propensities, train, evaluate, judge)
 
 
 _IDS = ("query", "document", "docid")
@@ -418,17 +417,6 @@ def _naming_log(log: Path, estimating: str | None = None) -> Iterator[None]:
         if error.problem.startswith("expected sessions"):
             remedy = "name the column of the session by --session"
         raise BadInput(log, error.problem, remedy) from None
-
-
-@contextlib.contextmanager
-def _table_instead(output: Path) -> Iterator[None]:
-    """Name the table, which takes any id, in errors about ids that qrels cannot hold."""
-    try:
-        yield
-    except BadInput as error:
-        if error.argument not in ("query", "document"):
-            raise
-        raise ValueError(f"{output}: {error.problem}; write a table, with --output judgments.tsv") from None
 
 
 def _theta_lines(found: Any) -> str:
@@ -527,7 +515,3 @@ def _print_log(cells: Any) -> None:
 def _or_none(value: float) -> float | None:
     """Return a figure as JSON can hold it."""
     return value if math.isfinite(value) else None
-
-
-def _print_json(**figures: Any) -> None:
-    typer.echo(json.dumps(figures, allow_nan=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,14 +29,14 @@ from structsvm.cli.options import (
     read_signs,
 )
 from structsvm.cli.tables import TrainingTable
-from structsvm.cli.terminal import bar, note, print_table
+from structsvm.cli.terminal import bar, note, print_json, print_table
 
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
     if method == ["list"]:
-        from structsvm.studies.folds import methods
+        from structsvm.studies.folds import METHODS
 
-        for name, description in methods().items():
+        for name, description in METHODS.items():
             typer.echo(f"{name:<16}{description}")
         raise typer.Exit
     if method is None:
@@ -49,11 +48,8 @@ def _list_methods(method: list[str] | None) -> list[str] | None:
 
 Source = Annotated[
     Path,
-    typer.Argument(
-        metavar="DATA",
-        help="A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one file or store to cut "
-        "into folds. Files are LETOR text or tables with named columns (.csv, .tsv, Parquet).",
-    ),
+    "<DATA> A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one file or store to cut "
+    "into folds. Files are LETOR text or tables with named columns (.csv, .tsv, Parquet).",
 ]
 
 _MINUTE = 60.0
@@ -191,7 +187,7 @@ def compare(
 
     from structsvm.report import measure_name
     from structsvm.studies.folds.page import as_records, page, tests_table
-    from structsvm.studies.folds.paired_tests import LEVEL, paired_tests, remarks
+    from structsvm.studies.folds.results import LEVEL, paired_tests, remarks
 
     measures = study.measures(metric or ("map", "ndcg@10"))
     found = study.find(data, table)
@@ -208,7 +204,7 @@ def compare(
     for remark in remarks(results):
         note(f"{remark}; widen --C")
     if as_json:
-        typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
+        print_json(as_records(results, per_query=per_query))
     else:
         _print_comparison(results, study)
     if report is not None:  # last: the results are out, should the page fail
@@ -241,10 +237,7 @@ def search(
     *,
     study: Study,
     table: TrainingTable,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Train the best on all of DATA and write the model (.npz)."),
-    ] = None,
+    output: Annotated[Path | None, "-o Train the best on all of DATA and write the model (.npz)."] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the method and C with the best mean on validation queries; test queries are not used.
@@ -262,7 +255,7 @@ def search(
         paths.check_model_output(output, [data])
 
     from structsvm.studies.folds.page import best_in_search
-    from structsvm.studies.folds.paired_tests import remarks
+    from structsvm.studies.folds.results import remarks
 
     measures = study.measures((study.select,))
     found = study.find(data, table, validation=validation, test=False)
@@ -282,7 +275,7 @@ def search(
     if output is not None:
         _refit(data, best, training, table, output)
     if as_json:
-        typer.echo(json.dumps(_search_record(results, best), allow_nan=False))
+        print_json(_search_record(results, best))
         return
     _print_search(results, best)
     if output is not None:
@@ -354,7 +347,7 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
 
 
 def _write_csv(path: Path, results: Any) -> None:
-    from structsvm.studies.folds.paired_tests import paired_tests
+    from structsvm.studies.folds.results import paired_tests
 
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")

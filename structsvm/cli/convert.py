@@ -30,11 +30,7 @@ def convert(
     ],
     store: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="STORE",
-            help="The folder to write, by custom <name>.store.",
-            show_default="required without --check",
-        ),
+        "<STORE> The folder to write, by custom <name>.store. [default: required without --check]",
     ] = None,
     dtype: Annotated[
         str | None, "float64, or float32 for half the size. [default: float64, or that of a table]"

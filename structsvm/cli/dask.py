@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from structsvm import readers
 from structsvm.checks import BadInput
 from structsvm.cli.files import Columns, Table
@@ -18,20 +16,14 @@ _SECONDS = 30
 
 Dask = Annotated[
     str | None,
-    typer.Option(
-        "--dask",
-        help="Work on a Dask cluster: 'local' starts one here, tcp://host:port is the address of a scheduler. "
-        "DATA are then Parquet files, texts or stores that every worker reaches by the same path.",
-        show_default="in this process",
-    ),
+    "Work on a Dask cluster: 'local' starts one here, tcp://host:port is the address of a scheduler. "
+    "DATA are then Parquet files, texts or stores that every worker reaches by the same path. "
+    "[default: in this process]",
 ]
 Groups = Annotated[
     str,
-    typer.Option(
-        "--groups",
-        help="With --dask: what to do with queries split between partitions: refuse, mend (move rows to the "
-        "neighbouring partition) or shuffle.",
-    ),
+    "With --dask: what to do with queries split between partitions: refuse, mend (move rows to the "
+    "neighbouring partition) or shuffle.",
 ]
 
 

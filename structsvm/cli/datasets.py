@@ -14,18 +14,14 @@ from structsvm.checks import BadInput
 from structsvm.cli import paths
 from structsvm.cli.files import Table
 from structsvm.cli.options import AsJson
-from structsvm.cli.terminal import note, stoppable
-
-app = typer.Typer(
-    help="Make synthetic data sets with a known answer, and describe files.", no_args_is_help=True
-)
+from structsvm.cli.terminal import group, note, print_json
 
 
 def list_(as_json: AsJson = False) -> None:
     """List what 'make' can write, with the options and their defaults."""
     sets = datasets.list_datasets()
     if as_json:
-        typer.echo(json.dumps([asdict(dataset) for dataset in sets]))
+        print_json([asdict(dataset) for dataset in sets])
         return
     for dataset in sets:
         typer.echo(f"{dataset.name} ({dataset.writes}): {dataset.summary}")
@@ -35,10 +31,8 @@ def list_(as_json: AsJson = False) -> None:
 def describe(
     path: Annotated[
         Path,
-        typer.Argument(
-            help="A LETOR text, a table with named columns (.csv, .tsv, Parquet), a store, a TREC run or judgments, "
-            "JSON Lines."
-        ),
+        "<PATH> A LETOR text, a table with named columns (.csv, .tsv, Parquet), a store, a TREC run or judgments, "
+        "JSON Lines.",
     ],
     *,
     table: Table,
@@ -52,7 +46,7 @@ def describe(
         options |= table.options()
     found = datasets.describe(path, **options)
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        print_json(found.to_dict())
         return
     typer.echo(f"{found.path}: {found.kind}")
     for name, count in found.counts.items():
@@ -64,8 +58,8 @@ def describe(
 
 
 def make(
-    name: Annotated[str, typer.Argument(help="A name that 'structsvm datasets list' prints.")],
-    path: Annotated[Path, typer.Argument(help="The file or folder to write; it must not exist.")],
+    name: Annotated[str, "<NAME> A name that 'structsvm datasets list' prints."],
+    path: Annotated[Path, "<PATH> The file or folder to write; it must not exist."],
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-O", metavar="KEY=VALUE", help="An option; repeat for more."),
@@ -91,6 +85,4 @@ def make(
     typer.echo(f"{path}: written")
 
 
-app.command("list")(stoppable(list_))
-app.command("describe")(stoppable(describe))
-app.command("make")(stoppable(make))
+app = group("Make synthetic data sets with a known answer, and describe files.", list_, describe, make)

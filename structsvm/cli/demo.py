@@ -14,9 +14,7 @@ from structsvm.cli.terminal import working
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
-        "demo-report.html"
-    ),
+    output: Annotated[Path, "-o The page to write."] = Path("demo-report.html"),
     data: Annotated[
         tuple[Path, Path] | None,
         typer.Option(metavar="TRAIN TEST", help="LETOR files, tables or stores of your own."),
@@ -38,7 +36,7 @@ def demo(
         first = task_room.run(task_room.spam_task(), **options) if data is None else None
         outcome = task_room.run(task, **options)
         status.update("writing the page")
-        task_room.write_page(outcome, output, first)
+        paths.write_text(output, task_room.page(outcome, first))
     if first is not None:
         typer.echo(f"{first.task.title}\n{task_room.measure_headline(first)}\n")
     columns, rows = task_room.results_table(outcome)

@@ -15,18 +15,13 @@ from structsvm.cli import paths
 from structsvm.cli.files import Jobs, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Selection, Tol, parse_grid
-from structsvm.cli.terminal import GapProgress, bar, print_table, stoppable
+from structsvm.cli.terminal import GapProgress, bar, group, print_json, print_table
 
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
     from structsvm.features.word_features import Level
     from structsvm.protocols import Int
     from structsvm.readers.candidate_sets import LabelledSets
-
-app = typer.Typer(
-    help="Choose documents that cover different subtopics: train, apply, compare methods.",
-    no_args_is_help=True,
-)
 
 Sets = Annotated[
     Path,
@@ -38,14 +33,8 @@ Sets = Annotated[
     ),
 ]
 
-_LEVELS = {
-    "appears": None,
-    "title": None,
-    "count": int,
-    "share": float,
-    "top_tfidf": int,
-    "neighbours": float,
-}
+_NUMBERS: dict[str, Any] = {"count": int, "share": float, "top_tfidf": int, "neighbours": float}
+"""The numbers that levels take; ``appears`` and ``title`` take none."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +72,8 @@ class ChoiceOfC(Group):
 
 def train(
     data: Sets,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
-    k: Annotated[int, typer.Option("--k", "-k", help="Number of documents to choose.")] = 5,
+    output: Annotated[Path, "-o The model to write (.npz)."],
+    k: Annotated[int, "-k Number of documents to choose."] = 5,
     *,
     choice: ChoiceOfC,
     level: Annotated[
@@ -136,17 +125,11 @@ def train(
 
 
 def apply(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that 'diversify train' wrote.")],
+    model: Annotated[Path, "<MODEL> A model that 'diversify train' wrote."],
     data: Sets,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="JSON Lines to write: the documents chosen, and why."),
-    ] = None,
+    output: Annotated[Path | None, "-o JSON Lines to write: the documents chosen, and why."] = None,
     run: Annotated[Path | None, "TREC run to write."] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", "-k", help="Number of documents to choose; by default as in training."),
-    ] = None,
+    k: Annotated[int | None, "-k Number of documents to choose; by default as in training."] = None,
     budget: Annotated[
         float | None, "Largest number of words of all chosen documents together, instead of --k."
     ] = None,
@@ -191,18 +174,12 @@ def apply(
 
 def compare(
     data: Sets,
-    model: Annotated[
-        list[Path] | None,
-        typer.Option("--model", "-m", help="A model; repeat for more. Its name is the file's."),
-    ] = None,
+    model: Annotated[list[Path] | None, "-m A model; repeat for more. Its name is the file's."] = None,
     method: Annotated[
         list[str] | None, "{selections}; several with commas or repeated. All but xquad by default."
     ] = None,
     k: Annotated[
-        int | None,
-        typer.Option(
-            "--k", "-k", help="Number of documents to choose.", show_default="that of the first model, else 5"
-        ),
+        int | None, "-k Number of documents to choose. [default: that of the first model, else 5]"
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
     report: Annotated[Path | None, "HTML page: who covers which subtopic, and why."] = None,
@@ -241,7 +218,7 @@ def compare(
         paths.write_lines(report, [page(result, data.name, queries)])
     if as_json:
         record = {"queries": len(found.sets), "skipped": skipped, "k": k, "methods": as_records(result)}
-        typer.echo(json.dumps(record))
+        print_json(record)
         return
     left_out = f" ({skipped} without subtopics left out)" if skipped else ""
     typer.echo(
@@ -253,17 +230,14 @@ def compare(
 
 def _level(text: str) -> Level:
     name, colon, value = text.partition(":")
-    expected = f"--level {text}: expected appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2"
-    if name not in _LEVELS or bool(colon) != (_LEVELS[name] is not None):
-        raise ValueError(expected)
-    kind = _LEVELS[name]
-    if kind is None:
-        return features.Level(name)  # type: ignore[arg-type]
     try:
-        number = kind(value)
-    except ValueError:
-        raise ValueError(expected) from None
-    level: Level = getattr(features.Level, name)(number)
+        numbers = [_NUMBERS[name](value)] if colon else []
+        if not colon and name not in ("appears", "title"):
+            raise ValueError
+    except (KeyError, ValueError):
+        expected = "appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2"
+        raise ValueError(f"--level {text}: expected {expected}") from None
+    level: Level = getattr(features.Level, name)(*numbers)
     return level
 
 
@@ -300,6 +274,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path) -> None:
     readers.write_run(readers.Run.from_arrays(*map(list, zip(*rows, strict=True)), tag="SVMDiv"), path)
 
 
-app.command("train")(stoppable(train))
-app.command("apply")(stoppable(apply))
-app.command("compare")(stoppable(compare))
+app = group(
+    "Choose documents that cover different subtopics: train, apply, compare methods.",
+    train, apply, compare,
+)  # fmt: skip

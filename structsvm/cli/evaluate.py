@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +15,7 @@ from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import Columns, Data, names_of_runs, read_data, read_scores
 from structsvm.cli.options import AsJson, Convention, Relevance
-from structsvm.cli.terminal import note
+from structsvm.cli.terminal import note, print_json
 from structsvm.common.escaping import printable
 from structsvm.common.files import is_stream, read_lines
 
@@ -103,9 +102,9 @@ def evaluate(
         found = {"model": _Measured(scores[0], None, results)}
     elif groups != "refuse":
         raise ValueError("--groups: expected --dask with it")
-    elif _are_judgments(paths.check_input(data)):
+    elif _kind(paths.check_input(data)) == "judgments":
         found = _of_runs(data, scores, names, complete=not common_topics, **rules)
-    elif _looks_like(data, _is_of_run) and any(map(_are_judgments, scores)):
+    elif _kind(data) == "run" and "judgments" in map(_kind, scores):
         raise ValueError(f"{data}: expected judgments, got a TREC run; judgments come first, the run second")
     elif common_topics:
         raise ValueError(f"--common-topics: expected TREC judgments and a run, got {data} of another kind")
@@ -118,7 +117,7 @@ def evaluate(
         else:
             runs = {name: {"scores": str(found[name].scores), **records[name]} for name in found}
             out = {"data": str(data), **rules, "runs": runs}
-        typer.echo(json.dumps(out, allow_nan=False))
+        print_json(out)
         return
     if len(found) > 1:
         _print_means(found)
@@ -189,8 +188,8 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
     """Raise where a csv of predict has the query or document of another row."""
     queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
     documents = [None] * rows.n_rows if rows.docid is None else rows.docid.tolist()
-    places = range(rows.n_rows) if rows.order is None else rows.order.tolist()
-    for row, query, document in zip(places, queries, documents, strict=True):
+    numbers = range(rows.n_rows) if rows.order is None else rows.order.tolist()
+    for row, query, document in zip(numbers, queries, documents, strict=True):
         known, of = ids[row]
         # without --docid in both, documents are numbers of rows
         if known != str(query) or (document is not None and of not in (str(document), str(row + 1))):
@@ -200,24 +199,14 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
             )
 
 
-def _are_judgments(data: Path) -> bool:
-    return _looks_like(data, lambda words: len(words) == 4 and ":" not in words[1] and _is_whole(words[3]))
-
-
-def _is_of_run(words: Sequence[str]) -> bool:
-    return len(words) == 6 and ":" not in words[1] and _is_whole(words[3])
-
-
-def _looks_like(data: Path, matches: Callable[[Sequence[str]], bool]) -> bool:
-    """Whether a file begins with such a line; a stream is taken for LETOR text, as it can be read once only."""
-    if data.is_dir() or paths.is_table(data) or is_stream(data):
-        return False
-    for _, line in read_lines(data):
-        words = line.split(None, 6)
-        if words and not line.startswith("#"):
-            return matches(words)
-    return False
-
-
-def _is_whole(word: str) -> bool:
-    return word.removeprefix("-").isdecimal()
+def _kind(data: Path) -> str | None:
+    """Return what a TREC file looks like by its first line; a stream, which can be read once only, is LETOR text."""
+    if not (data.is_dir() or paths.is_table(data) or is_stream(data)):
+        for _, line in read_lines(data):
+            words = line.split(None, 6)
+            if words and not line.startswith("#"):
+                is_trec = (
+                    len(words) in (4, 6) and ":" not in words[1] and words[3].removeprefix("-").isdecimal()
+                )
+                return {4: "judgments", 6: "run"}[len(words)] if is_trec else None
+    return None

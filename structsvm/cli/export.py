@@ -10,20 +10,15 @@ import typer
 import structsvm
 from structsvm.cli import paths
 from structsvm.cli.files import read_names
-from structsvm.cli.filling import kept_medians
+from structsvm.cli.tables import kept_medians
 from structsvm.cli.terminal import note
 from structsvm.common.files import replacing
 
 
 def export(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A linear or tree model that train or search wrote."),
-    ],
+    model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
     to: Annotated[str, "One of {formats}."],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; standard output without it.")
-    ] = None,
+    output: Annotated[Path | None, "-o The file to write; standard output without it."] = None,
     feature_names: Annotated[
         Path | None, "A file with the engine's names of the features, one per line, in order."
     ] = None,
@@ -38,9 +33,7 @@ def export(
         paths.check_output(output, [model])
     elif to == "onnx":
         raise ValueError("--output: expected a file for onnx, which is binary; add -o model.onnx")
-    names = None
-    if feature_names is not None:
-        names = read_names(feature_names)
+    names = None if feature_names is None else read_names(feature_names)
 
     from structsvm.export.search_engines import export_model
 

@@ -170,13 +170,13 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     """Return rows with the features of a model, in its order, where both have names."""
     if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
         return rows
-    place = {name: j for j, name in enumerate(rows.feature_names)}
-    missing = [name for name in names if name not in place]
+    at = {name: j for j, name in enumerate(rows.feature_names)}
+    missing = [name for name in names if name not in at]
     if missing:
         raise ValueError(
             f"{path}: expected the features of the model, got none called {missing[0]!r}; name the columns alike"
         )
-    return dataclasses.replace(rows, X=rows.X[:, [place[name] for name in names]], feature_names=tuple(names))
+    return dataclasses.replace(rows, X=rows.X[:, [at[name] for name in names]], feature_names=tuple(names))
 
 
 def load_ranker(path: Path) -> Any:

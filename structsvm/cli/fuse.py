@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +16,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Jobs, names_of_runs
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
-from structsvm.cli.terminal import note, print_table, working
+from structsvm.cli.terminal import note, print_json, print_table, working
 
 if TYPE_CHECKING:
     from structsvm.readers.run_features import Candidates
@@ -65,8 +64,8 @@ class Learning(Group):
 
 
 def fuse(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="TREC runs (plain, gzip, bzip2, xz).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The re-ranked TREC run to write.")],
+    runs: Annotated[list[Path], "<RUNS> TREC runs (plain, gzip, bzip2, xz)."],
+    output: Annotated[Path, "-o The re-ranked TREC run to write."],
     qrels: Annotated[Path | None, "TREC judgments to learn from."] = None,
     # takes no value: what follows are arguments, as many as a shell pattern gives
     runs_follow: Annotated[
@@ -131,7 +130,7 @@ def fuse(
     if result.pool.n_topics < pool.n_topics:
         note(f"{pool.n_topics - result.pool.n_topics} topics without judgments: ranked by the final model")
     if as_json:
-        typer.echo(json.dumps(as_record(result, per_query=per_query), allow_nan=False))
+        print_json(as_record(result, per_query=per_query))
         return
     print_table(*table(result))
     typer.echo(headline(result))
@@ -166,8 +165,7 @@ def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool)
         ranked = model.rank(pool, tag=tag)
         readers.write_run(ranked, output)
     if as_json:
-        record = {"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": list(model.names)}
-        typer.echo(json.dumps(record))
+        print_json({"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": list(model.names)})
         return
     typer.echo(f"{ranked.n_topics} topics, {ranked.n_rows} documents of {len(model.names)} runs")
     typer.echo(f"run    {output}")

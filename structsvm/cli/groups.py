@@ -16,24 +16,27 @@ class Group:
     """Base of dataclasses whose fields are options: a command takes one as a parameter."""
 
 
-_TEXT = re.compile(r"(.*?)(?: \[default: (.*)\])?", re.DOTALL)
-"""The help of an option, and what it says of the default where that is not the value itself."""
+_TEXT = re.compile(r"(?:<([A-Z]+)> |(-\w) )?(.*?)(?: \[default: (.*)\])?", re.DOTALL)
+"""The name of an argument or the letter of an option, the help, and what it says of a default that is not the value."""
 
 
 def _option(name: str, hint: Any, default: Any) -> Any:
-    """Return the annotation of a parameter, with a text in it as the help of the option that has its name."""
+    """Return the annotation of a parameter: an argument or option with the text in it as its help."""
     kind, *metadata = get_args(hint) or (hint,)
     if not metadata or not isinstance(metadata[0], str):
         return hint
-    text, shown = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]
-    named = () if default is True else (f"--{name.replace('_', '-')}",)  # for True also --no-name
-    return Annotated[kind, typer.Option(*named, help=text, show_default=shown or True)]
+    argument, letter, text, shown = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]
+    if argument:
+        return Annotated[kind, typer.Argument(metavar=argument, help=text, show_default=shown or True)]
+    names = () if default is True else (f"--{name.replace('_', '-')}", letter)  # for True also --no-name
+    return Annotated[kind, typer.Option(*filter(None, names), help=text, show_default=shown or True)]
 
 
 def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return a command with one parameter for each field of its parameters that are groups.
 
-    ``Annotated[int, "Number of folds."]`` is an option with this help.
+    ``Annotated[int, "Number of folds."]`` is an option with this help, ``"-f Number of folds."`` one with a letter, and
+    ``"<LOG> The log to read."`` an argument.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {

@@ -18,12 +18,10 @@ from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
 from structsvm.cli.options import AsJson, Report
-from structsvm.cli.terminal import bar, note, stoppable
+from structsvm.cli.terminal import bar, group, note, print_json
 from structsvm.common.files import compression, is_stream
 from structsvm.common.lazy import labelled
 from structsvm.online import statistics
-
-app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_args_is_help=True)
 
 MissingFeedback = Annotated[str, "Treatment of lines without clicks: skip, no_click or error."]
 MissingRecord = Annotated[str, "Treatment of lines without the shown list: error or skip."]
@@ -32,11 +30,9 @@ MissingRecord = Annotated[str, "Treatment of lines without the shown list: error
 def analyse(
     log: Annotated[
         Path,
-        typer.Argument(
-            help="Click log, JSON Lines, one impression per line (plain, gzip, ...); UBI events of an A/B search that "
-            "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with a row per document of a list: "
-            "impression, rank, document, team, clicked, and, if known, user."
-        ),
+        "<LOG> Click log, JSON Lines, one impression per line (plain, gzip, ...); UBI events of an A/B search that "
+        "name the configuration of each hit; or a table (.csv, .tsv, .parquet) with a row per document of a list: "
+        "impression, rank, document, team, clicked, and, if known, user.",
     ],
     test: Annotated[str, "The test that decides: t, z, sign or wilcoxon."] = "t",
     alpha: Annotated[float, "Level of the decision."] = 0.05,
@@ -87,7 +83,7 @@ def analyse(
     if report is not None:
         paths.write_text(report, page(log.name, read, answer))
     if as_json:
-        typer.echo(json.dumps({"log": str(log), **answer.to_dict()}, allow_nan=False))
+        print_json({"log": str(log), **answer.to_dict()})
         return
     for line in summary(answer):
         typer.echo(line)
@@ -113,11 +109,9 @@ def _team_draft_elsewhere(log: Path) -> Any:
 
 
 def learn(
-    log: Annotated[
-        list[Path], typer.Argument(help="Click logs of team draft, each of rankers whose best is known.")
-    ],
+    log: Annotated[list[Path], "<LOG> Click logs of team draft, each of rankers whose best is known."],
     better: Annotated[list[str], "The best ranker of the log; once for all logs, or once for each."],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The weights to write (.json).")],
+    output: Annotated[Path, "-o The weights to write (.json)."],
     method: Annotated[str, "inverse_z_test, inverse_rank_test or max_mean_difference."] = "inverse_z_test",
     ridge: Annotated[
         float | None,
@@ -152,7 +146,7 @@ def learn(
     if math.isinf(learned.needed_by_clicks):
         note("the rankers of --better have no more clicks than the others in these logs; is the name right?")
     if as_json:
-        typer.echo(json.dumps({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))}))
+        print_json({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))})
         return
     for feature, weight in zip(FEATURES, learned.weights, strict=True):
         typer.echo(f"{feature:<30}{weight:+.4f}")
@@ -183,7 +177,7 @@ def _count(queries: float) -> str:
 
 
 def simulate(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The log to write (.jsonl, .jsonl.gz).")],
+    output: Annotated[Path, "-o The log to write (.jsonl, .jsonl.gz)."],
     data: Annotated[
         Path | None,
         "LETOR text, a table or a store. [default: made data: 200 queries, 20 documents, 10 features]",
@@ -236,8 +230,7 @@ def simulate(
     typer.echo(f"{output}: {impressions} impressions of {interleaver}: {', '.join(names)}")
 
 
-for _command in (analyse, learn, simulate):
-    app.command(_command.__name__)(stoppable(_command))
+app = group("Compare rankers by clicks on interleaved lists.", analyse, learn, simulate)
 
 
 def _scores(name: str, rows: Any) -> Any:

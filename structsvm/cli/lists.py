@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 from structsvm.common.lazy import labelled, labels
 
 
-def _of(module: str, name: str) -> list[str]:
-    return list(getattr(import_module(module), name))
+def _of(module: str, name: str) -> Iterable[Any]:
+    names: Iterable[Any] = getattr(import_module(module), name)
+    return names
 
 
 def default_bandits() -> str:
@@ -23,19 +24,19 @@ def default_bandits() -> str:
     return ",".join(name for name in compiled_names() if "horizon" not in signature(makers[name]).parameters)
 
 
-_LISTS: dict[str, Callable[[], Sequence[str]]] = {
+_LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "losses": lambda: _of("structsvm.oracles", "LOSSES"),
     "bandits": lambda: _of("structsvm.online.bandits", "NAMES"),
     "compiled_bandits": lambda: [default_bandits()],
-    "interleavers": lambda: list(labels("structsvm.online.interleaving", "name")),
-    "logs": lambda: list(labels("structsvm.clicks")),
-    "users": lambda: list(
-        dict.fromkeys(key[0] for key in _of("structsvm.online.users.cascade", "CASCADE_TABLES"))
+    "interleavers": lambda: labels("structsvm.online.interleaving", "name"),
+    "logs": lambda: labels("structsvm.clicks"),
+    "users": lambda: dict.fromkeys(
+        name for name, *_ in _of("structsvm.online.users.cascade", "CASCADE_TABLES")
     ),
-    "formats": lambda: list(
-        dict.fromkeys(_of("structsvm.export", "FORMATS") + _of("structsvm.export.trees", "TREE_FORMATS"))
+    "formats": lambda: dict.fromkeys(
+        [*_of("structsvm.export", "FORMATS"), *_of("structsvm.export.trees", "TREE_FORMATS")]
     ),
-    "measures": lambda: list(import_module("structsvm.metrics").available_metrics()),
+    "measures": lambda: import_module("structsvm.metrics").available_metrics(),
     "selections": lambda: _of("structsvm.studies.diversity", "METHODS"),
 }
 
@@ -45,10 +46,10 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
     for parameter in command.params:
-        for place in ("help", "show_default"):
-            text = getattr(parameter, place, None)
+        for attribute in ("help", "show_default"):
+            text = getattr(parameter, attribute, None)
             if isinstance(text, str):
-                setattr(parameter, place, re.sub("{([a-z_]+)}", _names, text))
+                setattr(parameter, attribute, re.sub("{([a-z_]+)}", _names, text))
         if parameter.metavar is None:
             parameter.metavar = _said(parameter)
 

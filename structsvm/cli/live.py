@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import socket
+import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.cli import paths
-from structsvm.cli.live_demo import demo
-from structsvm.cli.terminal import note, stoppable, working
+from structsvm.cli.terminal import group, note, working
 from structsvm.common.files import replacing
 
 if TYPE_CHECKING:
     from structsvm.live.assign import Experiment
     from structsvm.live.store import Store
-
-app = typer.Typer(help="Compare rankers on live traffic.", no_args_is_help=True)
 
 StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
@@ -30,7 +29,7 @@ StoreUrl = Annotated[
 SecretFile = Annotated[
     Path | None, "File of the secrets that sign tokens, newest first. [default: FILE.secret]"
 ]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the experiment.")]
+Key = Annotated[str, "<KEY> Key of the experiment."]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
 
 
@@ -127,7 +126,7 @@ def init(
 
 
 def create(
-    file: Annotated[Path, typer.Argument(help="TOML file with 'key' and the fields of the experiment.")],
+    file: Annotated[Path, "<FILE> TOML file with 'key' and the fields of the experiment."],
     store: StoreUrl = DEFAULT_STORE,
     start: Annotated[bool, "Start it at once."] = False,
     engines: Annotated[
@@ -185,7 +184,7 @@ def check(
 
 def export(
     key: Key,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The click log to write (.jsonl).")],
+    output: Annotated[Path, "-o The click log to write (.jsonl)."],
     store: StoreUrl = DEFAULT_STORE,
     revision: Annotated[int | None, "Revision of the experiment. [default: the newest]"] = None,
 ) -> None:
@@ -206,7 +205,7 @@ def export(
 
 
 def backup(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The copy to write.")],
+    output: Annotated[Path, "-o The copy to write."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Copy a SQLite store while it is in use (for PostgreSQL use pg_dump). Keep a copy of FILE.secret, too."""
@@ -225,7 +224,7 @@ def backup(
 
 def forget(
     key: Key,
-    unit: Annotated[str, typer.Argument(help="User or session, as the site names it.")],
+    unit: Annotated[str, "<UNIT> User or session, as the site names it."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Cut the tie between UNIT and its impressions, and delete its queries; impossible once KEY is stopped."""
@@ -260,12 +259,43 @@ def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
     typer.echo(f"schema {'none' if before is None else before} -> {after}")
 
 
-for _command in (init, serve, create, check, export, backup, forget, clean, migrate):
-    app.command(_command.__name__)(stoppable(_command))
-app.command("demo")(stoppable(demo))
+def demo(
+    port: Annotated[int, "Port on this machine; 0 takes a free one."] = 8808,
+    seed: Annotated[int, "Seed of the noise in the images and of the simulated visitors."] = 0,
+    browse: Annotated[bool, "Open the page in a browser."] = False,
+) -> None:
+    """Search for digits in a list drafted from two rankers, and watch the verdict form. Ctrl-C ends it."""
+    import uvicorn
 
-key_app = typer.Typer(help="Manage the keys of callers.", no_args_is_help=True)
-app.add_typer(key_app, name="key")
+    from structsvm.live.demo import create_demo
+    from structsvm.live.settings import Settings
+    from structsvm.live.store.opening import prepare
+
+    check_whole("port", port, 0, 65535)
+    check_whole("seed", seed, 0)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with listening, tempfile.TemporaryDirectory(prefix="structsvm-demo-") as folder:
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ValueError(f"--port {port}: {error.strerror}; take another, or 0 for a free one") from None
+        listening.listen()  # who comes before the first answer waits for it
+        port = listening.getsockname()[1]
+        settings = Settings(
+            f"sqlite:///{Path(folder) / 'demo.db'}", port=port, keyless=True, grace_s=0.2, close_every_s=0.5
+        )
+        prepare(settings.store)
+        app = create_demo(settings, seed)
+        address = f"http://127.0.0.1:{port}/demo"
+        typer.echo(f"structsvm live demo on {address}; Ctrl-C ends it")
+        if browse:
+            import webbrowser
+
+            webbrowser.open(address)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
+        with suppress(KeyboardInterrupt):  # the way to end it
+            uvicorn.Server(config).run(sockets=[listening])
 
 
 def key_add(scope: Annotated[str, "show, click, read or admin."], store: StoreUrl = DEFAULT_STORE) -> None:
@@ -288,7 +318,7 @@ def key_list(store: StoreUrl = DEFAULT_STORE) -> None:
 
 
 def key_remove(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="The part between sk_ and the secret.")],
+    identity: Annotated[str, "<ID> The part between sk_ and the secret."],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete a key; workers refuse it within a second."""
@@ -297,9 +327,11 @@ def key_remove(
             raise ValueError(f"{identity}: expected the id of a key, see structsvm live key list")
 
 
-key_app.command("add")(stoppable(key_add))
-key_app.command("list")(stoppable(key_list))
-key_app.command("remove")(stoppable(key_remove))
+app = group(
+    "Compare rankers on live traffic.",
+    init, serve, create, check, export, backup, forget, clean, migrate, demo,
+)  # fmt: skip
+app.add_typer(group("Manage the keys of callers.", add=key_add, list=key_list, remove=key_remove), name="key")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Report = Annotated[Path | None, "Also write an HTML page."]
 Relevance = Annotated[float, "Label from which a document is relevant."]
 Convention = Annotated[str, "trec (trec_eval 9), letor4, letor4_script or burges."]
-PerQuery = Annotated[bool, typer.Option("--per-query", help="With --json: also the value of each query.")]
+PerQuery = Annotated[bool, "With --json: also the value of each query."]
 Tol = Annotated[float, "Relative duality gap to reach."]
 
 GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."

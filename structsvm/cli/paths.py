@@ -73,12 +73,12 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
     for option, path in outputs.items():
         if path is None:
             continue
-        place = check_output(path, sources, option=option).resolve()
-        if place in taken:
+        file = check_output(path, sources, option=option).resolve()
+        if file in taken:
             raise ValueError(
-                f"{taken[place]} and {option}: expected two files, got the same twice; name another"
+                f"{taken[file]} and {option}: expected two files, got the same twice; name another"
             )
-        taken[place] = option
+        taken[file] = option
 
 
 def check_kept(path: Path) -> None:
@@ -103,15 +103,15 @@ def _check_name(path: Path) -> Path:
     if not path.name:  # a folder: said by the callers that do not take one
         return path
     try:
-        place = destination(path)
-        destination(beside(place, ".part"))
+        file = destination(path)
+        destination(beside(file, ".part"))
     except (NotADirectoryError, PermissionError):  # said of the folder
         return path
     except OSError as error:
         raise ValueError(
             f"{path}: expected a name that a file can have ({error.strerror}); choose another"
         ) from error
-    return place
+    return file
 
 
 _STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")

@@ -18,9 +18,8 @@ from structsvm.checks import BadInput
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import Data, Jobs, Table, by_name, load_ranker, predicted, read_data
-from structsvm.cli.filling import fill_of, kept_medians
 from structsvm.cli.options import known
-from structsvm.cli.tables import read_as_trained
+from structsvm.cli.tables import fill_of, kept_medians, read_as_trained
 from structsvm.cli.terminal import note
 from structsvm.common.files import is_model
 
@@ -33,9 +32,9 @@ FORMATS = ("scores", "csv", "run")
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that train wrote.")],
+    model: Annotated[Path, "<MODEL> A model that train wrote."],
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - prints it.")],
+    output: Annotated[Path, "-o The file to write; - prints it."],
     form: Annotated[
         str | None,
         typer.Option(

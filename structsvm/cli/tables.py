@@ -15,6 +15,7 @@ from structsvm.cli.files import Table, read_data, split_names
 from structsvm.cli.terminal import note
 
 if TYPE_CHECKING:
+    from structsvm.protocols import Float
     from structsvm.queries import QueryData
 
 
@@ -59,6 +60,25 @@ class TrainingTable(Table):
         return filled(rows, values), {"fill": values, "missing": missing(rows)}
 
 
+def kept_medians(model: Any) -> Float | None:
+    """Return the medians that a model was trained with, None for a model without."""
+    medians: Float | None = getattr(model, "table_", {}).get("fill")
+    return medians
+
+
+def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
+    """Return how rows are read for a model: missing features stay where it, or what it was trained with, takes them."""
+    from sklearn.utils import get_tags
+
+    if table.missing not in (None, "median"):
+        return table.fill
+    if kept_medians(model) is not None:
+        return "keep"
+    if table.missing == "median":
+        raise ValueError("--fill median: expected a model that was trained with it, got another")
+    return "keep" if get_tags(model).input_tags.allow_nan else None
+
+
 def _given(named: dict[str, Any], fill: Any) -> dict[str, Any]:
     """Return the arguments of a reader of tables, without features."""
     filling = {} if fill is None else {"fill": math.nan if fill == "keep" else fill}
@@ -70,16 +90,16 @@ def read_as_trained(
 ) -> QueryData:
     """Read the features of a model from a table, values of columns included; say where others than those stand.
 
-    Of ``categories``, which a model has of a frame, a column holds the value and the feature its place. There need not
-    be labels.
+    Of ``categories``, which a model has of a frame, a column holds the value and the feature its number. There need
+    not be labels.
     """
     from structsvm.readers.categories import column_of, columns_of, read_categories, texts_of
 
     known = set(columns_of(path))
-    places = {
+    numbers = {
         name: {str(one): k for k, one in enumerate(categories[name])} for name in categories if name in known
     }
-    values = {name: set(one) for name, one in places.items()}
+    values = {name: set(one) for name, one in numbers.items()}
     for feature in wanted:
         if feature not in known and (column := column_of(feature, known)):
             values.setdefault(column, set()).add(feature.removeprefix(f"{column}="))
@@ -87,10 +107,10 @@ def read_as_trained(
     for column, of_model in values.items():
         new = [cell for cell in cells[column] if cell and cell not in of_model]
         if new:
-            taken = "it counts as missing" if column in places else "all its features of that column are 0"
+            taken = "it counts as missing" if column in numbers else "all its features of that column are 0"
             note(
                 f"warning: {path}: {len(new)} rows have a {column!r} that the model does not know, such as "
                 f"{new[0]!r:.60}; {taken} there"
             )
     named = table.options(labels=False)
-    return read_categories(path, wanted, places=places, cells=cells, **_given(named, fill))
+    return read_categories(path, wanted, places=numbers, cells=cells, **_given(named, fill))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import math
 import os
 import re
@@ -21,7 +22,6 @@ from typer.models import OptionInfo
 
 from structsvm import trainers
 from structsvm.checks import BadInput
-from structsvm.cli.exit_status import CLOSED, INTERRUPTED
 from structsvm.cli.groups import spelled_out
 from structsvm.common.escaping import printable
 from structsvm.protocols import Progress
@@ -29,6 +29,10 @@ from structsvm.protocols import Progress
 if TYPE_CHECKING:
     from structsvm.report.html import Column
     from structsvm.trainers.certificate import Fit
+
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+CLOSED = 141  # 128 + SIGPIPE
 
 
 def note(text: str) -> None:
@@ -75,6 +79,11 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
             for column, cell, width in zip(columns, cells, widths, strict=True)
         )
         typer.echo("  ".join(placed).rstrip())
+
+
+def print_json(record: Any) -> None:
+    """Print a record in one line."""
+    typer.echo(json.dumps(record, allow_nan=False))
 
 
 def warn(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -149,6 +158,14 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
 
     run.__doc__ = _unwrapped(command.__doc__)
     return run
+
+
+def group(text: str, *commands: Callable[..., Any], **named: Callable[..., Any]) -> typer.Typer:
+    """Return a command with this help whose subcommands are functions, by their own names or by others."""
+    app = typer.Typer(help=text, no_args_is_help=True)
+    for name, command in ({command.__name__.strip("_"): command for command in commands} | named).items():
+        app.command(name)(stoppable(command))
+    return app
 
 
 class Interruptible(typer.core.TyperGroup):

@@ -119,7 +119,7 @@ class OnCluster(Group):
 
 def train(
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
+    output: Annotated[Path, "-o The model to write (.npz)."],
     objective: Objective,
     linear: Linear,
     trees: Trees,

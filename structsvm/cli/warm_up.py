@@ -18,6 +18,7 @@ from structsvm import clicks, features, online, oracles, readers, trainers
 from structsvm.checks import BadInput
 from structsvm.cli.terminal import working
 from structsvm.common import compiling
+from structsvm.common.lazy import labelled
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData
@@ -44,8 +45,8 @@ def warm_up() -> None:
                 step()
             except ImportError as error:  # an extra that this installation goes without
                 left_out.append(f"left out {name}: {error}")
-    place = kept_in()
-    if place is None:
+    folder = kept_in()
+    if folder is None:
         raise BadInput(
             "warm-up",
             "expected a folder that can be written, to keep compiled code in",
@@ -53,16 +54,15 @@ def warm_up() -> None:
         )
     for line in left_out:
         typer.echo(line, err=True)
-    typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {place}")
+    typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {folder}")
 
 
 def steps() -> list[tuple[str, Callable[[], object]]]:
     """Return what is compiled, as names and functions that have it compiled."""
     from scipy import sparse
 
-    made = readers.make_ranking(
-        130, 8, 4, grades=3, random_state=0
-    )  # so many queries that Newton's method takes part
+    # so many queries that Newton's method takes part
+    made = readers.make_ranking(130, 8, 4, grades=3, random_state=0)
     y, qid = made.y, made.qid
     dense = np.ascontiguousarray(made.X)
     rows = sparse.csr_matrix(dense)
@@ -78,27 +78,26 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
         structsvm.StructuralRanker(loss, **({"C": 10.0} | options)).fit(X, y, qid=qid).score(X, y, qid=qid)
 
     found: list[tuple[str, Callable[[], object]]] = []
+
+    def add(name: str, step: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        found.append((name, partial(step, *arguments, **options)))
+
     for kind, X in kinds.items():
-        found += [(f"StructuralRanker {loss}, {kind}", partial(ranker, X, loss)) for loss in _LOSSES]
-        found += [
-            (f"StructuralRanker {solver}, {kind}", partial(ranker, X, "map", solver=solver))
-            for solver in ("one_slack", "n_slack", "frank_wolfe")
-        ]
-        found += [
-            (f"{fit.__name__.strip('_')}, {kind}", partial(fit, X, y, qid)) for fit in (_pairs, _descents)
-        ]
-    found += [
-        (
-            "signs",
-            partial(ranker, dense, "map", monotone_constraints=[1, -1, 0, 0], solver="frank_wolfe", tol=1e-6),
-        ),
-        ("signs, one_slack", partial(ranker, dense, "map", positive=True, solver="one_slack")),
-        ("many sparse features", partial(ranker, wide, "map", solver="frank_wolfe", tol=1e-5)),
-    ]
-    for step in (_paths, _trees, _grades, _binned):
-        found.append((step.__name__.strip("_"), partial(step, dense, y, qid)))
-    found += [(f"stores, {kind}", partial(_store, replace(made, X=X))) for kind, X in kinds.items()]
-    found += [("sets of texts", _sets), ("clicks", _clicks), ("files", _files), ("online", _online)]
+        for loss in _LOSSES:
+            add(f"StructuralRanker {loss}, {kind}", ranker, X, loss)
+        for solver in ("one_slack", "n_slack", "frank_wolfe"):
+            add(f"StructuralRanker {solver}, {kind}", ranker, X, "map", solver=solver)
+        add(f"pairs, {kind}", _pairs, X, y, qid)
+        add(f"descents, {kind}", _descents, X, y, qid)
+        add(f"stores, {kind}", _store, replace(made, X=X))
+    signs = {"monotone_constraints": [1, -1, 0, 0], "solver": "frank_wolfe", "tol": 1e-6}
+    add("signs", ranker, dense, "map", **signs)
+    add("signs, one_slack", ranker, dense, "map", positive=True, solver="one_slack")
+    add("many sparse features", ranker, wide, "map", solver="frank_wolfe", tol=1e-5)
+    for fit in (_paths, _trees, _grades, _binned):
+        add(fit.__name__.strip("_"), fit, dense, y, qid)
+    for step in (_sets, _clicks, _files, _online):
+        add(step.__name__.strip("_"), step)
     return found
 
 
@@ -173,10 +172,7 @@ def _clicks() -> None:
         [[1.0], [0.0]], cells, qid=[1, 1], docid=[5, 6]
     )
     clicks.trust_bias(cells)
-    for model in (
-        clicks.PositionBasedModel, clicks.UserBrowsingModel, clicks.CascadeModel, clicks.ClickChainModel,
-        clicks.DependentClickModel, clicks.DynamicBayesianModel, clicks.SimplifiedDynamicBayesianModel,
-    ):  # fmt: skip
+    for model in (*labelled("structsvm.clicks", "abbreviation").values(), clicks.CascadeModel):
         model().fit(cells)
 
 

@@ -1,6 +1,6 @@
 """Paired comparison of two systems over queries, and corrections for several comparisons.
 
-:func:`compare` is one test, uncorrected, and :func:`holm` the formula. ``structsvm.studies.folds.paired_tests`` applies
+:func:`compare` is one test, uncorrected, and :func:`holm` the formula. ``structsvm.studies.folds.results`` applies
 it to the tests of ``structsvm compare``, ``run_table`` to those of a table.
 """
 

@@ -42,14 +42,12 @@ def test_json_is_what_the_library_says(cli):
     assert record["least"] == leaders(witnesses)
 
 
-@pytest.mark.parametrize("kind", ["npz", "spaces", "commas"])
-def test_other_files_of_a_matrix(kind, cli):
-    expected = cli(f"{BANDIT} P.npy --algorithms mdb", QUICK)
-    if kind == "npz":
-        np.savez("P.npz", P)
-    else:
-        np.savetxt("P.txt", P, delimiter="," if kind == "commas" else " ", header="preferences")
-    assert cli(f"{BANDIT} P.{'npz' if kind == 'npz' else 'txt'} --algorithms mdb", QUICK) == expected
+def test_other_files_of_a_matrix(cli):
+    np.savez("P.npz", P)
+    for name, delimiter in (("spaces", " "), ("commas", ",")):
+        np.savetxt(name, P, delimiter=delimiter, header="preferences")
+    files = ("P.npy", "P.npz", "spaces", "commas")
+    assert len({cli(f"{BANDIT} {name} --algorithms mdb", QUICK) for name in files}) == 1
 
 
 def test_table_and_page(cli):
@@ -85,15 +83,13 @@ def test_saved_models_are_rankers(cli):
     assert "none.npz" in cli.refuses(f"{BANDIT} data.txt --model none.npz")
 
 
-def test_checkpoint_resumes(cli):
+def test_checkpoint_resumes(cli, monkeypatch):
     command = f"{BANDIT} P.npy --algorithms rucb,savage --checkpoint runs {QUICK}"
     first = cli(command)
     assert sorted(path.name for path in Path("runs").iterdir()) == ["rucb.npz", "savage.npz"]
     assert cli(command) == first
     assert "seed differ" in cli.refuses(command, "--seed 4")
 
-
-def test_interrupted_with_a_checkpoint(cli, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -133,8 +129,6 @@ def test_bad_options_are_refused(options, message, cli):
         ("w.txt", "0.5 x\n0.1 0.5\n", "w.txt:1: expected the numbers"),
         ("w.txt", "", "empty file"),
         ("w.txt", "0.5 0.5\n0.5 0.5\n", "Condorcet winner"),
-        ("w.npy", "rubbish", "saved by numpy.save"),
-        ("w.npz", "rubbish", "saved by numpy.save"),
         ("missing.npy", None, "expected a file to read"),
         ("d.txt", "1 qid:1 1:1 2:1\n0 qid:1 1:1 2:1\n", "features that order documents"),
         ("d.txt", "1 qid:1 1:1 2:1\n0 qid:1 1:0 2:0\n", "--gap ndcg"),
@@ -159,6 +153,8 @@ def test_damaged_arrays_are_refused_by_what_is_there(cli):
     cut = Path("cut.npz").read_bytes()
     Path("cut.npz").write_bytes(cut[: len(cut) // 2])
     Path("short.npy").write_bytes(Path("P.npy").read_bytes()[:-8])
-    for name in ("huge.npy", "two.npz", "cut.npz", "short.npy"):
+    for name in ("w.npy", "w.npz"):
+        Path(name).write_text("rubbish")
+    for name in ("huge.npy", "two.npz", "cut.npz", "short.npy", "w.npy", "w.npz"):
         error = cli.refuses(f"{BANDIT} {name} --algorithms rucb", QUICK)
         assert f"{name}: expected one array saved by numpy.save or numpy.savez" in error

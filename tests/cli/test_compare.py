@@ -18,8 +18,8 @@ from structsvm.estimators.choosing_C import select_C
 from structsvm.metrics.significance import compare, holm
 from structsvm.readers import make_ranking, read_letor, write_letor
 from structsvm.report import Column
-from structsvm.studies.folds import Measures, MethodResult, Results, methods
-from structsvm.studies.folds.paired_tests import remarks as remarks_of
+from structsvm.studies.folds import METHODS, Measures, MethodResult, Results
+from structsvm.studies.folds.results import remarks as remarks_of
 
 THREE = "--folds 3 --jobs 1"
 
@@ -109,7 +109,9 @@ def test_several_baselines_in_every_measure_and_tables_for_papers(rows, cli):
     assert ("<sup>" + letters + "</sup>" in line.split("|")[2]) == bool(letters)
 
 
-def test_progress_without_a_terminal(rows, cli, monkeypatch):
+def test_progress_without_a_terminal_and_peers_without_their_library(rows, cli, monkeypatch):
+    monkeypatch.setitem(sys.modules, "catboost", None)
+    assert "pip install catboost" in cli.refuses("compare", rows, "--method catboost")
     monkeypatch.setattr("structsvm.cli.compare._MINUTE", 0.0)
     cli("compare", rows, f"--C 0.1 {THREE} --method svm-map,best-feature")
     told = [line.split(",")[0] for line in cli.err.splitlines()]
@@ -172,7 +174,10 @@ def test_search_with_a_validation_file(rows, cli):
             assert mean == pytest.approx(value, rel=1e-12)
 
 
-def test_search_with_signs(rows, cli):
+def test_search_with_signs_and_for_a_net(rows, cli):
+    cli("search", rows, "--C 0.1 --jobs 1 --folds 2 --method lambdarank-net -o net.npz")
+    cli("predict net.npz", rows, "-o scores.txt")
+    assert len(Path("scores.txt").read_text().splitlines()) > 0
     options = f"--C 1,100 {THREE} --method svm-map -o m.npz"
     best = cli.json("search", rows, options)["best"]
     free = structsvm.load("m.npz").coef_
@@ -187,19 +192,16 @@ def test_search_with_signs(rows, cli):
 @pytest.mark.parametrize("command", ["compare", "search", "compare nothing.txt", "search nothing.txt"])
 def test_methods_are_listed_without_data(command, cli):
     out = cli(command, "--method list")
-    assert [line.split()[0] for line in out.splitlines()] == list(methods())
+    assert [line.split()[0] for line in out.splitlines()] == list(METHODS)
 
 
 @pytest.mark.parametrize(
     "text", ["", "a", "1:2", "0:1:3", "1:2:1", "1:inf:3", "-1", "0", "nan", "1,,2", "1:2:3:4"]
 )
 def test_grids_that_are_none(text):
+    assert parse_grid("1e-3:1e3:7") == [0.001, 0.01, 0.1, 1, 10, 100, 1000]
     with pytest.raises(ValueError, match="--C: expected"):
         parse_grid(text)
-
-
-def test_grid_has_round_numbers():
-    assert parse_grid("1e-3:1e3:7") == [0.001, 0.01, 0.1, 1, 10, 100, 1000]
 
 
 @pytest.mark.slow
@@ -227,11 +229,6 @@ def test_trees_and_peers_stand_in_the_same_table(rows, cli, monkeypatch):
     np.testing.assert_allclose(np.loadtxt("scores.txt"), expected, rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match="expected a linear model, got a TreeRanker; predict without --dask"):
         next(predict_there(None, model, rows, Columns()))
-
-
-def test_a_peer_that_is_not_installed_is_refused_with_the_command(rows, cli, monkeypatch):
-    monkeypatch.setitem(sys.modules, "catboost", None)
-    assert "pip install catboost" in cli.refuses("compare", rows, "--method catboost")
 
 
 def test_the_rule_that_chooses_C(rows, cli):
@@ -274,9 +271,3 @@ def test_search_leaves_out_what_stops_early_on_the_queries_it_is_judged_on(rows,
     for method in ("best-feature", "lightgbm"):
         said = cli.refuses("search", rows, f"--method {method} -o m.npz")
         assert f"--output: expected methods whose model can be saved, got {method}" in said
-
-
-def test_a_net_that_a_search_trained_predicts(rows, cli):
-    cli("search", rows, "--C 0.1 --jobs 1 --folds 2 --method lambdarank-net -o net.npz")
-    cli("predict net.npz", rows, "-o scores.txt")
-    assert len(Path("scores.txt").read_text().splitlines()) > 0

@@ -8,19 +8,16 @@ import pandas as pd
 import pytest
 
 
-def test_make_then_describe(cli):
+def test_list_make_and_describe(cli):
+    names = [dataset["name"] for dataset in cli.json("datasets list")]
+    text = cli("datasets list")
+    assert "ranking" in names
+    assert all(name in text for name in names)
     cli("datasets make ranking made.txt -O n_queries=7 -O n_docs=4")
     found = cli.json("datasets describe made.txt")
     assert found["kind"] == "letor"
     assert (found["counts"]["queries"], found["counts"]["rows"]) == (7, 28)
     assert "queries: 7" in cli("datasets describe made.txt")
-
-
-def test_list_names_what_make_takes(cli):
-    names = [dataset["name"] for dataset in cli.json("datasets list")]
-    text = cli("datasets list")
-    assert names
-    assert all(name in text for name in names)
 
 
 @pytest.mark.parametrize(
@@ -38,11 +35,13 @@ def test_bad_options(pair, said, cli, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_unknown_name_and_existing_output(cli):
+def test_what_is_refused(cli):
     cli.refuses("datasets make mslr x")
     Path("taken").write_text("mine")
     cli.refuses("datasets make ranking taken")
     assert Path("taken").read_text() == "mine"
+    said = "structsvm: error: -: expected a file, got the standard input; write it to a file first"
+    assert cli.refuses("datasets describe -") == said
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
@@ -56,11 +55,6 @@ def test_describe_takes_tables(name, cli):
     }  # fmt: skip
     assert found["labels"] == {"0": 2, "2": 1}
     assert "expected a column 'qid'" in cli.refuses("datasets describe", name)
-
-
-def test_describe_refuses_the_standard_input(cli):
-    said = "structsvm: error: -: expected a file, got the standard input; write it to a file first"
-    assert cli.refuses("datasets describe -") == said
 
 
 def test_a_table_on_the_standard_input_is_refused_with_the_remedy(tmp_path):

@@ -172,7 +172,7 @@ def test_markup_in_ids_is_shown_as_text(cli):
     out = cli(f"{LEARN} --report r.html")
     page = Path("r.html").read_text()
     assert "<script" not in page
-    assert "&lt;script&gt;" in page
+    assert page.count("&lt;script&gt;") > 4
     assert "[red]" in out  # not taken for a colour
     assert evil in Path("out.run").read_text()
 

@@ -1,6 +1,5 @@
 """The commands of the live service: what they write, and what they say where something is missing."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -120,14 +119,3 @@ sys.exit(main(["live", "check", "--store", "sqlite:///x.db"]))
     assert done.returncode == 2, done.stderr
     assert "pip install 'structsvm-ranking[live]'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_command_line_loads_none_of_it():
-    script = """
-import json, sys
-import structsvm, structsvm.cli
-web = {"starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client", "psycopg"}
-print(json.dumps(sorted(web & set(sys.modules))))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == []

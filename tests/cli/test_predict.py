@@ -84,9 +84,6 @@ def test_a_store_of_rows_without_labels(predict, table, cli):
     said = cli.refuses("train rows.store -o n.npz")
     assert "expected labels, got a store of rows without" in said
     assert "expected a column 'label' for the label" in cli.refuses("train", table, "-o n.npz")
-
-
-def test_a_label_that_is_named_has_to_be_there(table, cli):
     said = cli.refuses("convert", table, "s.store --label grade")
     assert "expected a column 'grade' for the label" in said
 

@@ -57,22 +57,14 @@ def room(tmp_path_factory):
     return folder
 
 
-TABLES = ("rows.csv", "rows.tsv", "rows.csv.gz", "rows.parquet")
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_tables_are_read_as_the_text(room, name):
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.csv.gz", "rows.parquet"])
+def test_the_path_from_training_to_a_figure(room, name, cli):
+    """Rows and scores are those of LETOR text to the last bit, and the model knows its features by name."""
     text, read = read_queries(room / "rows.txt"), read_queries(room / name, features=NAMES)
     for part in ("X", "y", "docid", "order"):
         np.testing.assert_array_equal(getattr(read, part), getattr(text, part))
     assert [q.replace(" ", "_") for q in read.query_ids.tolist()] == text.query_ids.tolist()
     assert read.feature_names == NAMES
-    assert read_queries(room / name).feature_names == ("age", "bm25", "title", "links")
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_the_path_from_training_to_a_figure(room, name, cli):
-    """The scores are those of LETOR text to the last bit, and the model knows its features by name."""
     for source, scores, features in (("rows.txt", "text", ""), (name, "table", NAMED)):
         cli(f"train {room}/{source} -o {scores}.npz", features)
         cli(f"predict {scores}.npz {room}/{source} -o {scores}")
@@ -168,11 +160,6 @@ def test_what_is_wrong_with_a_table_is_one_line(cli, tmp_path, content, message)
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-def test_the_name_of_a_feature_that_was_probably_meant(room, cli):
-    said = cli.refuses("train", room / "rows.csv", "-o no.npz --monotone bm52:+1")
-    assert "--monotone bm52: expected a feature from 1 to 4, or its name; did you mean 'bm25'?" in said
-
-
 def test_what_a_spreadsheet_writes_is_read(tmp_path):
     """A byte order mark, quotes, carriage returns, blank lines, a last line without an end, missing cells."""
     path = tmp_path / "t.csv"
@@ -233,11 +220,9 @@ def test_several_runs_stand_in_one_table(trec, cli):
         ]  # fmt: skip
         assert found[name].items() <= alone.items()
     assert list(found) == ["x", "y"]
-
-
-def test_several_files_of_scores_stand_in_one_table(trec, cli):
     out = cli("evaluate rows.txt good bad --metric map")
     assert out.split() == ["run", "map", "good", "1.0000", "bad", "0.5000"]
+    assert "good:1: expected" in cli.refuses("evaluate qrels good")
 
 
 def test_means_over_different_topics_have_their_number(trec, cli):
@@ -249,10 +234,6 @@ def test_means_over_different_topics_have_their_number(trec, cli):
     cli(command.format("shifted"))
     assert "of which 1 are in all" in cli.err
     assert "topics" not in cli("evaluate qrels run other --metric map")
-
-
-def test_a_run_that_fits_no_judgments(trec, cli):
-    assert "good:1: expected" in cli.refuses("evaluate qrels good")
 
 
 def test_whole_ids_written_as_floats_are_those_of_other_files(cli):
@@ -398,13 +379,12 @@ def test_slips_of_predict_and_of_signs(room, cli):
     cli("train", rows, "-o m.npz")
     Path("other.csv").write_text(rows.read_text().replace(",", ";"))
     for command, message in (
+        (f"train {rows} -o no.npz --monotone bm52:+1",
+         "--monotone bm52: expected a feature from 1 to 4, or its name; did you mean 'bm25'?"),
         (f"predict m.npz {rows} -o s.parquet", "a text file, as scores.txt or scores.csv; or state --format"),
         ("predict m.npz other.csv -o s", "its cells seem to be separated by ';': write it with commas"),
-        (
-            f"train {rows} -o m.npz --monotone bm25:+1,2:-1",
-            "expected one feature; repeat --monotone for others",
-        ),
-    ):
+        (f"train {rows} -o m.npz --monotone bm25:+1,2:-1", "expected one feature; repeat --monotone for others"),
+    ):  # fmt: skip
         assert message in cli.refuses(command)
     cli("predict m.npz", rows, "-o scores.tsv --format scores")
 

@@ -2,20 +2,11 @@
 
 import pytest
 
-from structsvm.cli import main
+from structsvm.cli import main, warm_up
 
 
-def test_it_says_where_code_is_kept(monkeypatch, capsys):
+def test_it_says_where_code_is_kept_and_goes_on_without_an_extra(capsys, monkeypatch):
     import structsvm.trainers.rows  # noqa: F401
-    from structsvm.cli import warm_up
-
-    monkeypatch.setattr(warm_up, "steps", lambda: [("nothing", lambda: None)])
-    assert main(["warm-up"]) == 0
-    assert "compiled 0 functions, kept in " in capsys.readouterr().out
-
-
-def test_warm_up_goes_on_without_an_extra(capsys, monkeypatch):
-    from structsvm.cli import warm_up
 
     def trees():
         raise ImportError("lightgbm: the package is not installed")
@@ -26,18 +17,17 @@ def test_warm_up_goes_on_without_an_extra(capsys, monkeypatch):
     )
     assert main(["warm-up"]) == 0
     assert done == ["clicks"]
-    assert "left out trees: lightgbm: the package is not installed\n" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "compiled 0 functions, kept in " in out
+    assert "left out trees: lightgbm: the package is not installed\n" in err
 
 
 def test_nothing_is_remarked_of_the_made_rows(caplog):
-    from structsvm.cli import warm_up
-
     dict(warm_up.steps())["paths"]()
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
 
 def test_without_a_folder_to_write_to_it_is_an_error(monkeypatch, capsys):
-    from structsvm.cli import warm_up
     from structsvm.common import kernel
 
     monkeypatch.setattr(warm_up, "steps", list)

@@ -1,11 +1,11 @@
 """Columns of words, missing cells and trees on the command line, from training to prediction."""
 
-import csv
 import re
 import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import structsvm
@@ -15,43 +15,35 @@ from structsvm.readers import (
     convert_csv,
     convert_letor,
     convert_parquet,
-    make_ranking,
     open_store,
     read_queries,
-    write_letor,
 )
 
 BRANDS = ("acme", "b=c", "Zeta, Ltd")
 
 
-def write(path, rows):
-    if path.suffix == ".parquet":
-        pd = pytest.importorskip("pandas")
-        header, *lines = rows
-        frame = pd.DataFrame({name: [line[j] for line in lines] for j, name in enumerate(header)})
-        frame["price"] = pd.to_numeric(frame["price"])
-        frame.replace({"brand": {"": None}}).to_parquet(path)
-        return
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows(rows)
+def write(frame, path):
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
 
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory):
     """200 products of 20 queries; the label depends on the brand and the price, of which a tenth is missing."""
     folder, rng = tmp_path_factory.mktemp("products"), np.random.default_rng(0)
-    rows = [["query", "brand", "price", "stock", "label"]]
+    rows = []
     for k in rng.permutation(200).tolist():
         brand, price = rng.integers(3), round(float(rng.uniform(1, 9)), 2)
         label = int(brand == 1) + int(price < 5)
         missing = rng.random() < 0.1
-        rows.append([f"q{k % 20}", BRANDS[brand], "" if missing else price, int(rng.integers(9)), label])
+        rows.append([f"q{k % 20}", BRANDS[brand], None if missing else price, int(rng.integers(9)), label])
     # other products, without labels; one brand is new, one missing
-    fresh = [["stock", "brand", "query", "price"], [1, "acme", "q1", 2.0], [1, "b=c", "q1", 2.0], [3, "new", "q1", ""],
-             [3, "", "q1", 4.0]]  # fmt: skip
+    fresh = [[1, "acme", "q1", 2.0], [1, "b=c", "q1", 2.0], [3, "new", "q1", None], [3, None, "q1", 4.0]]
     for kind in ("csv", "parquet"):
-        write(folder / f"train.{kind}", rows)
-        write(folder / f"new.{kind}", fresh)
+        write(
+            pd.DataFrame(rows, columns=["query", "brand", "price", "stock", "label"]),
+            folder / f"train.{kind}",
+        )
+        write(pd.DataFrame(fresh, columns=["stock", "brand", "query", "price"]), folder / f"new.{kind}")
     return folder
 
 
@@ -64,8 +56,7 @@ def test_words_and_medians_are_kept_with_the_model(products, cli, kind):
     model = structsvm.load("m.npz")
     names = ["price", "stock", "brand=Zeta, Ltd", "brand=acme", "brand=b=c"]
     assert list(model.feature_names_in_) == names
-    with (products / "train.csv").open(newline="") as file:
-        median = np.median([float(row["price"]) for row in csv.DictReader(file) if row["price"]])
+    median = pd.read_csv(products / "train.csv").price.median()
     assert model.table_["fill"][0] == median
     assert model.coef_[4] > model.coef_[3]
     predict = f"predict m.npz {products}/new.{kind} --qid query -o s"
@@ -85,7 +76,6 @@ def test_words_and_medians_are_kept_with_the_model(products, cli, kind):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_models_pass_between_python_and_the_command_line(products, cli, kind):
     """Both ways, with names of columns stated: categories of a frame, and columns made of words."""
-    pd = pytest.importorskip("pandas")
     pytest.importorskip("lightgbm", reason="pip install lightgbm")
     train, new = pd.read_csv(products / "train.csv"), pd.read_csv(products / "new.csv")
     features = ["brand", "price", "stock"]
@@ -151,7 +141,6 @@ def test_methods_of_trees_for_every_loss(products, cli):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_compare_and_search_learn_words_and_medians_in_training(products, cli, kind):
     """The same figures as with features made by hand: words and medians of the training part in all parts."""
-    pd = pytest.importorskip("pandas")
     table = pd.read_csv(products / "train.csv")
     # the brand "b=c" is not in training, and so in no feature
     number = table["query"].str[1:].astype(int)
@@ -167,8 +156,7 @@ def test_compare_and_search_learn_words_and_medians_in_training(products, cli, k
                 frame["price"] = frame.price.fillna(parts["train"].price.median())
             else:
                 frame.insert(1, "brand", rows.brand)
-            path = Path(folder, f"{name}.{kind}")
-            frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+            write(frame, Path(folder, f"{name}.{kind}"))
     options = "--qid query --C 0.1,10 --method map,ndcg@3 --scale zscore"
     found, scores = {}, {}
     for folder, further in (("words", LEARNED), ("made", "")):
@@ -258,16 +246,14 @@ def test_gaps_stay_gaps_and_no_value_is_taken_for_one(cli, kind, dtype):
         rows = zip(y, qid, X.tolist(), strict=True)
         path.write_text("".join(f"{g} qid:{q} 1:{a!r} 2:{b!r}\n" for g, q, (a, b) in rows))
     else:
-        pd = pytest.importorskip("pandas")
         frame = pd.DataFrame({"qid": qid, "label": y, "a": X[:, 0], "b": X[:, 1]})
-        frame.astype(float).to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+        write(frame.astype(float) if kind == "csv" else frame, path)
     data = read_queries(path, fill=np.nan, **options)
     assert data.X.dtype == (np.float64 if kind == "csv" else dtype)
     np.testing.assert_array_equal(data.X.toarray() if kind == "sparse" else data.X, X)
-    for fill, message in ((np.inf, "finite number or NaN"), (1e39, "finite number or NaN")):
-        if fill == np.inf or (dtype == "float32" and path.suffix == ".txt"):
-            with pytest.raises(BadInput, match=f"fill=.*{message}"):
-                read_queries(path, fill=fill, **options)
+    for fill in (np.inf, 1e39)[: 1 + (dtype == "float32" and path.suffix == ".txt")]:
+        with pytest.raises(BadInput, match=r"fill=.*finite number or NaN"):
+            read_queries(path, fill=fill, **options)
     with pytest.raises(ValueError, match="expected"):
         read_queries(path, **options)
     with pytest.raises(BadInput, match="fill=nan: expected a finite number, as stores hold no NaN"):
@@ -289,9 +275,8 @@ def test_tables_with_missing_cells_are_described(cli, kind):
         path.write_text("0 qid:1 1:nan 2:2\n1 qid:1 1:3 2:nan\n1 qid:2 1:nan 2:1\n")
         options = {"sparse": False}
     else:
-        pd = pytest.importorskip("pandas")
-        frame = pd.DataFrame({"qid": [1, 1, 2], "label": [0, 1, 1], "a": [None, 3, None], "b": [2, None, 1]})
-        frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+        columns = {"qid": [1, 1, 2], "label": [0, 1, 1], "a": [None, 3, None], "b": [2, None, 1]}
+        write(pd.DataFrame(columns), path)
     missing = np.isnan(read_queries(path, fill=np.nan, **options).X)
     np.testing.assert_array_equal(missing, [[True, False], [False, True], [True, False]])
     assert "missing values: 3" in cli("datasets describe", path)
@@ -300,13 +285,10 @@ def test_tables_with_missing_cells_are_described(cli, kind):
     assert describe(path, fill=0.0).counts.get("missing values") is None
 
 
-@pytest.mark.parametrize("kind", ["text", "table"])
-def test_a_page_draws_no_weights_of_leaves_as_those_of_features(products, cli, kind):
+def test_a_page_draws_no_weights_of_leaves_as_those_of_features(products, cli):
     pytest.importorskip("lightgbm")
-    write_letor(make_ranking(20, 6, 3, random_state=0), "rows.txt")
-    table = f"{products}/train.csv --qid query --features price,stock --fill 0"
     options = "--method tree-ndcg@10,map --C 1 --folds 3 --jobs 1 --report page.html"
-    cli("compare", "rows.txt" if kind == "text" else table, options)
+    cli(f"compare {products}/train.csv --qid query --features price,stock --fill 0", options)
     assert cli.err == ""
     page = Path("page.html").read_text()
     assert "Not drawn: tree-ndcg@10, whose models have no weights of features." in page

@@ -12,15 +12,6 @@ from structsvm.features.word_counts import make_vectorizer
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.trainers.one_slack import one_slack
 
-SCRIPTS = ("diversity_ambient", "diversity_extensions", "diversity_synthetic", "diversity_trec_aspects")
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_scripts_load(name, load):
-    module = load(name)
-    assert "thesis" in module.__doc__
-    assert callable(module.main)
-
 
 def test_tree_by_loops(load):
     """Average link: the two clusters most alike on average are joined, at that similarity."""

@@ -24,9 +24,8 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 SECONDS = 120
 """A case that takes longer hangs."""
@@ -53,64 +52,46 @@ PIECES = [
 
 
 def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Flip, turn, blank, delete, repeat, cut or insert some bytes."""
+    """Turn, delete, repeat, cut, flip, blank or insert some bytes."""
     at = rng.randrange(len(data) + 1)
     end = min(len(data), at + rng.choice((1, 1, 2, 8, 60)))
-    kind = rng.randrange(8)
-    if kind == 0:
-        return data[:at] + rng.randbytes(end - at) + data[end:]
-    if kind == 1:
-        return data[:at] + data[end:]
-    if kind == 2:
-        return data[:end] + data[at:end] * rng.randrange(1, 4) + data[end:]
-    if kind == 3:
-        return data[:at] if rng.random() < 0.5 else data[at:]
-    if kind == 4:
-        return data[:at] + bytes(byte ^ 1 << rng.randrange(8) for byte in data[at:end]) + data[end:]
-    if kind == 5:
-        return data[:at] + bytes(end - at) + data[end:]
-    return data[:at] + rng.choice(PIECES) + data[at:]
+    before, some, after = data[:at], data[at:end], data[end:]
+    return rng.choice((
+        lambda: before + rng.randbytes(len(some)) + after,
+        lambda: before + after,
+        lambda: before + some * rng.randrange(2, 5) + after,
+        lambda: before if rng.random() < 0.5 else some + after,
+        lambda: before + bytes(byte ^ 1 << rng.randrange(8) for byte in some) + after,
+        lambda: before + bytes(len(some)) + after,
+        *[lambda: before + rng.choice(PIECES) + some + after] * 2,
+    ))()  # fmt: skip
 
 
 def mutate_tokens(rng: random.Random, data: bytes) -> bytes:
-    """Replace, delete, repeat or swap a word, or put a number in the place of one."""
+    """Replace, delete, repeat or swap a word, or put something behind one."""
     words = re.split(rb"([\s:,\[\]{}]+)", data)
-    at = rng.randrange(len(words))
-    kind = rng.randrange(5)
-    if kind == 0:
-        words[at] = rng.choice(NUMBERS).encode()
-    elif kind == 1:
-        del words[at]
-    elif kind == 2:
-        words[at:at] = words[at : at + rng.choice((1, 2, 6))]
-    elif kind == 3:
-        other = rng.randrange(len(words))
-        words[at], words[other] = words[other], words[at]
-    else:
-        words[at] += rng.choice(PIECES)
+    at, other = rng.randrange(len(words)), rng.randrange(len(words))
+    word, more = words[at], words[at : at + rng.choice((1, 2, 6))]
+    number, piece = rng.choice(NUMBERS).encode(), rng.choice(PIECES)
+    kind, new = rng.choice(list(enumerate(([number], [], [*more, word], [word + piece], [words[other]]))))
+    if kind == 4:
+        words[other] = word
+    words[at : at + 1] = new
     return b"".join(words)
 
 
 def recode(rng: random.Random, data: bytes) -> bytes:
     """Other encodings and line ends."""
-    kind = rng.randrange(9)
-    if kind == 0:
-        return b"\xef\xbb\xbf" + data
-    if kind == 1:
-        return data.decode("utf-8", "replace").encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-7")))
-    if kind == 2:
-        return data.decode("utf-8", "replace").encode("latin-1", "replace")
-    if kind == 3:
-        return data.replace(b"\n", b"\r\n")
-    if kind == 4:
-        return data.replace(b"\n", b"\r")
-    if kind == 5:
-        return data.rstrip(b"\n")
-    if kind == 6:
-        return data.replace(b"\n", "\N{LINE SEPARATOR}".encode())
-    if kind == 7:
-        return data + b"\xef\xbb\xbf" + data
-    return data + data
+    text, mark = data.decode("utf-8", "replace"), b"\xef\xbb\xbf"
+    return rng.choice((
+        lambda: mark + data,
+        lambda: text.encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-7"))),
+        lambda: text.encode("latin-1", "replace"),
+        *(partial(data.replace, b"\n", end) for end in (b"\r\n", b"\r", "\N{LINE SEPARATOR}".encode())),
+        lambda: data.rstrip(b"\n"),
+        lambda: data + mark + data,
+        lambda: data + data,
+    ))()  # fmt: skip
 
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -305,7 +286,7 @@ LENGTHS = (0, 1, 2, 10**13, 2**62, 2**70, -1)
 
 
 def nodes(value, path=()):
-    """The places of a JSON value."""
+    """The paths of a JSON value."""
     yield path
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -319,22 +300,21 @@ def spoil_json(rng: random.Random, value, more=()):
     """The value with a few places changed, dropped, doubled or exchanged."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.randint(1, 3)):
-        places = [place for place in nodes(value) if place]
-        if not places:
+        paths = [path for path in nodes(value) if path]
+        if not paths:
             return value
-        *path, last = rng.choice(places)
-        holder = at_place(value, path)
+        *path, last = rng.choice(paths)
+        holder = at_path(value, path)
         kind = rng.randrange(6)
         if kind == 0:
             del holder[last]
         elif kind == 1:
-            holder[last] = copy.deepcopy(at_place(value, rng.choice(places)))
+            holder[last] = copy.deepcopy(at_path(value, rng.choice(paths)))
         elif kind == 2 and isinstance(holder[last], (int, float)) and abs(holder[last]) < 1e9:
             holder[last] += rng.choice((-1, 1, 2, 1000, 10**13))
         elif kind == 3 and isinstance(holder, dict):
-            holder[rng.choice(("extra", "predict", "coef_", "class", "fields", "array"))] = copy.deepcopy(
-                holder[last]
-            )
+            key = rng.choice(("extra", "predict", "coef_", "class", "fields", "array"))
+            holder[key] = copy.deepcopy(holder[last])
         elif kind == 3:
             holder.extend(copy.deepcopy(holder) * rng.choice((1, 50)))
         else:
@@ -342,39 +322,31 @@ def spoil_json(rng: random.Random, value, more=()):
     return value
 
 
-def at_place(value, path):
+def at_path(value, path):
     for step in path:
         value = value[step]
     return value
-
-
-def plain(rng: np.random.Generator) -> random.Random:
-    """Random numbers of Python, drawn by NumPy's."""
-    return random.Random(int(rng.integers(1 << 62)))
 
 
 def nested(depth):
     return b"[" * depth + b"]" * depth
 
 
-def npy(rng, array):
+def npy(rng: random.Random, array):
     """An array as a ``.npy`` file whose header lies."""
-    descr, shape, order = array.dtype.str, list(array.shape), False
-    kind = int(rng.integers(8))
+    descr, shape, order, kind = array.dtype.str, list(array.shape), False, rng.randrange(8)
     if kind == 0:
-        descr = TYPES[int(rng.integers(len(TYPES)))]
+        descr = rng.choice(TYPES)
     elif kind == 1:
-        shape = [LENGTHS[int(n)] for n in rng.integers(0, len(LENGTHS), int(rng.integers(0, 4)))]
+        shape = rng.choices(LENGTHS, k=rng.randrange(4))
     elif kind == 2:
-        shape = shape[::-1] if rng.random() < 0.5 else [*shape, 1]
+        shape = rng.choice((shape[::-1], [*shape, 1]))
     elif kind == 3:
         order = True
     elif kind == 4 and shape:
-        shape[0] += int(rng.choice([-1, 1, 10**13]))
+        shape[0] += rng.choice((-1, 1, 10**13))
     text = repr({"descr": descr, "fortran_order": order, "shape": tuple(shape)})
-    if kind == 5:
-        text = HEADERS[int(rng.integers(len(HEADERS)))]
-    version = bytes([int(rng.integers(0, 5)), 0]) if kind == 6 else b"\x01\x00"
-    raw = text.encode()
-    length = int(rng.integers(0, 65536)) if kind == 7 else len(raw) + 1
+    raw = (rng.choice(HEADERS) if kind == 5 else text).encode()
+    version = bytes([rng.randrange(5), 0]) if kind == 6 else b"\x01\x00"
+    length = rng.randrange(65536) if kind == 7 else len(raw) + 1
     return b"\x93NUMPY" + version + length.to_bytes(2, "little") + raw + b"\n" + array.tobytes()

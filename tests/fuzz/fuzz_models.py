@@ -5,11 +5,12 @@ python tests/fuzz/fuzz_models.py --cases 100000 --seed 1
 
 import io
 import json
+import random
 import warnings
 import zipfile
 
 import numpy as np
-from common import check_refusal, main_of_child, mutate_bytes, nested, npy, plain, spoil_json
+from common import check_refusal, main_of_child, mutate_bytes, nested, npy, spoil_json
 
 import structsvm
 from structsvm.candidates import CandidateSet
@@ -91,64 +92,61 @@ def members(content):
 
 def packed(parts):
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with warnings.catch_warnings(), zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        warnings.simplefilter("ignore")  # a name may come twice
         for name, raw in parts:
             archive.writestr(name, raw)
     return out.getvalue()
 
 
+def saved(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def spoil_members(rng, parts, name, other):
+    """Exchange, drop, damage or prolong a member, add one that is not used, or one of the same name."""
+    raw, more = parts[name], parts[other]
+    return parts | rng.choice((
+        {name: more, other: raw}, {name: None}, {name: mutate_bytes(rng, raw)}, {"unused.npy": rng.randbytes(100)},
+        {name: raw + bytes(1 << 22)}, {f"{name} again": more},
+    ))  # fmt: skip
+
+
 def spoil_model(rng, kind, content):
     if kind == "bytes":
-        return mutate_bytes(plain(rng), content)
+        return mutate_bytes(rng, content)
     parts = members(content)
     names = sorted(parts)
-    name, other = (names[int(i)] for i in rng.integers(0, len(names), 2))
+    name, other = rng.choices(names, k=2)
     if kind == "members":
-        action = int(rng.integers(6))
-        if action == 0:
-            parts[name], parts[other] = parts[other], parts[name]
-        elif action == 1:
-            del parts[name]
-        elif action == 2:
-            parts[name] = mutate_bytes(plain(rng), parts[name])
-        elif action == 3:
-            parts["unused.npy"] = rng.bytes(100)
-        elif action == 4:
-            parts[name] = parts[name] + bytes(1 << 22)
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return packed([*parts.items(), (name, parts[other])])
+        parts = spoil_members(rng, parts, name, other)
     elif kind == "header":
         parts[name] = npy(rng, np.load(io.BytesIO(parts[name])))
     else:
         described = json.loads(np.load(io.BytesIO(parts["description.npy"])).tobytes())
         arrays = tuple({"array": one.removesuffix(".npy")} for one in names)
         more = *arrays, {"float": "nan"}, {"float": "0x1p9999"}, {"class": "Fit", "fields": {}}, {"list": [1]}
-        text = json.dumps(spoil_json(plain(rng), described, more)).encode()
+        text = json.dumps(spoil_json(rng, described, more)).encode()
         if rng.random() < 0.05:
-            text = text.replace(b"null", nested(int(rng.integers(10, 100_000))), 1)
-        out = io.BytesIO()
-        np.save(out, np.frombuffer(text, dtype=np.uint8))
-        parts["description.npy"] = out.getvalue()
+            text = text.replace(b"null", nested(rng.randrange(10, 100_000)), 1)
+        parts["description.npy"] = saved(np.frombuffer(text, dtype=np.uint8))
         if rng.random() < 0.3:  # numbers that are none
             array = np.load(io.BytesIO(parts[name]))
             if array.dtype == np.float64 and array.size:
-                array.flat[int(rng.integers(array.size))] = np.nan
-                out = io.BytesIO()
-                np.save(out, array)
-                parts[name] = out.getvalue()
-    return packed(parts.items())
+                array.flat[rng.randrange(array.size)] = np.nan
+                parts[name] = saved(array)
+    return packed((key.removesuffix(" again"), raw) for key, raw in parts.items() if raw is not None)
 
 
 def run_case(context, seed, case):
     folder, contents, uses, states = context
-    rng = np.random.default_rng([seed, case])
+    rng = random.Random(f"{seed} {case}")
     path = folder / "case.npz"
     if rng.random() < 0.2:
         return run_state(rng, folder, states)
-    name = sorted(contents)[int(rng.integers(len(contents)))]
-    kind = KINDS[int(rng.integers(len(KINDS)))]
+    name, kind = rng.choice(sorted(contents)), rng.choice(KINDS)
     path.write_bytes(spoil_model(rng, kind, contents[name]))
     try:
         model = persistence.load(path)
@@ -171,30 +169,30 @@ def run_case(context, seed, case):
 
 
 def run_state(rng, folder, states):
-    kind = STATES[int(rng.integers(len(STATES)))]
+    kind, numbers = rng.choice(STATES), np.random.default_rng(rng.getrandbits(60))
     path = folder / f"case.{kind}"
     if kind == "bandit":
-        text = states[int(rng.integers(len(states)))]
+        text = rng.choice(states)
         if rng.random() < 0.2:
-            text = mutate_bytes(plain(rng), text.encode()).decode("utf-8", "replace")
+            text = mutate_bytes(rng, text.encode()).decode("utf-8", "replace")
         else:
-            text = json.dumps(spoil_json(plain(rng), json.loads(text), ("rucb", "Rucb", "SAVAGE")))
+            text = json.dumps(spoil_json(rng, json.loads(text), ("rucb", "Rucb", "SAVAGE")))
         try:
             bandit = bandits.from_json(text)
         except ValueError as error:
             check_refusal(error)
             return f"{kind} refused"
         for _ in range(3):
-            play(bandit, rng)
+            play(bandit, numbers)
         return f"{kind} works"
     if kind == "weights":
-        weights = tuple(rng.normal(size=len(FEATURES)).tolist())
+        weights = tuple(numbers.normal(size=len(FEATURES)).tolist())
         ClickWeights(weights, "inverse_z_test", 9, 4.0, np.inf).save(path)
         record, drawn = path.read_bytes(), rng.random()
         if drawn < 0.3:
-            path.write_bytes(mutate_bytes(plain(rng), record))
+            path.write_bytes(mutate_bytes(rng, record))
         elif drawn < 0.98:
-            path.write_text(json.dumps(spoil_json(plain(rng), json.loads(record))))
+            path.write_text(json.dumps(spoil_json(rng, json.loads(record))))
         else:
             path.write_bytes(nested(100_000))
     else:
@@ -202,7 +200,7 @@ def run_state(rng, folder, states):
         checkpoint = Checkpoint(path, json.dumps({"n": 2}))
         checkpoint.read(2, 3, 4)
         checkpoint.add(1, np.ones(3), np.ones(3, np.int64), np.ones((4, 4), np.int64))
-        path.write_bytes(spoil_model(rng, str(rng.choice(["bytes", "members", "header"])), path.read_bytes()))
+        path.write_bytes(spoil_model(rng, rng.choice(("bytes", "members", "header")), path.read_bytes()))
     try:
         if kind == "weights":
             read = ClickWeights.read(path)

@@ -173,13 +173,12 @@ def letor(rng: random.Random, path: Path) -> bool:
             raise AssertionError(f"{ours}: expected line {line}") from None
         raise
     order = {q: i for i, q in enumerate(dict.fromkeys(row[1] for row in rows))}
-    place = sorted(range(len(rows)), key=lambda i: order[rows[i][1]])
-    check_letor(found, [rows[i] for i in place])
+    rows = sorted(rows, key=lambda row: order[row[1]])
+    check_letor(found, rows)
     if rng.random() < 0.02 and fill == fill:
         store = path.with_name(f"{rng.getrandbits(60)}.store")
         convert_letor(path, store, dtype=dtype, fill=fill, n_jobs=1, block_bytes=rng.choice((1, 50, 1 << 20)))
-        again = open_store(store)
-        check_letor(again, [rows[i] for i in place])
+        check_letor(open_store(store), rows)
     return True
 
 

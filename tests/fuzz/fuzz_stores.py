@@ -8,11 +8,12 @@ python tests/fuzz/fuzz_stores.py --cases 100000 --seed 1
 import contextlib
 import dataclasses
 import json
+import random
 import shutil
 import zlib
 
 import numpy as np
-from common import check_refusal, main_of_child, mutate_bytes, nested, npy, plain, spoil_json
+from common import check_refusal, main_of_child, mutate_bytes, nested, npy, spoil_json
 from scipy import sparse
 
 from structsvm.common.arrays import Damaged, read_header
@@ -50,12 +51,12 @@ def prepare(folder):
 def of_ids(rng, path, base):
     """A sound store of other query ids, or of features that none may hold."""
     data = open_store(base)
-    pool = IDS[int(rng.integers(len(IDS)))]
-    ids = rng.choice(pool, data.n_queries, replace=False)
+    pool = rng.choice(IDS)
+    ids = pool[rng.sample(range(len(pool)), data.n_queries)]
     X = data.X.copy()
     values = X.data if sparse.issparse(X) else X
     odd = float(rng.choice([0.5, -0.0, 5e-324, np.finfo(values.dtype).min, np.nan, np.inf]))
-    values.flat[int(rng.integers(values.size))] = odd
+    values.flat[rng.randrange(values.size)] = odd
     data = dataclasses.replace(data, X=X, query_ids=ids)
     shutil.rmtree(path)
     try:
@@ -81,23 +82,21 @@ def of_ids(rng, path, base):
 
 
 def run_case(folder, seed, case):
-    rng = np.random.default_rng([seed, case])
-    base = folder / str(rng.choice(["dense", "names", "csr", "float32"]))
+    rng = random.Random(f"{seed} {case}")
+    base = folder / rng.choice(("dense", "names", "csr", "float32"))
     path = folder / "case.store"
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(base, path)
     if rng.random() < 0.1:
         return of_ids(rng, path, base)
-    kind = ROUNDS[int(rng.integers(len(ROUNDS)))]
-    files = sorted(path.glob("*.npy"))
-    file = files[int(rng.integers(len(files)))]
+    kind, files = rng.choice(ROUNDS), sorted(path.glob("*.npy"))
+    file, other = rng.choices(files, k=2)
     meta = json.loads((path / "meta.json").read_bytes())
     if kind == "bytes":
         target = file if rng.random() < 0.7 else path / "meta.json"
-        target.write_bytes(mutate_bytes(plain(rng), target.read_bytes()))
+        target.write_bytes(mutate_bytes(rng, target.read_bytes()))
     elif kind == "header":
-        array = np.load(file)
-        file.write_bytes(npy(rng, array))
+        file.write_bytes(npy(rng, np.load(file)))
         if rng.random() < 0.5:  # and the description agrees
             with contextlib.suppress(Damaged), file.open("rb") as raw:
                 header = read_header(raw)
@@ -106,36 +105,30 @@ def run_case(folder, seed, case):
         content = bytearray(file.read_bytes())
         array = np.frombuffer(content, offset=256, dtype=meta["arrays"][file.stem]["dtype"])
         if array.size:
-            at = int(rng.integers(array.size))
-            if array.dtype.kind == "U":
-                array.view(np.uint32)[at] = int(rng.choice([0xFFFFFFFF, 0x110000, 0xD800, 65]))
-            else:
-                whole = array.dtype.kind in "iu"
-                array[at] = rng.choice(
-                    [-1, 1, 3, 10**6, 2**31 - 1] if whole else [np.nan, np.inf, 1e30, -2.0]
-                )
+            odd = {"U": (0xFFFFFFFF, 0x110000, 0xD800, 65), "f": (np.nan, np.inf, 1e30, -2.0)}
+            values = array.view(np.uint32) if array.dtype.kind == "U" else array
+            wrong = rng.choice(odd.get(array.dtype.kind, (-1, 1, 3, 10**6, 2**31 - 1)))
+            values[rng.randrange(array.size)] = np.array(wrong)
         file.write_bytes(content)
     elif kind == "meta":
-        meta = spoil_json(plain(rng), meta, ("<f8", "<f4", "<i8", "csr", "dense", "../X", "structsvm-store"))
+        meta = spoil_json(rng, meta, ("<f8", "<f4", "<i8", "csr", "dense", "../X", "structsvm-store"))
     else:
-        other = files[int(rng.integers(len(files)))]
-        action = int(rng.integers(5))
-        if action == 0:
+        action = rng.randrange(5)
+        if action in (0, 2):
             file.unlink()
-        elif action == 1:
+        if action == 1:
             a, b = file.read_bytes(), other.read_bytes()
             file.write_bytes(b)
             other.write_bytes(a)
         elif action == 2:
-            file.unlink()
             file.mkdir()
         elif action == 3:
-            (path / "meta.json").write_bytes(nested(int(rng.integers(10, 200_000))))
-        else:
-            (path / "meta.json").write_bytes(b"1" * int(rng.integers(1, 2_000_000)))
+            (path / "meta.json").write_bytes(nested(rng.randrange(10, 200_000)))
+        elif action == 4:
+            (path / "meta.json").write_bytes(b"1" * rng.randrange(1, 2_000_000))
     if kind in ("header", "value", "meta"):
         settle(rng, path, meta)
-    store._CHEAP_BYTES = int(rng.choice([0, 1 << 23]))  # 0: as if it were large
+    store._CHEAP_BYTES = rng.choice((0, 1 << 23))  # 0: as if it were large
     try:
         data = open_store(path)
     except (ValueError, OSError) as error:
@@ -156,7 +149,7 @@ def run_case(folder, seed, case):
 
 def settle(rng, path, meta):
     """Leave the checksums as they were, write them anew, or leave them out, as a store of an earlier version does."""
-    choice = int(rng.integers(3))
+    choice = rng.randrange(3)
     if isinstance(meta, dict) and choice:
         specs = meta.get("arrays")
         for name, spec in list(specs.items()) if isinstance(specs, dict) else ():  # it may hold itself

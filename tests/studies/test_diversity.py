@@ -42,10 +42,17 @@ def test_figures_by_hand():
     assert "original misses least: 50.0%" in headline(result)  # clairvoyant is no rival
 
 
-def test_methods_by_default():
+def test_methods_by_default_and_the_seed_of_the_random_choice():
     assert list(compare_methods(FOUND).chosen) == [name for name in METHODS if name != "xquad"]
     silent = FOUND._replace(sets=[CandidateSet(TEXTS), FOUND.sets[1]])
     assert "bm25" not in compare_methods(silent).chosen
+
+    def chosen(seed):
+        found = compare_methods(FOUND, methods=["random"], k=3, random_state=seed).chosen["random"]
+        return [rows.tolist() for rows in found]
+
+    assert chosen(0) == chosen(0)
+    assert chosen(0) != chosen(5)
 
 
 def test_models_stand_first_and_labelled_methods_see_the_labels():
@@ -56,15 +63,6 @@ def test_models_stand_first_and_labelled_methods_see_the_labels():
     own = XQuAD(2).predict(FOUND.sets, labels=FOUND.labels)
     np.testing.assert_array_equal(own, result.chosen["xquad"])
     assert "The words behind mine" in page(result, "data")
-
-
-def test_the_seed_is_of_the_random_choice():
-    def chosen(seed):
-        found = compare_methods(FOUND, methods=["random"], k=3, random_state=seed).chosen["random"]
-        return [rows.tolist() for rows in found]
-
-    assert chosen(0) == chosen(0)
-    assert chosen(0) != chosen(5)
 
 
 def test_the_page_shows_the_sets_that_tell_most_and_works_with_the_clairvoyant_alone():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-import structsvm
 from structsvm.features.binning import BinnedFeatures
 from structsvm.metrics import compare, evaluate, holm
 from structsvm.oracles import get_oracle
@@ -15,7 +14,7 @@ from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.run_features import candidates, judge_run
 from structsvm.readers.runs import Run, read_run
 from structsvm.report import p_value
-from structsvm.studies.fusion import FusionModel, PoolJudge, cross_validate_fusion, fusion_path
+from structsvm.studies.fusion import PoolJudge, cross_validate_fusion, fusion_path
 from structsvm.studies.fusion.cross_validation import LEARNED
 from structsvm.studies.fusion.page import as_record, headline, page, table
 from structsvm.trainers.passes import RankingProblem
@@ -192,35 +191,20 @@ def test_it_learns_what_there_is_to_learn():
     assert min(spread, key=spread.__getitem__) == "noise"
 
 
-def test_saved_model_ranks_new_runs_alike(made, tmp_path):
-    (model,) = fusion_path(made[2], [1.0], depth=9)
-    model.save(tmp_path / "model.npz")
-    loaded = structsvm.load(tmp_path / "model.npz")
-    assert isinstance(loaded, FusionModel)
-    assert (loaded.names, loaded.loss, loaded.depth) == (model.names, "map", 9)
-    new, _ = make(seed=9)
-    pool = candidates(new)
-    np.testing.assert_array_equal(loaded.predict(pool), model.predict(pool))
-    ranked = loaded.rank(candidates(new[::-1]), tag="x")
-    assert np.diff(ranked.offsets).max() == 9
-    assert ranked.docid.tolist() == model.rank(pool).docid.tolist()
-
-
-def test_scale_of_a_topic_does_not_matter(made, model):
-    pool = made[2]
+def test_a_model_ranks_new_runs_in_any_order_and_on_any_scale(made, model):
+    pool = candidates(make(seed=9)[0])
+    other = candidates(make(seed=9)[0][::-1])
+    assert model.rank(other).docid.tolist() == model.rank(pool).docid.tolist()
     factor = np.repeat(2.0 ** np.arange(pool.n_topics), np.diff(pool.offsets))[:, None]
     np.testing.assert_allclose(model.predict(replace(pool, scores=pool.scores * factor)), model.predict(pool))
 
 
-def test_missing_and_unknown_runs_are_named(made, model):
+def test_refusals(made, model):
     runs, qrels, _ = made
     with pytest.raises(ValueError, match=r"got none called 'noise' among 'half0', 'half1'"):
         model.predict(candidates(runs[:2], qrels))
     with pytest.raises(ValueError, match=r"got also 'more'"):
         model.predict(candidates([*runs, replace(runs[0], tag="more")], qrels))
-
-
-def test_refusals():
     runs, qrels = make(4)
     pool = candidates(runs, qrels)
     with pytest.raises(ValueError, match=r"at least 5 topics of the runs for 5 x 3 folds, got 4"):
@@ -233,10 +217,9 @@ def test_refusals():
 
 def test_topics_without_judgments_are_left_out_of_learning():
     runs, qrels = make(14)
-    judged = np.isin(np.repeat(qrels.topics, np.diff(qrels.offsets)), [f"t{i}" for i in range(12)])
-    fewer = Qrels.from_arrays(
-        np.repeat(qrels.topics, np.diff(qrels.offsets))[judged], qrels.docid[judged], qrels.grades[judged]
-    )
+    topics = np.repeat(qrels.topics, np.diff(qrels.offsets))
+    judged = np.isin(topics, [f"t{i}" for i in range(12)])
+    fewer = Qrels.from_arrays(topics[judged], qrels.docid[judged], qrels.grades[judged])
     pool = candidates(runs, fewer)
     result = cross_validate_fusion(pool, fewer, Cs=CS)
     assert (pool.n_topics, result.pool.n_topics) == (14, 12)
@@ -244,24 +227,11 @@ def test_topics_without_judgments_are_left_out_of_learning():
     np.testing.assert_array_equal(alone.scores, result.scores)
 
 
-def test_page_escapes_everything_and_loads_nothing():
-    runs, qrels = make()
-    evil = "<script>alert(1)</script>"
-    runs[0] = replace(runs[0], tag=evil)
-    pool = candidates(runs, qrels)
-    topics = pool.topics.copy()
-    topics[0] = evil
-    qrels_topics = qrels.topics.copy()
-    qrels_topics[qrels_topics.tolist().index(pool.topics[0])] = evil
-    result = cross_validate_fusion(
-        replace(pool, topics=topics), replace(qrels, topics=qrels_topics), Cs=CS, folds=3
-    )
-    html = page(result)
-    assert "<script" not in html
-    assert html.count("&lt;script&gt;") > 4
-    assert "http" not in html.replace("http-equiv", "")
+def test_page_record_and_table_say_the_same(made):
+    _, qrels, pool = made
+    result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3)
+    assert "http" not in page(result).replace("http-equiv", "")
     record = as_record(result, per_query=True)
-    assert record["topics"][0] == evil
     assert len(record["per_query"][LEARNED]) == 12
     assert record["systems"][0]["mean"] == max(s["mean"] for s in record["systems"])
     tests = [s for s in record["systems"] if s["name"] != LEARNED] + [record["best_on_training"]]

@@ -6,11 +6,10 @@ the candidates are other images, there is one feature per pixel (the absolute di
 are relevant.
 """
 
-from structsvm.studies.demo.page import headline, measure_headline, results_table, write_page
-from structsvm.studies.demo.spam import spam_task
-from structsvm.studies.demo.task import Outcome, System, Task, digits_task, letor_task, run
+from structsvm.studies.demo.page import headline, measure_headline, page, results_table
+from structsvm.studies.demo.task import Outcome, System, Task, digits_task, letor_task, run, spam_task
 
 __all__ = [
-    "Outcome", "System", "Task", "digits_task", "headline", "letor_task", "measure_headline", "results_table", "run",
-    "spam_task", "write_page",
+    "Outcome", "System", "Task", "digits_task", "headline", "letor_task", "measure_headline", "page", "results_table",
+    "run", "spam_task",
 ]  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from structsvm import report
-from structsvm.common.files import replacing
 from structsvm.common.names import feature_names
 from structsvm.metrics import EvaluationResult, compare, evaluate
 from structsvm.metrics.significance import leaders
@@ -99,13 +98,8 @@ def _roc_area(outcome: Outcome, system: System) -> EvaluationResult:
     return evaluate("roc", test.y, system.scores, qid=test.qid, relevance=outcome.task.relevance)
 
 
-def write_page(outcome: Outcome, path: Path, first: Outcome | None = None) -> None:
-    """Write the report as one HTML file that loads nothing."""
-    with replacing(Path(path)) as file:
-        file.write(_page(outcome, first).encode())
-
-
-def _page(outcome: Outcome, first: Outcome | None) -> str:
+def page(outcome: Outcome, first: Outcome | None = None) -> str:
+    """Return the report, an HTML document that loads nothing; ``first`` shows where the measure matters."""
     columns, rows = results_table(outcome)
     lead = headline(outcome)
     return report.render(
@@ -181,21 +175,26 @@ def _spam_share(outcome: Outcome, system: System) -> float:
     return sum(_is_spam(outcome, row) for row in rows) / len(rows)
 
 
+def _shelf(outcome: Outcome, system: System, q: int, shown: Callable[[int], str]) -> report.Shelf:
+    """The first documents of a query as ``shown`` has their rows, and whether they are relevant."""
+    y, relevance = outcome.task.test.y, outcome.task.relevance
+    items = [(shown(row), bool(y[row] >= relevance)) for row in _top(outcome, system, q, _SHOWN)]
+    return report.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items)
+
+
 def _first_documents(outcome: Outcome) -> list[tuple[str, str, list[report.Shelf]]]:
     """The query in the middle of those that are sorted by the difference, and where the difference is against us."""
     roc, svm = outcome.learned
-    test = outcome.task.test
+    test, relevance = outcome.task.test, outcome.task.relevance
+
+    def word(row: int) -> str:
+        text = "relevant" if test.y[row] >= relevance else "spam" if _is_spam(outcome, row) else "other"
+        return f"<small>{text}</small>"
+
     order = np.argsort(svm.per_query - roc.per_query, kind="stable")
     examples = []
     for text, q in (("middle of the gains", int(order[len(order) // 2])), ("largest loss", int(order[0]))):
-        shelves = []
-        for system in (roc, svm):
-            items = []
-            for row in _top(outcome, system, q, _SHOWN):
-                hit = bool(test.y[row] >= outcome.task.relevance)
-                word = "relevant" if hit else "spam" if _is_spam(outcome, row) else "other"
-                items.append((f"<small>{word}</small>", hit))
-            shelves.append(report.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
+        shelves = [_shelf(outcome, system, q, word) for system in (roc, svm)]
         examples.append(("", f"Query {test.query_ids[q]}: the {text} of {svm.name}", shelves))
     return examples
 
@@ -212,23 +211,18 @@ def _weights(outcome: Outcome) -> list[figures.Bars]:
 
 def _examples(outcome: Outcome, pictures: Pictures) -> list[tuple[str, str, list[report.Shelf]]]:
     """The queries with the largest gain, two in between, and the largest loss: not only favourable ones."""
-    best, base, test = outcome.best, outcome.baseline, outcome.task.test
+    best, base = outcome.best, outcome.baseline
+
+    def candidate(row: int) -> str:
+        number = row % int(outcome.task.test.offsets[1])  # all queries have the same candidates
+        return report.picture(pictures.candidates[number], alt=f"digit {pictures.candidate_digits[number]}")
+
     order = np.argsort(best.per_query - base.per_query, kind="stable")[::-1]
     n = len(order)
     examples = []
     for text, k in {"largest gain": 0, "upper quarter": n // 4, "middle": n // 2, "largest loss": -1}.items():
         q = int(order[k])
-        rows = slice(int(test.offsets[q]), int(test.offsets[q + 1]))
-        shelves = []
-        for system in (base, *outcome.learned):
-            items = [
-                (
-                    report.picture(pictures.candidates[j], alt=f"digit {pictures.candidate_digits[j]}"),
-                    bool(test.y[rows][j] >= outcome.task.relevance),
-                )
-                for j in np.argsort(-system.scores[rows], kind="stable")[:_SHOWN]
-            ]
-            shelves.append(report.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
+        shelves = [_shelf(outcome, system, q, candidate) for system in (base, *outcome.learned)]
         digit = int(pictures.query_digits[q])
         query = report.picture(pictures.queries[q], alt=f"query: digit {digit}")
         examples.append((query, f"A {digit}: the {text} of {best.name}", shelves))

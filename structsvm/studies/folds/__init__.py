@@ -12,10 +12,10 @@ C is chosen on validation queries, and measures are of test queries.
 """
 
 from structsvm.studies.folds.folds import Fold, FoldData, Part, find_folds, load_fold
-from structsvm.studies.folds.methods import Training, methods
+from structsvm.studies.folds.methods import METHODS, Training
 from structsvm.studies.folds.results import Measures, MethodResult, Results, run
 
 __all__ = [
-    "Fold", "FoldData", "Measures", "MethodResult", "Part", "Results", "Training", "find_folds", "load_fold",
-    "methods", "run",
+    "METHODS", "Fold", "FoldData", "Measures", "MethodResult", "Part", "Results", "Training", "find_folds",
+    "load_fold", "run",
 ]  # fmt: skip

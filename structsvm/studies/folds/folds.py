@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +19,7 @@ from structsvm import readers
 from structsvm.checks import BadInput
 from structsvm.common.files import is_packed
 from structsvm.features.scaling import filled, medians
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, offsets_of
 from structsvm.readers.categories import category_features, read_categories
 from structsvm.readers.parquet_tables import is_parquet, is_table, parquet_files
 
@@ -89,7 +90,7 @@ def find_folds(
     if validation is not None:
         return (Fold("all", Part((data,)), Part((validation,))),)
     if data.is_dir() and not (data / "meta.json").exists() and not _is_one_table(data):
-        return tuple(Fold(f.name, f.train, f.validation, f.test if test else None) for f in _in_folder(data))
+        return tuple(fold if test else replace(fold, test=None) for fold in _in_folder(data))
     return _cut(data, n_folds, random_state, test, dict(columns or {}))
 
 
@@ -113,13 +114,11 @@ def _in_folder(data: Path) -> tuple[Fold, ...]:
     parts = {int(_stem(p)[1:]): p for p in inside if re.fullmatch(r"s\d+", _stem(p))}
     n = len(parts)
     if n >= 3 and sorted(parts) == list(range(1, n + 1)):
-        ring = [parts[i + 1] for i in range(n)]
+        ring = [parts[i + 1] for i in range(n)] * 2
         return tuple(
             Fold(
                 f"Fold{k + 1}",
-                Part(tuple(ring[(k + i) % n] for i in range(n - 2))),
-                Part((ring[(k + n - 2) % n],)),
-                Part((ring[(k + n - 1) % n],)),
+                *(Part(tuple(ring[a:b])) for a, b in pairwise((k, k + n - 2, k + n - 1, k + n))),
             )
             for k in range(n)
         )
@@ -130,20 +129,14 @@ def _in_folder(data: Path) -> tuple[Fold, ...]:
 
 
 def _one_fold(name: str, folder: Path) -> Fold:
-    return Fold(
-        name,
-        Part((_only(folder, ("train",)),)),
-        Part((_only(folder, _VALIDATION),)),
-        Part((_only(folder, ("test",)),)),
-    )
-
-
-def _only(folder: Path, stems: tuple[str, ...]) -> Path:
-    matching = sorted(path for path in folder.iterdir() if _stem(path) in stems)
-    if len(matching) != 1:
-        got = ", ".join(path.name for path in matching) or "none"
-        raise ValueError(f"{folder}: expected one file or store called {stems[0]}.*, got {got}")
-    return matching[0]
+    parts = []
+    for stems in (("train",), _VALIDATION, ("test",)):
+        matching = sorted(path for path in folder.iterdir() if _stem(path) in stems)
+        if len(matching) != 1:
+            got = ", ".join(path.name for path in matching) or "none"
+            raise ValueError(f"{folder}: expected one file or store called {stems[0]}.*, got {got}")
+        parts.append(Part((matching[0],)))
+    return Fold(name, *parts)
 
 
 def _stem(path: Path) -> str:
@@ -171,15 +164,9 @@ def _cut(
         chosen = np.sort(np.concatenate([dealt[i % n_folds] for i in numbers]))
         return Part((data,), tuple(chosen.tolist()))
 
-    n_train = n_folds - (2 if test else 1)
+    ends = (0, n_folds - 2, n_folds - 1, n_folds) if test else (0, n_folds - 1, n_folds)
     return tuple(
-        Fold(
-            f"Fold{k + 1}",
-            part(range(k, k + n_train)),
-            part(range(k + n_train, k + n_train + 1)),
-            part(range(k + n_folds - 1, k + n_folds)) if test else None,
-        )
-        for k in range(n_folds)
+        Fold(f"Fold{k + 1}", *(part(range(k + a, k + b)) for a, b in pairwise(ends))) for k in range(n_folds)
     )
 
 
@@ -209,14 +196,11 @@ def _loaded(
     for part in fold.parts:
         parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
-    for i, a in enumerate(parts):
-        for b in parts[i + 1 :]:
-            shared = np.intersect1d(a.query_ids.astype(str), b.query_ids.astype(str))
-            if shared.size:
-                raise ValueError(
-                    f"{fold.name}: expected each query in one of its parts, query {str(shared[0])!r} is in two; a "
-                    "model would be tested on what it was trained on"
-                )
+    if shared := _in_two(parts):
+        raise ValueError(
+            f"{fold.name}: expected each query in one of its parts, query {shared[0]!r} is in two; a model would be "
+            "tested on what it was trained on"
+        )
     if fill == "median":
         values = medians(parts[0], fold.train.files[0])
         parts = [filled(part, values) for part in parts]
@@ -259,24 +243,26 @@ def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
     width = max(piece.n_features for piece in pieces)
     as_sparse = sparse.issparse(pieces[0].X)
     pieces = [_fit_to(piece, width, as_sparse) for piece in pieces]
-    ids = np.concatenate([piece.query_ids.astype(str) for piece in pieces])
-    unique, counts = np.unique(ids, return_counts=True)
-    if (counts > 1).any():
-        names = ", ".join(str(path) for path in part.files)
-        raise ValueError(
-            f"{names}: expected different queries, query {str(unique[counts > 1][0])!r} is in two of them"
-        )
-    lengths = np.concatenate([np.diff(piece.offsets) for piece in pieces])
+    if shared := _in_two(pieces):
+        names = ", ".join(map(str, part.files))
+        raise ValueError(f"{names}: expected different queries, query {shared[0]!r} is in two of them")
     docids = [piece.docid for piece in pieces]
     return QueryData(
         sparse.vstack([p.X for p in pieces], format="csr") if as_sparse else np.vstack([p.X for p in pieces]),
         np.concatenate([piece.y for piece in pieces]),
-        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        ids,
+        offsets_of(np.concatenate([np.diff(piece.offsets) for piece in pieces])),
+        np.concatenate([piece.query_ids.astype(str) for piece in pieces]),
         None if any(d is None for d in docids) else np.concatenate([d for d in docids if d is not None]),
         None,
         pieces[0].feature_names,
     )
+
+
+def _in_two(pieces: Sequence[QueryData]) -> list[str]:
+    """Return the ids of queries that are in more than one piece."""
+    ids, counts = np.unique(np.concatenate([p.query_ids.astype(str) for p in pieces]), return_counts=True)
+    found: list[str] = ids[counts > 1].tolist()
+    return found
 
 
 def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
@@ -291,7 +277,7 @@ def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
             X = np.hstack([X, np.zeros((X.shape[0], width - X.shape[1]), dtype=X.dtype)])
     elif X is data.X:
         return data
-    return QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names)
+    return replace(data, X=X)
 
 
 def checksum(path: Path) -> str:

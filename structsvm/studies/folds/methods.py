@@ -20,7 +20,7 @@ from structsvm.protocols import Float, Progress
 from structsvm.queries import QueryData, dense_column
 from structsvm.studies.folds import peers
 
-_DESCRIPTIONS = {
+METHODS = {
     "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the loss alone is short for it (map is svm-map)",
     "ranksvm": "pairwise ranking SVM, hinge loss, every query weighs the same",
     "ranksvm-l2": "the same with the squared hinge",
@@ -39,6 +39,7 @@ _DESCRIPTIONS = {
     "catboost": "CatBoost's YetiRank, likewise; no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
 }
+"""The methods by name, with descriptions."""
 PEERS = ("lightgbm", "xgboost", "catboost")
 WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature", *PEERS)
 _OWN_SCALING = ("acc3", "acc4")
@@ -98,11 +99,6 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
     return best[1], best[2]
 
 
-def methods() -> dict[str, str]:
-    """Return the names of the methods, with descriptions."""
-    return dict(_DESCRIPTIONS)
-
-
 def full_name(name: str) -> str:
     """Return a name of a method as it stands in the table: in lower case, a loss by itself as ``svm-LOSS``."""
     if name.endswith("-LOSS"):
@@ -126,9 +122,9 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
             get_oracle(name.partition("-")[2], relevance=relevance)
         except BadInput as error:
             raise BadInput("method", error.fault, error.remedy, value=name) from None
-    elif name not in _DESCRIPTIONS or name.endswith("-LOSS"):
-        remedy = did_you_mean(name, (*_DESCRIPTIONS, *LOSSES))
-        raise BadInput("method", f"expected one of {', '.join(_DESCRIPTIONS)}", remedy, value=name)
+    elif name not in METHODS or name.endswith("-LOSS"):
+        remedy = did_you_mean(name, (*METHODS, *LOSSES))
+        raise BadInput("method", f"expected one of {', '.join(METHODS)}", remedy, value=name)
     return name
 
 

@@ -12,8 +12,7 @@ from structsvm import report
 from structsvm.common.names import feature_names
 from structsvm.metrics.significance import Leaders, leaders
 from structsvm.report import figures
-from structsvm.studies.folds.paired_tests import paired_tests, remarks
-from structsvm.studies.folds.results import MethodResult, Results
+from structsvm.studies.folds.results import MethodResult, Results, paired_tests, remarks
 
 _SHOWN_WEIGHTS = 15
 _PER_CHART = 4  # most lines per chart, so that they can be distinguished

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -33,20 +33,21 @@ _GRID = tuple(
 _MOST_TREES = 600
 _EVERY = 10
 
-Staged = Iterator[tuple[int, Callable[[Any], Float]]]
+_Grown = Callable[[Any, int, int], Float]
+"""Scores of rows by the trees ``first:last``."""
 
 
+@dataclass(frozen=True)
 class Boosted:
     """Ranker by the first trees of a booster."""
 
-    def __init__(self, score: Callable[[Any], Float], n_trees: int, point: Point) -> None:
-        self._score = score
-        self.n_trees = n_trees
-        self.point = point
+    grown: _Grown
+    n_trees: int
+    point: Point
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
         """Scores, higher is better."""
-        return np.asarray(self._score(X), dtype=np.float64)
+        return np.asarray(self.grown(X, 0, self.n_trees), dtype=np.float64)
 
 
 def check_installed(name: str) -> None:
@@ -93,21 +94,13 @@ def boosted_path(
             scores = scores + grown(validation.X, done, last)
             done = last
             value = measure(validation, scores)
-            yield value, Boosted(_first(grown, last), last, point)
+            yield value, Boosted(grown, last, point)
             if patience is None:
                 continue
             if (np.asarray(value) > best).any():
                 best, risen = np.maximum(value, best), last
             elif last - risen >= patience:
                 break
-
-
-_Grown = Callable[[Any, int, int], Float]
-"""Scores of rows by the trees ``first:last``."""
-
-
-def _first(grown: _Grown, last: int) -> Callable[[Any], Float]:
-    return lambda X: grown(X, 0, last)
 
 
 # Each returns the scores by some trees, grown when they are first asked for where the library can go on, and how many

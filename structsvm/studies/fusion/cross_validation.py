@@ -39,7 +39,7 @@ class PoolJudge:
         self.relevance = relevance
         self._depth = depth
         self._offsets = pool.offsets
-        self._topic = np.repeat(np.arange(pool.n_topics), np.diff(pool.offsets))
+        self._topic = _topic_of_rows(pool)
         missed, topics = _missed(pool, qrels)
         self._y = np.concatenate((pool.y, missed))
         self._qid = np.concatenate((self._topic, topics))
