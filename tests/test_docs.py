@@ -34,19 +34,19 @@ def lives_in(name):
     return homes(room).get(attribute, room), attribute
 
 
+def member_of(name):
+    room, attribute = name.rsplit(".", 1)
+    return getattr(import_module(room), attribute)
+
+
 def test_names_exist_are_exported_and_described(names):
+    """The reference lists first sentences, and takes a point before a space for the end of one: not in a formula."""
     for name in names:
         room, attribute = name.rsplit(".", 1)
-        member = getattr(import_module(room), attribute)
+        member = member_of(name)
         assert attribute in import_module(room).__all__, name
         assert member.__doc__ or not (inspect.isclass(member) or inspect.isroutine(member)), name
-
-
-def test_no_first_sentence_ends_within_a_formula(names):
-    """The reference lists first sentences, and takes a point before a space for the end of one."""
-    for name in names:
-        room, attribute = name.rsplit(".", 1)
-        text = (inspect.getdoc(getattr(import_module(room), attribute)) or "").strip().split("\n\n")[0]
+        text = (inspect.getdoc(member) or "").strip().split("\n\n")[0]
         assert re.split(r"\.\s", text)[0].count("``") % 2 == 0, name
 
 
@@ -62,17 +62,13 @@ def _without_example(name, member):
     pointed = re.findall(r":(?:func|class):`~?(structsvm\.[\w.]+)`", examples)
     if not examples.startswith("See :") or not pointed:
         return f"{name}: expected '>>>', or 'See' and the names of what shows it"
-    shown = [
-        getattr(import_module(room), attribute) for room, attribute in (p.rsplit(".", 1) for p in pointed)
-    ]
-    if any(one is member or ">>> " not in (one.__doc__ or "") for one in shown):
+    if any(one is member or ">>> " not in (one.__doc__ or "") for one in map(member_of, pointed)):
         return f"{name}: {pointed} have no example"
     return None
 
 
 def test_each_name_has_an_example_or_says_where_one_is(names):
-    members = {name: getattr(import_module(name.rsplit(".", 1)[0]), name.rsplit(".", 1)[1]) for name in names}
-    called = {name: m for name, m in members.items() if inspect.isclass(m) or inspect.isroutine(m)}
+    called = {name: m for name in names if inspect.isclass(m := member_of(name)) or inspect.isroutine(m)}
     assert len(called) > 230
     assert [lack for name, m in called.items() if (lack := _without_example(name, m))] == []
 

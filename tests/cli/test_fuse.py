@@ -131,10 +131,11 @@ def test_apply_ranks_new_runs(cli):
     for i, run in enumerate(new):
         write_run(run, Path(f"new{i}"))
     # in any order, under any file name
-    record = cli.json("fuse --apply model.npz --runs new1 new0 -o new.run")
+    record = cli.json("fuse --apply model.npz --runs new1 new0 -o new.run --tag mine")
     assert record == {"n_topics": 2, "n_documents": 12, "runs": ["half0", "half1"]}
     witness = structsvm.load("model.npz").rank(candidates([run.top(6) for run in new], depth=6))
-    assert read_run(Path("new.run")).docid.tolist() == witness.docid.tolist()
+    ranked = read_run(Path("new.run"))
+    assert (ranked.tag, ranked.docid.tolist()) == ("mine", witness.docid.tolist())
     structsvm.SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0).save("other.npz")
     before = here()
     for command, message in (
