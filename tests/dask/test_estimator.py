@@ -247,9 +247,8 @@ def test_weights_of_rows_are_those_of_one_machine(client, data, frame):
 )
 def test_other_options(options, client, data, frame):
     model = fitted(client, frame, 4, C=3.0, **options)
-    one = StructuralRanker(**{"loss": "map", "C": 3.0, "tol": TOL, **options}).fit(
-        data.X, data.y, qid=data.qid
-    )
+    one = StructuralRanker(**{"loss": "map", "C": 3.0, "tol": TOL, **options})
+    one.fit(data.X, data.y, qid=data.qid)
     assert model.fit_.primal == nearly(one.fit_)
     scores = model.predict(dd.from_pandas(frame, npartitions=1), qid="qid").compute(scheduler="sync")
     expected = model.to_local().predict(frame[NAMES], qid=data.qid)
@@ -275,9 +274,9 @@ def test_a_loss_of_ones_own(client, frame):
             return Bound(y, offsets)
 
     ddf = dd.from_pandas(frame, npartitions=4)
-    options = {"C": 10.0, "tol": TOL, "client": client, "groups": "mend"}
-    own = DaskStructuralRanker(Own(), **options).fit(ddf, "label", qid="qid")
-    built_in = DaskStructuralRanker("map", **options).fit(ddf, "label", qid="qid")
+    own, built_in = (
+        ranker(client, loss=loss, groups="mend").fit(ddf, "label", qid="qid") for loss in (Own(), "map")
+    )
     np.testing.assert_array_equal(own.coef_, built_in.coef_)
     assert own.fit_.dual == built_in.fit_.dual
 
@@ -285,15 +284,13 @@ def test_a_loss_of_ones_own(client, frame):
 @pytest.mark.parametrize("scale", ["minmax", "zscore"])
 def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame, tmp_path):
     """Features of other sizes over partitions, one constant: statistics of all rows, not of each partition."""
-    names = [f"f{j}" for j in range(5)]
     moved = frame.assign(
         f0=frame["f0"] + (np.arange(1440) // 100).astype("f4"), f1=1e3 * frame["f1"], f4=np.float32(7.0)
     )
-    one = StructuralRanker("map", C=10.0, tol=1e-6, scale=scale).fit(
-        moved[names], moved["label"], qid=moved["qid"]
-    )
+    one = StructuralRanker("map", C=10.0, tol=1e-6, scale=scale)
+    one.fit(moved[NAMES], moved["label"], qid=moved["qid"])
     path = write_tables(moved, tmp_path, CUTTING)
-    model = DaskStructuralRanker("map", C=10.0, tol=1e-6, scale=scale, client=client, groups="mend").fit(path)
+    model = ranker(client, tol=1e-6, scale=scale, groups="mend").fit(path)
     np.testing.assert_allclose(model.scaler_.shift_, one.scaler_.shift_, rtol=1e-12, atol=0)
     np.testing.assert_allclose(model.scaler_.scale_, one.scaler_.scale_, rtol=1e-12, atol=0)
     assert model.fit_.primal == pytest.approx(one.fit_.primal, rel=2e-6)
@@ -304,7 +301,7 @@ def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame
     rows = sum(each["rows"] for each in model.memory_.values())
     assert rows == (2 * 5 * 4 + 8) * data.n_rows  # read and scaled
     model.to_local().save(tmp_path / "m.npz")
-    expected = structsvm.load(tmp_path / "m.npz").predict(moved[names])
+    expected = structsvm.load(tmp_path / "m.npz").predict(moved[NAMES])
     lazy = model.predict(dd.from_pandas(moved, npartitions=3)).compute(scheduler="sync").to_numpy()
     np.testing.assert_allclose(lazy, expected, rtol=1e-5, atol=1e-7)  # one of them in float32
     np.testing.assert_allclose(np.concatenate(list(model.score_files(path))), expected, rtol=1e-5, atol=1e-7)
@@ -441,11 +438,7 @@ def test_what_is_taken_as_it_is(client, data, frame):
     assert model.n_partitions_ == 3
     assert model.n_queries_ == 121
     assert model.n_uninformative_ == 1
-    X, y, qid = (
-        np.concatenate([data.X, data.X[:1]]),
-        np.append(data.y, data.y[0]),
-        np.append(data.qid, 100_000),
-    )
+    X, y, qid = np.vstack([data.X, data.X[:1]]), np.append(data.y, data.y[0]), np.append(data.qid, 100_000)
     assert model.fit_.primal == nearly(on_one_machine(X, y, qid).fit_)
 
 

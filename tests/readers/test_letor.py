@@ -4,7 +4,6 @@ import bz2
 import gzip
 import lzma
 import math
-import random
 import re
 import struct
 from decimal import Decimal
@@ -111,36 +110,27 @@ decimals = st.from_regex(
 any_float = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=1500)
+def middle(x):
+    """The number between a float and the next."""
+    return str((Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2)
+
+
+@settings(max_examples=2000)
 @given(
     st.one_of(
         decimals,
         any_float.map(repr),
         st.tuples(any_float, st.integers(0, 30)).map(lambda t: f"{t[0]:.{t[1]}e}"),
+        st.floats(1, 1e6).map(middle),
     )
 )
 def test_numbers_are_bit_identical_to_float(token):
     value, end, kind = parse_number(token)
     assert end == len(token)
-    assert kind == 4 or bits(value) == bits(float(token))
-
-
-def test_random_bit_patterns_and_midpoints():
-    rng = random.Random(3)
-    undecided = 0
-    for _ in range(20_000):
-        x = struct.unpack("d", struct.pack("Q", rng.getrandbits(64)))[0]
-        if not math.isfinite(x):
-            continue
-        value, _, kind = parse_number(repr(x))
-        assert kind == 0, "17 digits never need the slow way"
-        assert bits(value) == bits(x)
-        x = rng.uniform(1, 1e6)
-        token = str((Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2)
-        value, _, kind = parse_number(token)
-        undecided += kind == 4
-        assert kind == 4 or bits(value) == bits(float(token))
-    assert undecided  # so that the next test is about something
+    if kind == 4:
+        assert len(token) > 17, "17 digits never need the slow way"
+    else:
+        assert bits(value) == bits(float(token))
 
 
 def test_undecided_numbers_are_settled_by_python(tmp_path):
@@ -416,18 +406,6 @@ def test_other_faults(tmp_path, text, options, message):
         read_letor(tmp_path / "absent.txt")
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
-def test_truncated_and_damaged_files(tmp_path, pack):
-    content = b"".join(b"0 qid:%d 1:%d\n" % (i // 5, i * i) for i in range(20_000))
-    packed = pack(content)
-    with pytest.raises(ValueError, match=r"cut\.gz: expected a complete \w+ file, got a truncated one"):
-        read_letor(write(tmp_path, packed[: len(packed) // 2], "cut.gz"))
-    broken = bytearray(packed)
-    broken[len(packed) // 2 : len(packed) // 2 + 40] = b"\xff" * 40
-    with pytest.raises(ValueError, match=r"bad\.gz: expected"):
-        read_letor(write(tmp_path, bytes(broken), "bad.gz"))
-
-
 @pytest.mark.parametrize("magic", [b"\x28\xb5\x2f\xfd", b"PK\x03\x04", "1 qid:1 1:1\n".encode("utf-16")])
 def test_unsupported_containers_are_named(tmp_path, magic):
     with pytest.raises(ValueError, match=r"got (zstd|zip|UTF-16); convert it first"):
@@ -496,8 +474,7 @@ def test_ids_with_blanks_beyond_ascii_are_written_as_they_are_read(tmp_path, bla
     ("query", "docid"),
     [
         *(("a\0b", "d"), ("a", "d\0e"), ("\ufeffa", "d"), ("a", "\ufeffd"), ("\udc80", "d"), ("a\x0bb", "d")),
-        ("a", "d\x0c"),
-        ("a" * 1025, "d"),
+        *(("a", "d\x0c"), ("a b", "d"), ("a", "#1"), ("a" * 1025, "d")),
     ],
 )
 def test_ids_that_the_reader_refuses_are_not_written(tmp_path, query, docid):
@@ -506,77 +483,29 @@ def test_ids_that_the_reader_refuses_are_not_written(tmp_path, query, docid):
     assert not list(tmp_path.iterdir())
 
 
-def test_failed_writing_leaves_the_old_file(tmp_path):
-    path = write(tmp_path, "old", "out.txt")
-    for bad in (
-        QueryData.from_arrays([[1.0]], [1], ["a b"]),
-        QueryData.from_arrays([[1.0]], [1], [1], docid=["#1"]),
-    ):
-        with pytest.raises(ValueError, match="without ASCII white space"):
-            write_letor(bad, path)
-    with pytest.raises(OSError, match="absent"):
-        write_letor(QueryData.from_arrays([[1.0]], [1]), tmp_path / "absent" / "out.txt")
-    assert path.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
-
-
 # real files
 # ---------------------------------------------------------------------------------------------------
 
 
-def test_mq2008_whole(shared_data):
-    queries = rows = without = 0
-    grades = np.zeros(3, dtype=int)
-    for part in range(1, 6):
-        path = shared_data(f"letor4_mq2008/S{part}.txt.gz")
-        data = read_letor(path)
-        same_as_slow(data, plain(path))
-        assert data.n_features == 46
-        assert data.order is None
-        assert data.docid[0].startswith("GX")
-        queries += data.n_queries
-        rows += data.n_rows
-        grades += np.bincount(data.y.astype(int), minlength=3)
-        without += int((np.maximum.reduceat(data.y, data.offsets[:-1]) == 0).sum())
-    assert (queries, rows, without) == (784, 15_211, 220)
-    assert grades.tolist() == [12_279, 2_001, 931]
-
-
 @pytest.mark.parametrize(
-    ("name", "shape", "kind"),
+    ("name", "shape", "sizes"),
     [
-        ("letor3_np2004_fold1/vali.txt.gz", (15, 15_000, 64), "U"),
-        ("letor3_np2004_fold1/test.txt.gz", (15, 14_181, 64), "U"),
-        ("svmmap_sample/sample.data.gz", (1, 917, 750), "i"),
+        *((f"letor4_mq2008/S{part}.txt.gz", None, None) for part in range(1, 6)),
+        ("letor3_np2004_fold1/vali.txt.gz", (15, 15_000, 64), None),
+        ("letor3_np2004_fold1/test.txt.gz", (15, 14_181, 64), None),
+        ("svmmap_sample/sample.data.gz", (1, 917, 750), None),
+        ("lightgbm_rank/rank.train.gz", (201, 3_005, 300), "lightgbm_rank/rank.train.query"),
+        ("lightgbm_rank/rank.test.gz", (50, 768, 300), "lightgbm_rank/rank.test.query"),
     ],
 )
-def test_other_public_files(name, shape, kind, shared_data):
+def test_public_files(name, shape, sizes, shared_data):
     path = shared_data(name)
-    data = read_letor(path)
+    data = read_letor(path, query_sizes=None if sizes is None else shared_data(sizes))
     same_as_slow(data, plain(path))
-    assert (data.n_queries, data.n_rows, data.n_features) == shape
-    assert data.query_ids.dtype.kind == kind
-
-
-@pytest.mark.parametrize(("part", "n_queries", "n_rows"), [("train", 201, 3_005), ("test", 50, 768)])
-def test_lightgbm_rank(part, n_queries, n_rows, shared_data):
-    path = shared_data(f"lightgbm_rank/rank.{part}.gz")
-    data = read_letor(path, query_sizes=shared_data(f"lightgbm_rank/rank.{part}.query"))
-    same_as_slow(data, plain(path))
-    assert (data.n_queries, data.n_rows, data.n_features) == (n_queries, n_rows, 300)
-    with pytest.raises(ValueError, match=r":1: expected .*query_sizes="):
-        read_letor(path)
-
-
-def test_agrees_with_scikit_learn(tmp_path, shared_data):
-    from sklearn.datasets import load_svmlight_file
-
-    path = shared_data("letor4_mq2008/S3.txt.gz")
-    X, y, qid = load_svmlight_file(str(path), query_id=True)
-    data = read_letor(path, sparse=True)
-    assert (data.X != X).nnz == 0
-    np.testing.assert_array_equal(data.y, y)
-    np.testing.assert_array_equal(data.qid, qid)
+    if shape is None:
+        assert (data.n_features, data.order, data.docid[0][:2]) == (46, None, "GX")
+    else:
+        assert (data.n_queries, data.n_rows, data.n_features) == shape
 
 
 def test_a_second_reading_compiles_nothing(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 
 from structsvm import StructuralRanker
 from structsvm.checks import BadInput
-from structsvm.cli import main
 from structsvm.readers import convert_parquet, open_store, read_csv, read_parquet, read_queries
 from structsvm.readers.parquet_tables import is_parquet, layout_of
 
@@ -173,33 +172,15 @@ def test_damage_in_the_middle_is_met_while_reading(tmp_path):
         read_parquet(path)
 
 
-def test_the_command_line_takes_tables(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3))
-    y = (X @ [1.0, 0.5, 0.0] + 0.3 * rng.normal(size=400) > 0.5).astype(int)
-    columns = {"query": np.arange(400) // 10, "grade": y, "f1": X[:, 0], "f2": X[:, 1], "f3": X[:, 2]}
+def test_the_command_line_takes_patterns_and_names_of_columns(tmp_path, cli):
     for k in (0, 1):
-        rows = slice(195 * k, 195 + 205 * k)
-        write(Path(f"part-{k}.parquet"), **{name: c[rows] for name, c in columns.items()})
-    names = ["--label", "grade", "--qid", "query"]
-    assert main(["train", "part-*.parquet", "-o", "m.npz", *names]) == 0
-    assert "40 queries, 400 documents, 3 features" in capsys.readouterr().out
-    # other order of the columns: found by name
-    write(Path("test.parquet"), **{name: columns[name] for name in ("f3", "grade", "f2", "query", "f1")})
-    for data, scores in (("part-*.parquet", "s.txt"), ("test.parquet", "t.txt")):
-        assert main(["predict", "m.npz", data, "-o", scores, *names]) == 0
-    assert Path("s.txt").read_text() == Path("t.txt").read_text()
-    assert main(["evaluate", "part-*.parquet", "s.txt", *names]) == 0
-    assert capsys.readouterr().out.startswith("map")
-    assert main(["convert", "part-*.parquet", "all.store", *names]) == 0
-    assert main(["train", "all.store", "-o", "n.npz"]) == 0
-    assert main(["predict", "n.npz", "all.store", "-o", "u.txt"]) == 0
-    np.testing.assert_allclose(np.loadtxt("u.txt"), np.loadtxt("s.txt"), rtol=1e-12)
-    capsys.readouterr()
-    assert main(["train", "part-*.parquet", "-o", "x.npz"]) == 2
-    assert "name it by --label" in capsys.readouterr().err
-    assert not Path("x.npz").exists()
+        columns = table(20, seed=k, first=4 * k)
+        names = {"qid": "query", "label": "grade"}
+        write(Path(f"part-{k}.parquet"), **{names.get(name, name): c for name, c in columns.items()})
+    options = "--label grade --qid query"
+    assert "9 queries, 40 documents, 2 features" in cli("train 'part-*.parquet' -o m.npz", options)
+    cli("predict m.npz 'part-*.parquet' -o s.txt", options)
+    assert cli("evaluate 'part-*.parquet' s.txt", options).startswith("map")
 
 
 def test_what_stands_for_tables(tmp_path):

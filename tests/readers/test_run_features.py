@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-
 import numpy as np
 import pytest
 
@@ -29,14 +27,14 @@ def random_runs(seed, n_runs=4, n_topics=5):
     return runs, qrels
 
 
-def rows(nested):
-    return list(zip(*[(t, d, v) for t, docs in nested.items() for d, v in docs.items()], strict=True))
-
-
 def build(seed):
     runs, qrels = random_runs(seed)
-    objects = [Run.from_arrays(*rows(run), tag=f"r{i}") for i, run in enumerate(runs)]
-    return runs, qrels, objects, Qrels.from_arrays(*rows(qrels))
+    return (
+        runs,
+        qrels,
+        [Run.from_dict(run, tag=f"r{i}") for i, run in enumerate(runs)],
+        Qrels.from_dict(qrels),
+    )
 
 
 def ranked(docs):
@@ -131,17 +129,17 @@ def test_judged_rows_give_the_figures_of_trec_eval(complete):
         runs, qrels, objects, judgments = build(seed)
         for docs in qrels.values():  # pytrec_eval writes out of bounds if no grade of a topic is >= 0
             docs[min(docs)] = max(0, docs[min(docs)])
-        judgments = Qrels.from_arrays(*rows(qrels))
+        judgments = Qrels.from_dict(qrels)
         run = runs[seed % 4]
         if not run.keys() & qrels.keys():
             continue
         truth = pytrec_eval.RelevanceEvaluator(qrels, {"map", "ndcg"}).evaluate(run)
         judged = judge_run(objects[seed % 4], judgments, complete=complete)
-        for ours, theirs in (("map", "map"), ("ndcg", "ndcg")):
-            result = evaluate(ours, **judged._asdict())
+        for name in ("map", "ndcg"):
+            result = evaluate(name, **judged._asdict())
             assert set(result.query_ids) == (set(qrels) if complete else set(truth))
             for topic, value in zip(result.query_ids, result.per_query, strict=True):
-                assert value == pytest.approx(truth.get(topic, {theirs: 0.0})[theirs], abs=1e-12)
+                assert value == pytest.approx(truth.get(topic, {name: 0.0})[name], abs=1e-12)
                 compared += topic in truth
     assert compared > 50
 
@@ -150,15 +148,9 @@ def test_average_precision_of_a_submitted_run(shared_data):
     pytrec_eval = pytest.importorskip("pytrec_eval")
     folder = shared_data("trec_robust2003")
     run_path, qrels_path = folder / "runs" / "input.pircRBa1.gz", folder / "qrels.txt.gz"
-    result = evaluate("map", **judge_run(read_run(run_path), read_qrels(qrels_path))._asdict())
-    run, qrels = {}, {}
-    for line in gzip.decompress(run_path.read_bytes()).decode().splitlines():
-        topic, _, docid, _, score, _ = line.split()
-        run.setdefault(topic, {})[docid] = float(score)
-    for line in gzip.decompress(qrels_path.read_bytes()).decode().splitlines():
-        topic, _, docid, grade = line.split()
-        qrels.setdefault(topic, {})[docid] = int(grade)
-    truth = pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run)
+    run, qrels = read_run(run_path), read_qrels(qrels_path)
+    result = evaluate("map", **judge_run(run, qrels)._asdict())
+    truth = pytrec_eval.RelevanceEvaluator(qrels.to_dict(), {"map"}).evaluate(run.to_dict())
     assert result.mean == pytest.approx(0.3100, abs=1e-4)
     np.testing.assert_allclose(
         result.per_query, [truth[t]["map"] for t in result.query_ids], rtol=0, atol=1e-12

@@ -7,13 +7,6 @@ from structsvm.readers import make_ranking, open_store, write_ranking_store
 from structsvm.readers.synthetic import planted_weights
 
 
-def test_without_noise_the_planted_weights_rank_perfectly():
-    data = make_ranking(20, 50, 8, noise=0.0, random_state=3)
-    scores = data.X @ planted_weights(8, random_state=3)
-    for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True):
-        assert (np.diff(data.y[a:b][np.argsort(scores[a:b])]) >= 0).all()
-
-
 def test_noise_makes_grades_uncertain_but_not_random():
     w = planted_weights(8)
     hits = {}

@@ -186,16 +186,6 @@ def test_a_line_of_a_megabyte_is_refused_in_a_short_message_and_bounded_memory(w
         assert peak < 30e6
 
 
-@pytest.mark.slow
-def test_a_million_lines_of_one_topic(write):
-    n = 10**6
-    scores = np.random.default_rng(0).permutation(n)
-    path = write("".join(f"1 Q0 {i} 0 {s // 2} t\n" for i, s in enumerate(scores.tolist())))
-    run = arranged(read_run(path, depth=1000))
-    order = sorted(range(n), key=lambda i: (scores[i] // 2, str(i)), reverse=True)[:1000]
-    assert run.docid.tolist() == [str(i) for i in order]
-
-
 def test_duplicates_by_policy(write):
     text = "1 Q0 a 1 1 t\n1 Q0 b 1 2 t\n2 Q0 a 1 5 t\n1 Q0 a 2 3 t\n"
     path = write(text)
@@ -207,29 +197,20 @@ def test_duplicates_by_policy(write):
             call(path, duplicates="last")
 
 
-def test_arrays_make_the_same_run_in_any_order():
-    rng = np.random.default_rng(1)
-    topic, docid = rng.integers(0, 5, 200), np.arange(200)
-    scores = rng.integers(0, 10, 200).astype(float)
-    run = arranged(Run.from_arrays(topic, docid, scores))
-    shuffle = rng.permutation(200)
-    again = Run.from_arrays(topic[shuffle], docid[shuffle], scores[shuffle])
-    assert as_dict(run) == as_dict(again)
-    for docs in as_dict(run).values():
-        assert docs == sorted(docs, key=lambda d: (d[1], d[0]), reverse=True)
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("made", "arguments", "message"),
     [
-        (([1], ["a"], [np.nan]), r"scores\[0\]: expected a finite number, got nan"),
-        (([1, 1], ["a"], [1.0]), "scores: expected one for each row"),
-        (([1, 1], ["a", "a"], [1.0, 2.0]), "got 'a' twice in topic '1'; pass duplicates='best'"),
+        (Run, ([1], ["a"], [np.nan]), r"scores\[0\]: expected a finite number, got nan"),
+        (Run, ([1, 1], ["a"], [1.0]), "scores: expected one for each row"),
+        (Run, ([1, 1], ["a", "a"], [1.0, 2.0]), "got 'a' twice in topic '1'; pass duplicates='best'"),
+        (Qrels, ([1], ["a"], [0.5]), "grades: expected whole numbers"),
+        (Qrels, ([1, 1], ["a"], [1]), "grades: expected one for each row"),
+        (Qrels, ([1, 1], ["a", "a"], [1, 2]), "got 'a' twice in topic '1'"),
     ],
 )
-def test_wrong_arrays(arguments, message):
+def test_wrong_arrays(made, arguments, message):
     with pytest.raises(ValueError, match=message):
-        Run.from_arrays(*arguments)
+        made.from_arrays(*arguments)
 
 
 @pytest.mark.parametrize("bad", ["", "a b", "a\tb", "a\0", "x" * 1025])
@@ -302,19 +283,6 @@ def test_a_run_given_as_judgments_is_told(write):
         read_qrels(write(GOOD))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1], ["a"], [0.5]), "grades: expected whole numbers"),
-        (([1, 1], ["a"], [1]), "grades: expected one for each row"),
-        (([1, 1], ["a", "a"], [1, 2]), "got 'a' twice in topic '1'"),
-    ],
-)
-def test_wrong_judgment_arrays(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Qrels.from_arrays(*arguments)
-
-
 # real files
 
 
@@ -323,12 +291,6 @@ def test_real_runs_equal_the_slow_twin(name, shared_data):
     path = shared_data(f"trec_robust2003/runs/{name}.gz")
     text = gzip.decompress(path.read_bytes()).decode()
     assert as_dict(arranged(read_run(path))) == slow_run(text)
-
-
-def test_graded_judgments_of_dl2020(shared_data):
-    qrels = read_qrels(shared_data("trec_dl2020_passage/qrels.txt.gz"))
-    assert np.bincount(qrels.grades).tolist() == [7780, 1940, 1020, 646]
-    assert qrels.n_topics == 54
 
 
 def test_subtopic_judgments_of_web2012(shared_data):
