@@ -137,8 +137,6 @@ def _queries(
 ) -> tuple[NDArray[Any], Float]:
     w = planted_weights(n_features, random_state)
     by_rank = grades_by_rank(n_docs, grades, GRADE_SHARES)
-    if n_docs > 1:
-        by_rank[0] = max(by_rank[0], 1.0)
     X = np.empty(((last - first) * n_docs, n_features), dtype=dtype)
     y = np.empty(X.shape[0])
     for q in range(first, last):
