@@ -232,14 +232,11 @@ class _Listener(event.Listener):
         if compiling.underway():
             compiling.ended()
         compiled = event.data["dispatcher"]
-        if compiled in _kernels and not compiled.targetoptions["_nrt"]:
-            for signature in compiled.nopython_signatures:
-                if _holds_array(
-                    signature.return_type
-                ):  # the caller would drop a reference that was never counted
-                    raise TypeError(
-                        f"kernel {compiled.__name__}: returns an array without making one; return a copy"
-                    )
+        counts = compiled not in _kernels or compiled.targetoptions["_nrt"]
+        # the caller would drop a reference that was never counted
+        if not counts and any(_holds_array(one.return_type) for one in compiled.nopython_signatures):
+            name = compiled.__name__
+            raise TypeError(f"kernel {name}: returns an array without making one; return a copy")
 
 
 def is_kernel(value: Any) -> bool:

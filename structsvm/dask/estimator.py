@@ -74,11 +74,9 @@ class DaskStructuralRanker(BaseEstimator):
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
         Scaling by statistics of all rows, or of each query. Any but "none" copies the rows of a partition.
     positive : bool, default=False
-        Constrain the weights to be >= 0.
     max_passes : int, default=1000
-        Passes over the data at most.
     qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the small quadratic programme at the driver.
+        As for :class:`~structsvm.StructuralRanker`; the quadratic programme is solved at the driver.
     groups : {"refuse", "mend", "shuffle"}, default="refuse"
         What to do about a query that a border of partitions cuts. "refuse" names it; "mend" moves its rows to the
         first partition that has any, if it is at the borders alone; "shuffle" makes new partitions by query,
@@ -407,9 +405,8 @@ class DaskStructuralRanker(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         for name in metrics:
-            evaluate_part(
-                name, [1, 0], [1.0, 0.0], qid=0, **options
-            )  # a bad name is found before rows are read
+            # a bad name is found before rows are read
+            evaluate_part(name, [1, 0], [1.0, 0.0], qid=0, **options)
         with (
             connected(self.client) as client,
             self._whole(client, X, y, qid, sample_weight, coef=self.coef_) as (parts, _),

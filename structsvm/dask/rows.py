@@ -218,11 +218,6 @@ def take_query(rows: Rows, query: Any) -> Rows:
     return _select(rows, rows.data.query_ids == query)
 
 
-def drop_queries(rows: Rows, queries: Sequence[Any]) -> Rows:
-    """Return the rows of the others."""
-    return _select(rows, ~np.isin(rows.data.query_ids, list(queries))) if queries else rows
-
-
 def _select(rows: Rows, chosen: Any) -> Rows:
     data = rows.data
     mask = np.repeat(chosen, np.diff(data.offsets))
@@ -234,7 +229,8 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
     """Return the rows of several partitions as one; of the first, without the queries of ``drop``.
     The first goes in whole unless something is dropped or added: then it is copied.
     """
-    parts = [drop_queries(first, drop), *others]
+    kept = _select(first, ~np.isin(first.data.query_ids, list(drop))) if drop else first
+    parts = [kept, *others]
     if len(parts) == 1:
         return parts[0]
     X = [part.data.X for part in parts]

@@ -30,33 +30,25 @@ def fitted_scaler(
         return scaler
 
     def both(function: Any, *rest: Any) -> Iterator[tuple[Float, ...]]:
-        return zip(
-            *ask(client, function, raw, *rest, timeout=timeout, place="the partitions (scaling)"), strict=True
-        )
+        found = ask(client, _dense, raw, function, *rest, timeout=timeout, place="the partitions (scaling)")
+        return zip(*found, strict=True)
 
-    lows, highs = both(_edges)
+    lows, highs = both(column_edges)
     low, high = np.fmin.reduce(lows), np.fmax.reduce(highs)
     if scaler.method == "minmax":
         shift, spread = low, high - low
     else:
-        totals, counts = both(_sums, None)
+        totals, counts = both(column_sums, None)
         n = np.maximum(1, sum(counts))
         shift = sum(totals) / n
-        squares, _ = both(_sums, shift)
+        squares, _ = both(column_sums, shift)
         spread = np.sqrt(sum(squares) / n)
     scaler.shift_, scaler.scale_ = shift_and_scale(low, high, shift, spread)
     return scaler
 
 
-def _edges(rows: Rows) -> tuple[Float, Float]:
-    return column_edges(_dense(rows))
-
-
-def _sums(rows: Rows, shift: Float | None) -> tuple[Float, Float]:
-    return column_sums(_dense(rows), shift)
-
-
-def _dense(rows: Rows) -> Any:
+def _dense(rows: Rows, function: Any, *rest: Any) -> Any:
+    """Return what a function finds of the features, which must be dense."""
     if sparse.issparse(rows.data.X):
         raise BadInput(rows.place, "expected dense rows to scale, got a sparse matrix", "use {scale='none'}")
-    return rows.data.X
+    return function(rows.data.X, *rest)

@@ -174,14 +174,6 @@ def make_runs(
     return runs, readers.Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
 
 
-def _write_ranking(path: Path, **options: Any) -> None:
-    readers.write_letor(readers.make_ranking(**options, dtype=np.float32), path)
-
-
-def _write_ranking_store(path: Path, **options: Any) -> None:
-    readers.write_ranking_store(path, **options)
-
-
 def _write_taught(teacher: str, path: Path, **options: Any) -> None:
     readers.write_letor(readers.make_taught(teacher, **options), path)
 
@@ -212,14 +204,14 @@ _TREC = {
 _MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
     (
         Dataset("ranking", "file", "graded LETOR text from a noisy linear model; the true weights are known", _RANKING),
-        _write_ranking,
+        lambda path, **options: readers.write_letor(readers.make_ranking(**options, dtype=np.float32), path),
     ),
     (
         Dataset(
             "ranking-store", "folder",
             "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)", _STORE,
         ),
-        _write_ranking_store,
+        lambda path, **options: readers.write_ranking_store(path, **options),
     ),
     *(
         (Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT), partial(_write_taught, teacher))

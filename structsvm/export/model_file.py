@@ -214,11 +214,8 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
         if isinstance(value, tuple):  # a named tuple
             fields = value._asdict()  # type: ignore[attr-defined]
         elif not hasattr(value, "get_params"):
-            fields = {
-                f.name: getattr(value, f.name)
-                for f in dataclasses.fields(value)
-                if f.metadata.get("saved", True)
-            }
+            saved = [f.name for f in dataclasses.fields(value) if f.metadata.get("saved", True)]
+            fields = {name: getattr(value, name) for name in saved}
         else:
             fields = {k: v for k, v in vars(value).items() if k not in (*_LEFT_OUT, "_metadata_request")}
         return {"class": name, "fields": {k: _encode(v, f"{path}.{k}", arrays) for k, v in fields.items()}}

@@ -183,9 +183,7 @@ def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[floa
         def child(number: int, leaves: int = leaves, made: dict[int, Any] = made) -> Any:
             return leaf(float(valued.values[leaves + ~number])) if number < 0 else made[number]
 
-        for i in range(
-            int(forest.nodes[t + 1]) - first - 1, -1, -1
-        ):  # children are higher than their parents
+        for i in reversed(range(int(forest.nodes[t + 1]) - first)):  # children are higher than their parents
             k = first + i
             made[i] = node(
                 valued.names[forest.feature[k]], below[k], bool(forest.nan_left[k]),

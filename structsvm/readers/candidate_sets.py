@@ -366,10 +366,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         raise ValueError(
             f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
         ) from None
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError also for an integer of more digits than Python reads
+    except (ValueError, RecursionError) as error:  # also for an integer of more digits than Python reads
         raise ValueError(f"{_EACH_LINE}, got {line.strip()[:60]!r} ({error})") from None
     if isinstance(record, list):
         raise ValueError(f"{_EACH_LINE}, got an array; jq -c '.[]' writes its entries one per line")

@@ -424,11 +424,8 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
 def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
     """Parse ``nan``, ``inf`` or ``infinity`` in any case."""
     if p == start:
-        a, b, c = (
-            buf[p] | 32,
-            buf[p + 1] | 32,
-            buf[p + 2] | 32,
-        )  # lower case; a line feed does not become a letter
+        # lower case; a line feed does not become a letter
+        a, b, c = buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32
         if a == 110 and b == 97 and c == 110:
             return np.nan, p + 3, 1
         if a == 105 and b == 110 and c == 102:

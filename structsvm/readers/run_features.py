@@ -133,15 +133,9 @@ class Candidates(ByTopic):
     def select(self, topics: Any) -> Candidates:
         """Return the candidates of some topics (indices or boolean mask), in the order given."""
         chosen, offsets, rows = choose_groups(self.offsets, topics)
-        return Candidates(
-            self.topics[chosen],
-            offsets,
-            self.docid[rows],
-            self.scores[rows],
-            self.y[rows],
-            self.judged[chosen],
-            self.names,
-        )
+        fields: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("docid", "scores", "y")}
+        topics, judged = self.topics[chosen], self.judged[chosen]
+        return replace(self, topics=topics, offsets=offsets, judged=judged, **fields)
 
     def select_runs(self, names: Sequence[str]) -> Candidates:
         """Return the scores of some runs, in the order given, on the same documents."""

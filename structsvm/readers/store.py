@@ -525,16 +525,12 @@ class StoreWriter:
         (part / _META).write_text(json.dumps(meta, indent=1) + "\n")
         for left in part.glob("*.tmp"):
             left.unlink()
-        self._keep_permissions(part)
-        put_in_place(part, self._target, _is_store)
-
-    def _keep_permissions(self, part: Path) -> None:
-        """Those of the store that is replaced."""
-        folder, file = permissions(self._target), permissions(self._target / _META)
-        if folder is not None and file is not None:
+        of_folder, of_file = permissions(self._target), permissions(self._target / _META)
+        if of_folder is not None and of_file is not None:
             for written in part.iterdir():
-                written.chmod(file)
-            part.chmod(folder)
+                written.chmod(of_file)
+            part.chmod(of_folder)
+        put_in_place(part, self._target, _is_store)
 
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
         """Row counts become ``indptr``; indices widen where there are too many entries for 32 bits."""

@@ -24,7 +24,7 @@ def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
     # Others may be writing the same store. Every step moves a whole folder, and a writer that finds the place
     # taken tries again: the store that came last stays, whole, and no earlier one is left beside it.
     while not _moved(part, path):
-        old = _aside(path)
+        old = beside(path, f"{_tag(path)}.old")
         try:
             path.rename(old)
         except FileNotFoundError:  # another writer has just moved it aside
@@ -45,12 +45,8 @@ def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
     _clean(path, is_store)
 
 
-def _aside(path: Path) -> Path:
-    """An unused name for an earlier store while it is replaced; that of ``path`` can be told from it."""
-    return beside(path, f"{_tag(path)}.old")
-
-
 def _tag(path: Path) -> str:
+    """What tells from the name of an earlier store that stands aside where it was."""
     return f"{zlib.crc32(os.fsencode(path.name)):08x}"  # `beside` keeps the beginning of a name only
 
 

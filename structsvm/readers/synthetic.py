@@ -6,6 +6,7 @@ chunk size or the number of queries.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -135,7 +136,7 @@ def _queries(
     random_state: int,
 ) -> tuple[NDArray[Any], Float]:
     w = planted_weights(n_features, random_state)
-    by_rank = _grades_by_rank(n_docs, grades)
+    by_rank = grades_by_rank(n_docs, grades, GRADE_SHARES)
     X = np.empty(((last - first) * n_docs, n_features), dtype=dtype)
     y = np.empty(X.shape[0])
     for q in range(first, last):
@@ -147,12 +148,7 @@ def _queries(
     return X, y
 
 
-def _grades_by_rank(n_docs: int, grades: int) -> Float:
-    """Return the grades of the documents, best first."""
-    grade = np.zeros(n_docs)
-    above = np.cumsum(GRADE_SHARES[::-1])  # share of documents with at least grade 4, 3, ...
-    for g, share in zip(range(len(GRADE_SHARES) - 1, 0, -1), above[:-1], strict=True):
-        grade[: round(share * n_docs)] += 1.0 if g <= grades - 1 else 0.0
-    if n_docs > 1:
-        grade[0] = max(grade[0], 1.0)
-    return grade
+def grades_by_rank(n_docs: int, grades: int, shares: Sequence[float]) -> Float:
+    """Return the grades of the documents, best first, by the share of each grade from 0 on; high ones are merged."""
+    ends = np.round(np.cumsum(shares[::-1])[:-1] * n_docs)  # documents with at least grade 4, 3, ...
+    return np.minimum((np.arange(n_docs)[:, np.newaxis] < ends).sum(axis=1), grades - 1).astype(np.float64)

@@ -16,7 +16,7 @@ from structsvm.common.portable.arrays import matmul, products
 from structsvm.common.portable.elementary import exp
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
-from structsvm.readers.synthetic import check_sizes
+from structsvm.readers.synthetic import check_sizes, grades_by_rank
 
 _SHARES = (0.80, 0.10, 0.05, 0.03, 0.02)
 _N_FACTORS = 5
@@ -78,15 +78,14 @@ def make_taught(
     scale = float(known.std()) or 1.0
     X = np.empty((n_queries * n_docs, n_features), dtype=dtype)
     y = np.empty(n_queries * n_docs)
-    ends = np.round(np.cumsum(_SHARES[::-1])[:-1] * n_docs).astype(np.int64)  # of the grades 4, 3, 2, 1
+    by_rank = grades_by_rank(n_docs, grades, _SHARES)
     for q in range(n_queries):
         own = np.random.default_rng([random_state, 1, q])
         rows = slice(q * n_docs, (q + 1) * n_docs)
         z = _variables(own, n_docs, mixing)
         X[rows] = _features(z, np.exp(0.5 * own.normal(size=n_features)))
         utility = taught(z) / scale + noise * own.normal(size=n_docs)
-        rank = np.argsort(np.argsort(-utility, kind="stable"), kind="stable")
-        y[rows] = np.minimum((rank[:, None] < ends).sum(axis=1), grades - 1)
+        y[rows][np.argsort(-utility, kind="stable")] = by_rank
     offsets = np.arange(n_queries + 1, dtype=np.int64) * n_docs
     return QueryData(X, y, offsets, np.arange(n_queries, dtype=np.int64))
 
