@@ -341,7 +341,6 @@ def read_log(
     >>> log.method, log.impressions[0].clicks[0].rank
     ('team_draft', 2)
     """
-    check_policies(missing_record, missing_feedback)
     path = Path(path)
     collected = _Collector(f"{path}:", missing_feedback)
     n_missing_record = 0
@@ -354,12 +353,6 @@ def read_log(
             else:
                 collected.add(number, line, raw)
     return collected.log(str(path), n_missing_record)
-
-
-def check_policies(missing_record: str, missing_feedback: str) -> None:
-    """ValueError for a policy that :func:`read_log` does not know."""
-    check_choice("missing_record", missing_record, ("error", "skip"))
-    check_choice("missing_feedback", missing_feedback, ("skip", "no_click", "error"))
 
 
 def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[list[tuple[int, bytes]]]:
@@ -412,6 +405,7 @@ class Lines:
     """Reads lines of a log. The record of a list that is shown often is checked once."""
 
     def __init__(self, path: Path | None = None, missing_record: str = "error") -> None:
+        check_choice("missing_record", missing_record, ("error", "skip"))
         self.path, self.missing_record = path, missing_record
         self._decode = Decoder(_Fields).decode
         self._known: dict[tuple[Any, ...], Shown] = {}
@@ -574,6 +568,7 @@ class Header:
     """What all impressions of a log have in common, and how many were left out."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
+        check_choice("missing_feedback", missing_feedback, ("skip", "no_click", "error"))
         self.source, self.missing_feedback = source, missing_feedback
         self.found: tuple[str, int, tuple[str, ...]] | None = None
         self.is_duels = False
@@ -601,13 +596,13 @@ class Header:
             return self.missing_feedback != "skip"
         return True
 
-    def names(self, place: str, n_used: int, n_missing_record: int) -> tuple[str, ...]:
+    def names(self, origin: str, n_used: int, n_missing_record: int) -> tuple[str, ...]:
         """The names of the rankers; ValueError if nothing was used."""
         if not n_used or self.found is None:
             left = (f" ({self.n_missing} without feedback)" if self.n_missing else "") + (
                 f" ({n_missing_record} without a record)" if n_missing_record else ""
             )
-            raise ValueError(f"{place}: expected impressions with feedback, got none{left}")
+            raise ValueError(f"{origin}: expected impressions with feedback, got none{left}")
         _, n_rankers, rankers = self.found
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
 
@@ -621,9 +616,9 @@ def said(line: Line) -> tuple[Any, ...]:
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
     """Raise ValueError for two lines with one id, of which the ``second`` says another thing than the ``first``."""
-    place = source.removesuffix(":") if source.endswith(":") else "impressions"
+    origin = source.removesuffix(":") if source.endswith(":") else "impressions"
     raise ValueError(
-        f"{source}{second}: expected the impression {impression} as it stands at {place}:{first}, got other clicks, "
+        f"{source}{second}: expected the impression {impression} as it stands at {origin}:{first}, got other clicks, "
         "another list, query, session or user; give every impression its own id, and log its clicks in one line"
     )
 
@@ -636,7 +631,7 @@ class _Collector:
         self.header = Header(source, missing_feedback)
         self.impressions: list[Impression] = []
         self.numbers: list[int] = []
-        self.place_of: dict[tuple[type, Id], int] = {}
+        self.index_of: dict[tuple[type, Id], int] = {}
         self.lines: set[bytes] = set()
         self.n_repeated = self.n_identical = 0
 
@@ -646,10 +641,10 @@ class _Collector:
         name = line.name
         if name is not None:
             # types too: to Python, 1 == True
-            place = self.place_of.setdefault((type(name), name), len(self.impressions))
-            if place < len(self.impressions):
-                if said(line) != said(Line.of(self.impressions[place])):
-                    refuse_disagreement(self.source, self.numbers[place], number, f"{name!r:.80}")
+            index = self.index_of.setdefault((type(name), name), len(self.impressions))
+            if index < len(self.impressions):
+                if said(line) != said(Line.of(self.impressions[index])):
+                    refuse_disagreement(self.source, self.numbers[index], number, f"{name!r:.80}")
                 self.n_repeated += 1
                 return
         elif raw is not None:
@@ -659,8 +654,8 @@ class _Collector:
         self.impressions.append(line.impression())
         self.numbers.append(number)
 
-    def log(self, place: str, n_missing_record: int) -> ClickLog:
-        names = self.header.names(place, len(self.impressions), n_missing_record)
+    def log(self, origin: str, n_missing_record: int) -> ClickLog:
+        names = self.header.names(origin, len(self.impressions), n_missing_record)
         return ClickLog(
             tuple(self.impressions),
             self.impressions[0].shown.method,

@@ -14,11 +14,10 @@ from structsvm.checks import BadInput
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import (
     Shown,
-    check_record,
+    clicks_on,
     evidence_ranks,
     ranks_of,
 )
-from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,7 @@ class Balanced(ListsByChoices):
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the clicked documents in each ranking's top ``k``, (2,); raise ValueError for wrong input."""
-        check_record(shown, self.name, n_rows=2)
-        clicked = check_clicks(clicks, len(shown.documents))
+        clicked = clicks_on(shown, self.name, clicks, n_rows=2)
         ranks = evidence_ranks(shown)
         if not clicked.any():
             return np.zeros(2)

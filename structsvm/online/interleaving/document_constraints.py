@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.interleaving.balanced import Balanced
-from structsvm.online.interleaving.record import Shown, check_record, evidence_ranks
-from structsvm.online.users.click_tables import check_clicks
+from structsvm.online.interleaving.record import Shown, clicks_on, evidence_ranks
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class DocumentConstraints(Balanced):
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the constraints each ranking satisfies, (2,); raise ValueError for a wrong record or clicks."""
-        check_record(shown, self.name, n_rows=2)
-        clicked = check_clicks(clicks, len(shown.documents))
+        clicked = clicks_on(shown, self.name, clicks, n_rows=2)
         constraints = []
         for k in np.flatnonzero(clicked).tolist():
             rivals = range(min(k + 2, len(shown.documents)))

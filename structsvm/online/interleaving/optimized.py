@@ -16,12 +16,11 @@ from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
     check_rankings,
-    check_record,
+    clicks_on,
     evidence_matrix,
     ranks_of,
     share_of_largest,
 )
-from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,7 @@ class Optimized:
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return each ranker's centred credit, (n_rankers,), of sum zero; raise ValueError for wrong input."""
-        check_record(shown, self.name)
-        clicked = check_clicks(clicks, len(shown.documents))
+        clicked = clicks_on(shown, self.name, clicks)
         return np.asarray(evidence_matrix(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:

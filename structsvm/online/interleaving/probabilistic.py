@@ -15,11 +15,10 @@ from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
-    check_record,
+    clicks_on,
     evidence_matrix,
     ranks_of,
 )
-from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,7 @@ class Probabilistic(ListsByChoices):
         return wins - wins.T
 
     def _duels(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        check_record(shown, self.name)
-        clicked = check_clicks(clicks, len(shown.documents))
+        clicked = clicks_on(shown, self.name, clicks)
         return duel_probabilities(evidence_matrix(shown, axis=0, total=1, least=0)[None, :, clicked])[0]
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:

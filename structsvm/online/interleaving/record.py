@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import DecodeError, Meta, Struct, ValidationError, convert
 from msgspec.json import decode
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_whole
+from structsvm.online.users.click_tables import check_clicks
 
 VERSION = 1
 """Version of the record. Others are refused, as crediting them by new rules would mix two experiments."""
@@ -292,6 +293,14 @@ def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> Non
     n_rows = shown.n_rankers if n_rows is None else n_rows
     if len(shown.evidence) != n_rows:
         raise BadInput("shown", f"expected {n_rows} row(s) of evidence, got {len(shown.evidence)}")
+
+
+def clicks_on(
+    shown: Shown, method: str, clicks: ArrayLike, *, n_rows: int | None = None
+) -> NDArray[np.bool_]:
+    """Return the clicks on a record of ``method``; raise ValueError where one of them is wrong."""
+    check_record(shown, method, n_rows=n_rows)
+    return check_clicks(clicks, len(shown.documents))
 
 
 def ranks_of(ranking: Sequence[Hashable]) -> dict[Hashable, int]:

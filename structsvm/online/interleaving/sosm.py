@@ -14,13 +14,12 @@ from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
-    check_record,
+    clicks_on,
     evidence_matrix,
     ranks_of,
     share_of_largest,
 )
 from structsvm.online.interleaving.team_draft import draft
-from structsvm.online.users.click_tables import check_clicks
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,7 @@ class SOSM(ListsByChoices):
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the credit of each ranker, (n_rankers,); raise ValueError for a wrong record or clicks."""
-        check_record(shown, self.name)
-        clicked = check_clicks(clicks, len(shown.documents))
+        clicked = clicks_on(shown, self.name, clicks)
         return np.asarray(evidence_matrix(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
@@ -65,19 +63,19 @@ class SOSM(ListsByChoices):
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         documents, _ = draft(rankings, length, choose)
-        by_place = power(np.arange(1, len(documents) + 1), -3)
-        by_place /= by_place.sum()
+        by_rank = power(np.arange(1, len(documents) + 1), -3)
+        by_rank /= by_rank.sum()
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):
             rank = ranks_of(ranking)
             held = sorted((k for k, d in enumerate(documents) if d in rank), key=lambda k: rank[documents[k]])
             if len(held) < len(documents):
-                row[:] = by_place[len(held) :].mean()
-            row[held] = by_place[: len(held)]
+                row[:] = by_rank[len(held) :].mean()
+            row[held] = by_rank[: len(held)]
         return Shown(self.name, documents, len(rankings), as_rows(credit))
 
 
 def largest_difference(n_documents: int) -> float:
     """Return the most by which the credits of two rankers for a click can differ."""
-    by_place = power(np.arange(1, n_documents + 1), -3)
-    return float((by_place[0] - by_place[-1]) / by_place.sum())
+    by_rank = power(np.arange(1, n_documents + 1), -3)
+    return float((by_rank[0] - by_rank[-1]) / by_rank.sum())

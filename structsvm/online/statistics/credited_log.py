@@ -22,7 +22,6 @@ from structsvm.online.clicklog import (
     Header,
     Line,
     Lines,
-    check_policies,
     numbered_lines,
     refuse_disagreement,
 )
@@ -187,7 +186,6 @@ def read_credits(
     >>> log.n_impressions, log.pair(0, 1).delta
     (1, array([1.]))
     """
-    check_policies(missing_record, missing_feedback)
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
     parser = Lines(path, missing_record)
@@ -420,10 +418,10 @@ class _Reader:
         # document constraints: pairs of a clicked document below one that is not, and the next one of each
         return largest if method != "document_constraints" else largest**2 / 4 + largest / 2 + 1
 
-    def log(self, place: str, n_missing_record: int) -> CreditedLog:
+    def log(self, origin: str, n_missing_record: int) -> CreditedLog:
         """The columns, without repeated impressions."""
         n = sum(map(len, self.numbers))
-        rankers = self.header.names(place, n, n_missing_record)
+        rankers = self.header.names(origin, n, n_missing_record)
         assert self.like is not None
         numbers, content = joined(self.numbers), joined(self.content)
         keep: Any = slice(None)

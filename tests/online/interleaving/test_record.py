@@ -44,6 +44,7 @@ def test_credit_is_the_same_after_json(method, documents):
     shown = method.show([documents, documents[::-1]], length=3, rng=4)
     line = shown.to_json()
     assert "\n" not in line
+    assert "impression" not in line  # as long as there is none
     logged = Shown.from_json(line)
     assert logged == shown
     assert logged.clicked(shown.documents[2:]).tolist() == [False, False, True]
@@ -197,6 +198,7 @@ def test_ids_that_json_cannot_keep_are_refused_when_logged():
         (lambda: Probabilistic(float("nan")), "tau"),
         (lambda: Optimized("rank"), "credit_by='rank': expected 'inverse' or 'linear'"),
         (lambda: Optimized(max_lists=0), "max_lists=0: expected a whole number >= 1"),
+        (lambda: Shown.from_dict(GOOD).with_impression(True), "expected a string or an integer, got True"),
     ],
 )
 def test_bad_settings(make, message):

@@ -191,6 +191,7 @@ def test_simulated_logs_are_seeded_and_follow_the_click_model(data):
     draw = partial(simulate_log, data, scores, METHODS[0], CascadeUser.named("perfect", 3), 80, length=12)
     first, again, other = (list(draw(n_users=3, rng=seed)) for seed in (5, 5, 6))
     assert first == again != other
+    assert [impression.shown.impression for impression in first] == list(range(80))
     assert {impression.user for impression in first} == {"u0", "u1", "u2"}
     for impression in first:
         q = int(np.flatnonzero(data.query_ids == impression.query)[0])

@@ -206,14 +206,6 @@ def test_identical_lines_without_an_id_are_noted_and_kept(tmp_path):
     assert analyse(read).n_impressions == 6
 
 
-def test_simulated_logs_have_ids_and_old_records_none():
-    assert [i.shown.impression for i in simulated(METHODS[0], 3)] == [0, 1, 2]
-    assert "impression" not in TEAMS.to_dict()
-    assert Shown.from_json(TEAMS.with_impression("x").to_json()).impression == "x"
-    with pytest.raises(ValueError, match="impression: expected a string or an integer, got True"):
-        TEAMS.with_impression(True)
-
-
 # -- what is refused, besides what tests/online/test_clicklog.py has -----------------------------------------
 
 

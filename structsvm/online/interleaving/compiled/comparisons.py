@@ -246,7 +246,12 @@ def _in_threads(
     pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
     report = callback or (lambda share: None)
     results = []
-    with ThreadPoolExecutor(max(1, min(n_jobs, len(pieces)))) as pool:
+    if max(1, min(n_jobs, len(pieces))) == 1:  # a pool would double the time of a small call
+        for piece in pieces:
+            results.append(run(piece))
+            report(piece.stop / n_tasks)
+        return results
+    with ThreadPoolExecutor(n_jobs) as pool:
         try:
             for piece, future in zip(pieces, [pool.submit(run, piece) for piece in pieces], strict=True):
                 results.append(future.result())
