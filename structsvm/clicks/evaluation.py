@@ -249,11 +249,8 @@ def evaluate_from_clicks(
                 "than good ones, and the estimate is biased; give propensities=(alpha, beta)", stacklevel=2,
             )  # fmt: skip
     discounts = _discounts(cells.n_positions, k)
-    of_new, of_shown = (
-        weights.values(log, new[log.row]),
-        weights.shown(log, discounts, 1.0 if gaps == "empty" else 1 - log.lost),
-    )
-    of_all = weights.values(log, np.ones(log.row.shape[0]))
+    of_new, of_all = weights.values(log, new[log.row]), weights.values(log, np.ones(log.row.shape[0]))
+    of_shown = weights.shown(log, discounts, 1.0 if gaps == "empty" else 1 - log.lost)
     dcg, gain = errors.interval(of_new), errors.interval(of_all).value
     ratio, half = math.nan, math.nan
     if gain > 0:
@@ -410,7 +407,7 @@ class _Weights(NamedTuple):
     per_click: Float  # the same of an impression that was clicked
     looks: (
         Float | None
-    )  # propensity of each impression, where the weight depends on all looks on its document
+    )  # propensity of each impression, where its weight depends on all looks on the document
     moves: NDArray[np.bool_]  # whether the weight moves with the propensity of the impression
     size: int  # number of propensities
 
@@ -497,9 +494,8 @@ def _affine(log: _Impressions, *pair: Any) -> _Weights:
     n = int(log.rank.max()) + 1
     for name, values in (("alpha", alpha), ("beta", beta)):
         if values.ndim != 1 or len(values) < n or not np.isfinite(values).all():
-            raise BadInput(
-                name, f"expected a finite number for each of {n} positions, got shape {values.shape}"
-            )
+            problem = f"expected a finite number for each of {n} positions, got shape {values.shape}"
+            raise BadInput(name, problem)
     if not (alpha > 0).all():
         raise BadInput("alpha", f"expected numbers > 0, got {alpha.min():g}")
     share = _ratio(log.n_lists[log.query], np.bincount(log.row, log.weight)[log.row])

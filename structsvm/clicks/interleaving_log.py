@@ -114,9 +114,8 @@ class _Seen:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._parts: list[
-            Int
-        ] = []  # (3, n), sorted by the hash of the id; each more than twice as long as the next
+        # of shape (3, n), sorted by the hash of the id; each more than twice as long as the next
+        self._parts: list[Int] = []
 
     def look(self, lines: list[tuple[int, Line]]) -> list[bool]:
         """Return which impressions were met before, in the list or earlier; raise where two lines do not agree."""
@@ -126,10 +125,10 @@ class _Seen:
         named = [i for i, (_, one) in enumerate(lines) if one.name is not None]
         if not named:
             return repeated
-        rows = []
-        for i in named:
-            number, one = lines[i]
-            rows.append((hash((type(one.name).__name__, one.name)), hash(said(one)), number))
+        rows = [
+            (hash((type(one.name).__name__, one.name)), hash(said(one)), number)
+            for number, one in map(lines.__getitem__, named)
+        ]
         new = np.array(rows, dtype=np.int64).T
         # the line each id was first met at, and what it said
         _, first, inverse = np.unique(new[0], return_index=True, return_inverse=True)

@@ -69,6 +69,17 @@ class _ProductModel:
     def _keep(self, cells: ClickCells, examination: Float) -> None:
         raise NotImplementedError
 
+    def _given_above(self, sessions: ClickSessions) -> Float:
+        """Return the probability of a click at each entry, given the clicks above."""
+        raise NotImplementedError
+
+    def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
+        """Return the log-probability of the clicks of each distinct list."""
+        p = self._given_above(sessions)
+        with np.errstate(divide="ignore"):
+            terms = np.where(sessions.clicked, log(p), log1p(-p))
+        return np.asarray(np.add.reduceat(terms, sessions.offsets[:-1]), dtype=np.float64)
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PositionBasedModel(_ProductModel):
@@ -152,9 +163,7 @@ class PositionBasedModel(_ProductModel):
         """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
         return unseen(self.attraction_)[sessions.row] * at_positions(self.examination_, sessions.position)
 
-    def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
-        """Return the log-probability of the clicks of each distinct list."""
-        return _sum_bernoulli(self.marginals(sessions), sessions)
+    _given_above = marginals
 
     def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
         """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
@@ -233,11 +242,10 @@ class UserBrowsingModel(_ProductModel):
             _browsing_marginals(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels)
         )
 
-    def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
-        """Return the log-probability of the clicks of each distinct list."""
+    def _given_above(self, sessions: ClickSessions) -> Float:
         at_positions(self.examination_[:, 0], sessions.position)
         level = _levels(sessions.offsets, sessions.clicked)
-        return _sum_bernoulli(unseen(self.attraction_)[sessions.row] * self._levels[level], sessions)
+        return unseen(self.attraction_)[sessions.row] * self._levels[level]
 
     def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
         """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
@@ -301,12 +309,6 @@ def at_positions(table: Float, position: Int) -> Float:
             f"{position.max()}", "fit the model to lists as long",
         )  # fmt: skip
     return table[position - 1]
-
-
-def _sum_bernoulli(p: Float, sessions: ClickSessions) -> Float:
-    with np.errstate(divide="ignore"):
-        terms = np.where(sessions.clicked, log(p), log1p(-p))
-    return np.asarray(np.add.reduceat(terms, sessions.offsets[:-1]), dtype=np.float64)
 
 
 @kernel

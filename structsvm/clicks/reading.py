@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from inspect import signature
 from os import PathLike
 from pathlib import Path
@@ -65,34 +66,33 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
 
 def is_ubi(path: Path) -> bool:
     """Return whether the first line of a text is a UBI entry, a bulk action or an answer of ``_search``."""
-    try:
-        entry = json.loads(_first_line(path))
-    except ValueError:
-        return False
-    marks = {"action_name", "user_query", "index", "create", "hits"}
-    return isinstance(entry, dict) and "shown" not in entry and bool(marks & set(entry))
+    entry = _entry(_first_line(path))
+    return "shown" not in entry and bool(
+        {"action_name", "user_query", "index", "create", "hits"} & set(entry)
+    )
 
 
 def _first_line(path: Path) -> str:
     return next((line for _, line in read_lines(path) if line.strip()), "")
 
 
+def _entry(line: str) -> dict[str, Any]:
+    """Return the JSON object of a line, empty if it is none."""
+    with suppress(ValueError):
+        entry = json.loads(line)
+        return entry if isinstance(entry, dict) else {}
+    return {}
+
+
 def _told(path: Path) -> str:
     if unpacked(path.name).endswith((".parquet", ".csv", ".tsv")):
         return "table"
     first = _first_line(path)
-    if first.lstrip().startswith("{"):
-        try:
-            entry = json.loads(first)
-        except ValueError:
-            return "ubi"  # an answer that is broken over lines
-        return "log" if "shown" in entry else "ubi"
+    if first.lstrip().startswith("{"):  # or the first line of an answer that is broken over lines
+        return "log" if "shown" in _entry(first) else "ubi"
     if "\t" in first and ":" in first:
         return "sessions"
     if not first:
         raise BadInput(path, "expected a click log, got an empty file")
-    raise BadInput(
-        path,
-        f"expected a click log, got {shorten(first)}",
-        "name the log before other files, or state {format}",
-    )
+    remedy = "name the log before other files, or state {format}"
+    raise BadInput(path, f"expected a click log, got {shorten(first)}", remedy)

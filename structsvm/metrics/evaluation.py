@@ -21,7 +21,6 @@ from structsvm.metrics.measures import (
     Convention,
     Measure,
     MeasureOptions,
-    largest_grade,
 )
 from structsvm.metrics.ranks_and_ties import TIES, Ties, rank_queries
 from structsvm.protocols import Float
@@ -384,7 +383,7 @@ def _numbers(argument: str, values: Any) -> Float:
 
 def _check_grades(grades: Float, rules: Convention, max_grade: float) -> None:
     refuse_first("y_true", grades, ~np.isfinite(grades), "a finite grade", "drop the row or grade it")
-    limit, remedy = largest_grade(rules), "2**y - 1 overflows; use {convention='trec'}"
+    limit, remedy = rules.largest_grade, "2**y - 1 overflows; use {convention='trec'}"
     refuse_first("y_true", grades, grades > limit, f"a grade <= {limit:g}", remedy)
     expected = f"a grade <= max_grade = {max_grade:g}"
     refuse_first("y_true", grades, grades > max_grade, expected, "pass {max_grade}")

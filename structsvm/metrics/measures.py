@@ -18,9 +18,6 @@ from structsvm.metrics.ranks_and_ties import Ranking, Ties, segment_sum, sort_se
 from structsvm.protocols import Float, Int
 from structsvm.queries import places_in
 
-# 2**1000 times the number of rows of any array is below the largest double, so no sum of gains overflows
-_MAX_EXPONENTIAL_GRADE = 1000.0
-
 
 @dataclass(frozen=True)
 class Convention:
@@ -34,6 +31,11 @@ class Convention:
     ties: Ties
     single_precision: bool = False
     short_lists_zero: bool = False
+
+    @property
+    def largest_grade(self) -> float:
+        """The largest grade whose gain, 2**1000 times any number of rows, stays below the largest double."""
+        return np.inf if self.gain == "linear" else 1000.0
 
 
 CONVENTIONS: dict[str, Convention] = {
@@ -55,11 +57,6 @@ def gains(grades: Float, convention: Convention) -> Float:
     """Return the gain of each grade, never negative."""
     positive = np.maximum(grades, 0.0)
     return positive if convention.gain == "linear" else exp2(positive) - 1.0
-
-
-def largest_grade(convention: Convention) -> float:
-    """Return the largest grade with a finite gain."""
-    return np.inf if convention.gain == "linear" else _MAX_EXPONENTIAL_GRADE
 
 
 def discounts(n: int, convention: Convention) -> Float:

@@ -79,17 +79,12 @@ def test_errors_of_the_position_based_model_are_the_inverse_information(log):
     def value(x):
         return penalised(log, np.exp(x[:n]), np.exp(x[n:]), 1.0)
 
-    h, m = 1e-4, x.size
-    hessian = np.empty((m, m))
-    eye = h * np.eye(m)
-    for i in range(m):
-        for j in range(m):
-            corners = [a * b * value(x + a * eye[i] + b * eye[j]) for a in (1, -1) for b in (1, -1)]
-            hessian[i, j] = sum(corners) / (4 * h * h)
-    covariance = np.linalg.inv(-hessian)
-    np.testing.assert_allclose(
-        model.attraction_error_ / model.attraction_, np.sqrt(np.diag(covariance)[:n]), rtol=1e-3
-    )
+    h, steps = 1e-4, 1e-4 * np.eye(x.size)
+    signs = [(a, b) for a in (1, -1) for b in (1, -1)]
+    hessian = [[sum(a * b * value(x + a * i + b * j) for a, b in signs) for j in steps] for i in steps]
+    covariance = np.linalg.inv(-np.array(hessian) / (4 * h * h))
+    errors = model.attraction_error_ / model.attraction_
+    np.testing.assert_allclose(errors, np.sqrt(np.diag(covariance)[:n]), rtol=1e-3)
     np.testing.assert_allclose(model._covariance, covariance[n:, n:], rtol=1e-2, atol=1e-5)
     theta = model.propensities()
     assert theta.theta[0] == 1

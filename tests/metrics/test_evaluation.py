@@ -224,14 +224,11 @@ def test_bad_input(arguments, options, message):
         evaluate(*arguments, **{"qid": 0, **options})
 
 
-def test_frames_and_integer_docids():
+def test_odd_but_legal_docids_and_scores():
     frame = pd.DataFrame({"y": [1, 0], "s": [1.0, 1.0], "qid": ["a", "a"], "doc": [9, 10]})
     # as strings "9" > "10": the relevant row wins the tie
     assert evaluate("mrr", frame["y"], frame["s"], qid=frame["qid"], docid=frame["doc"]).mean == 1.0
     assert evaluate("mrr", [True, False], [1, 1], docid=["10", "9"], qid=0).mean == 0.5
-
-
-def test_odd_but_legal_docids_and_scores():
     y, s = [1, 0, 0], [1.0, 1.0, 1.0]
     variable = np.dtypes.StringDType() if hasattr(np.dtypes, "StringDType") else object
     for docid in (["c", "b", "a"], np.array(["c", "b", "a"], dtype=variable), [b"c", b"b", b"a"]):
