@@ -90,10 +90,8 @@ def step_functions(
     Parameters
     ----------
     steps : FusionModel, StepFunction or sequence of StepFunction
-        Step functions as
-        :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>` and
-        :meth:`FusionModel.step_functions <structsvm.estimators.fusion.FusionModel.step_functions>` give them. A
-        document that the function did not retrieve gets 0, the dotted line.
+        Step functions as the methods ``step_functions`` of ``BinnedFeatures`` and ``FusionModel`` give them. A document
+        that the function did not retrieve gets 0, the dotted line.
     Examples
     --------
     >>> from structsvm.features.binning import BinnedFeatures
@@ -173,12 +171,8 @@ def against_features(
         ``penalty=cvxpy.norm1``. Of models with as many features the best value is drawn.
     values : array-like of float, shape (n_models,)
         Of the measure, on queries that the models were not trained on.
-    chosen : int, optional
-        One of the numbers: marked.
-    measure : str, default="MAP"
-        The name of the y axis.
-    label : str, optional
-        Of the line, where several are drawn on one ``ax``.
+    chosen, measure, label
+        As for :func:`against_C`: the number that is marked, and the names of the y axis and of the line.
     Examples
     --------
     >>> ax = against_features([0, 3, 3, 10], [0.2, 0.5, 0.6, 0.6], chosen=3)
@@ -309,11 +303,6 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
     -------
     PartialDependenceDisplay
         Its axes are ``axes_``.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing.
 
     Examples
     --------

@@ -76,28 +76,12 @@ def test_weights_are_the_largest_first_with_their_sign(ax):
     assert ax.get_xlabel() == "weight, 3 of 4"
 
 
-def test_steps_are_what_a_score_adds(ax):
-    scores = np.linspace(0, 4, 41)[:, None]
-    binned = BinnedFeatures(n_bins=4).fit(scores)
-    coef = np.array([0.5, 1.0, -2.0, 0.25])
-    plots.step_functions(binned.step_functions(coef, ["bm25"]), ax=ax)
-    x, y = np.array(points(ax.lines[0])).T
-    assert (np.diff(x) >= 0).all()
-    # between two thresholds the line is at the height of the model's score
-    inside = ~np.isin(np.round(scores[:, 0], 9), np.round(binned.thresholds_[0], 9))
-    height = [y[np.flatnonzero(x <= s)[-1]] for s in scores[inside, 0]]
-    np.testing.assert_allclose(height, (binned.transform(scores) @ coef)[inside])
-    assert x.min() <= 0
-    assert x.max() >= 4
-
-
 def test_steps_of_several_functions_are_named(ax):
     binned = BinnedFeatures(n_bins=2).fit([[0.0, 5.0], [1.0, np.nan]])
     steps = binned.step_functions(np.arange(int(binned.starts_[-1])), ["one", "two"])
     plots.step_functions(steps, ax=ax)
     assert legend(ax) == ["one", "two"]
-    other = Figure().subplots()
-    plots.step_functions(steps[0], ax=other)
+    other = plots.step_functions(steps[0])
     assert points(other.lines[0]) == points(ax.lines[0])
     assert legend(other) == []
 
@@ -157,7 +141,9 @@ def test_differences_are_sorted_and_counted(ax):
     assert [bar.get_height() for bar in ax.patches] == [0.5, 0.25, 0.0, 0.0, -0.5]
     assert ax.get_title() == "2 better, 1 worse, 2 equal"
     assert ax.get_ylabel() == "difference in NDCG"
-    assert plots.differences([], ax=Figure().subplots()).get_title() == "0 better, 0 worse, 0 equal"
+    empty = plots.differences([])
+    assert empty.get_title() == "0 better, 0 worse, 0 equal"
+    assert plots.differences([]).figure is not empty.figure  # without axes a figure of its own
 
 
 def test_precision_at_eleven_levels_of_recall(ax):
@@ -180,11 +166,6 @@ def test_regret_is_the_mean_and_its_interval(ax):
     band = ax.collections[0].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx(run.interval()[1].max())
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-
-
-def test_a_new_figure_where_no_axes_are_given():
-    first, second = plots.differences([1.0]), plots.differences([1.0])
-    assert first.figure is not second.figure
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):

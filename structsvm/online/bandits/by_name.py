@@ -65,13 +65,19 @@ def from_json(text: str) -> Any:
     >>> from_json(make("mdb", 3).to_json()).n_arms
     3
     """
-    try:
-        name = json.loads(text)["bandit"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(
-            f"expected the JSON text of a bandit as to_json wrote it, got {text[:60]!r}"
-        ) from error
+    name, _, _ = read_state(text, "bandit")
     is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
     if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
         raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r:.60}")
     return getattr(import_module(_ROOM), name).from_json(text)
+
+
+def read_state(text: str, what: str) -> tuple[Any, Any, Any]:
+    """Return name, state and digest of a bandit that was saved as ``text``; raise ValueError for any other text."""
+    try:
+        record = json.loads(text)
+        return record["bandit"], record["state"], record.get("digest")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"expected the JSON text of a {what} as to_json wrote it, got {text[:60]!r}"
+        ) from error

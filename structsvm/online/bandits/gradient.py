@@ -46,13 +46,7 @@ class GradientDescent(SavedState):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> rng, descent = np.random.default_rng(0), DBGD(np.full(3, 2.0), delta=0.5, gamma=0.1, radius=5)
-    >>> for _ in range(500):
-    ...     probe = descent.select(rng)
-    ...     descent.update(probe, probe.candidate @ probe.candidate < probe.w @ probe.w)
-    >>> bool(np.linalg.norm(descent.best()) < 0.5)
-    True
+    See :func:`structsvm.online.bandits.DBGD` and :func:`structsvm.online.bandits.BGD1`.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.online.bandits.by_name import make
 from structsvm.online.bandits.policy import SavedState, check_horizon
 from structsvm.protocols import Bandit, Duel
 
@@ -86,8 +87,6 @@ class Anytime(SavedState):
     """
 
     def __init__(self, name: str, n_arms: int, *, first: int = 1000) -> None:
-        from structsvm.online.bandits import make
-
         if check_horizon(first, "Anytime") < 2:
             raise BadInput(
                 "first", "expected a horizon of at least 2, which squaring makes longer", value=first
@@ -108,8 +107,6 @@ class Anytime(SavedState):
 
         Raise ValueError for what the bandit refuses.
         """
-        from structsvm.online.bandits import make
-
         self.bandit.update(duel, outcome)
         self.t += 1
         if self.t >= self.horizon:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.checks import check_whole
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import SavedState, check_horizon, check_pair
+from structsvm.online.bandits.policy import SavedState, check_horizon, check_order, check_pair
 from structsvm.protocols import Duel
 
 
@@ -75,10 +75,7 @@ class InterleavedFilter(SavedState):
         """
         *_, won = check_pair(duel, outcome, self.n_arms)
         if self.candidate is None:
-            order = duel.note
-            if order is None or sorted(order) != list(range(self.n_arms)):
-                raise BadInput("duel", f"expected the order of the arms in its note, got {order!r:.80}")
-            self.candidate, self.rivals = order[0], list(order[1:])
+            self.candidate, *self.rivals = check_order("duel: order in its note", duel.note, self.n_arms)
         self.t += 1
         if not self.rivals or tuple(duel.arms) != (self.candidate, self.rivals[self.position]):
             return  # an outcome that arrives after its match was decided

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_positive, check_whole
+from structsvm.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import CountsWins, record_set
 from structsvm.online.bandits.rucb import upper_bounds
@@ -49,15 +49,13 @@ class MDB(CountsWins):
     compares_sets = True
 
     def __init__(self, n_arms: int, *, alpha: float = 0.5, beta: float = 1.5) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
+        super().__init__(n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.beta = check_positive("beta", beta)
         if beta < 1:
             raise BadInput(
                 "beta", "expected at least 1 (the wide bounds contain the narrow ones)", value=beta
             )
-        self.t = 0
-        self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the arms to compare: the only arm of E, else all of F, or all arms at first and when E is empty."""
@@ -95,10 +93,6 @@ class RandomSubset(CountsWins):
     label = "random"
     assumes = "nothing: a baseline"
     compares_sets = True
-
-    def __init__(self, n_arms: int) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
-        self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a non-empty subset of the arms, all equally likely."""

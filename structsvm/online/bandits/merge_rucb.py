@@ -10,7 +10,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import SavedState, pick, record_pair, tied
+from structsvm.online.bandits.policy import SavedState, check_order, pick, record_pair, tied
 from structsvm.protocols import Duel
 
 
@@ -90,7 +90,7 @@ class MergeRUCB(SavedState):
             raise BadInput("alpha", "expected more than 1/2, where C(delta) is defined", value=alpha)
         self.delta = check_positive("delta", delta)
         self.size = check_whole("size", size, 2)
-        self.order = None if order is None else self._checked_order("order", order)
+        self.order = None if order is None else check_order("order", order, self.n_arms)
         p = 2 * alpha - 1
         self.offset = float(power((4 * alpha - 1) * self.n_arms**2 / (p * delta), 1 / p))  # C(delta)
         self.t = 0
@@ -118,14 +118,6 @@ class MergeRUCB(SavedState):
             math.inf if plays == 0 else self.wins[arm, other] / plays + math.sqrt(self.alpha * log_t / plays)
         )
 
-    def _checked_order(self, argument: str, order: Any) -> list[int]:
-        """Return ``order`` as a list; raise ValueError unless it holds every arm once."""
-        arms = list(order) if isinstance(order, (Sequence, np.ndarray)) else []
-        all_whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
-        if not all_whole or sorted(arms) != list(range(self.n_arms)):
-            raise BadInput(argument, f"expected each arm from 0 to {self.n_arms - 1} once, got {order!r:.80}")
-        return [int(arm) for arm in arms]
-
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a random arm of the present batch, against the arm of the batch with the largest bound against it.
 
@@ -150,7 +142,7 @@ class MergeRUCB(SavedState):
         Raise ValueError, and learn nothing, unless the duel is a pair of its arms, the outcome is in [0, 1], and a
         first duel has the order of the arms in its note.
         """
-        order = None if self.ordered else self._checked_order("duel: order in its note", duel.note)
+        order = None if self.ordered else check_order("duel: order in its note", duel.note, self.n_arms)
         record_pair(self.wins, duel, outcome)
         if order is not None:
             self.batches, self.ordered = initial_batches(order, self.size), True

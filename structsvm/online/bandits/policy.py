@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Self
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
+from structsvm.online.bandits.by_name import from_json, read_state
 from structsvm.protocols import Duel, Float
 
 _TYPES = ("float64", "int64", "bool")
@@ -28,13 +30,7 @@ class SavedState:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        try:
-            record = json.loads(text)
-            name, state, digest = record["bandit"], record["state"], record.get("digest")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(
-                f"expected the JSON text of a {cls.__name__} as to_json wrote it, got {text[:60]!r}"
-            ) from error
+        name, state, digest = read_state(text, cls.__name__)
         if name != cls.__name__:
             raise ValueError(
                 f"expected the state of a {cls.__name__}, got that of a {name}: use {name}.from_json"
@@ -67,16 +63,17 @@ def _decode(value: Any) -> Any:
     if isinstance(value, dict) and value.get("dtype") in _TYPES:
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
     if isinstance(value, dict) and "bandit" in value:
-        from structsvm.online.bandits import from_json
-
         return from_json(value["bandit"])
     return value
 
 
 class CountsWins(SavedState):
-    """Mixin of bandits that answer with the arm that is ahead of the most others."""
+    """Mixin of bandits with a table of wins, who answer with the arm that is ahead of the most others."""
 
-    wins: Float
+    def __init__(self, n_arms: int) -> None:
+        self.n_arms = check_whole("n_arms", n_arms)
+        self.t = 0
+        self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
@@ -139,6 +136,15 @@ def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
     if len(duel.arms) != 2:
         raise BadInput("duel", f"expected a pair of arms, got {duel.arms}")
     return duel.arms[0], duel.arms[1], result(outcome)
+
+
+def check_order(argument: str, order: Any, n_arms: int) -> list[int]:
+    """Return ``order`` as a list; raise ValueError unless it holds every arm once."""
+    arms = list(order) if isinstance(order, (Sequence, np.ndarray)) else []
+    all_whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
+    if not all_whole or sorted(arms) != list(range(n_arms)):
+        raise BadInput(argument, f"expected each arm from 0 to {n_arms - 1} once, got {order!r:.80}")
+    return [int(arm) for arm in arms]
 
 
 def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:

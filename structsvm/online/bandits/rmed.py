@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive, check_whole
+from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import SavedState, pair_indices, record_pair, tied
+from structsvm.online.bandits.policy import CountsWins, pair_indices, record_pair, tied
 from structsvm.protocols import Duel
 
 # distance below which divergences are equal: as sums of logarithms, equal ones may differ in the last bits
 TIE = 1e-9
 
 
-class RMED1(SavedState):
+class RMED1(CountsWins):
     """Relative minimum empirical divergence of Komiyama et al. (COLT 2015).
 
     It assumes a Condorcet winner and needs no horizon.
@@ -44,12 +44,10 @@ class RMED1(SavedState):
     compiled = "structsvm.online.bandits.compiled.rmed"
 
     def __init__(self, n_arms: int, *, margin: float | None = None) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
+        super().__init__(n_arms)
         self.margin = (
             0.3 * float(power(self.n_arms, 1.01)) if margin is None else check_positive("margin", margin)
         )
-        self.t = 0
-        self.wins = np.zeros((self.n_arms, self.n_arms))
         self.waiting = list(range(self.n_arms))
         self.joining = np.zeros(self.n_arms, dtype=bool)
 

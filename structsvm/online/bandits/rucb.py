@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_positive, check_whole
+from structsvm.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import CountsWins, pair_indices, pick, record_pair, tied
 from structsvm.protocols import Duel
@@ -66,11 +66,9 @@ class RUCB(CountsWins):
     compiled = "structsvm.online.bandits.compiled.rucb"
 
     def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
+        super().__init__(n_arms)
         self.alpha = check_positive("alpha", alpha)
-        self.t = 0
         self.leader = -1  # B of the paper; -1 is the empty set
-        self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a possible winner and the arm with the largest bound against it; the note is the leader."""
@@ -130,10 +128,8 @@ class RCS(CountsWins):
     compiled = "structsvm.online.bandits.compiled.rcs"
 
     def __init__(self, n_arms: int, *, alpha: float = 0.501) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
+        super().__init__(n_arms)
         self.alpha = check_positive("alpha", alpha)
-        self.t = 0
-        self.wins = np.zeros((self.n_arms, self.n_arms))
         self.times_champion = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive, check_whole
+from structsvm.checks import check_positive
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
+    CountsWins,
     Eliminates,
     check_horizon,
     copeland_leader,
@@ -19,7 +20,7 @@ from structsvm.online.bandits.policy import (
 from structsvm.protocols import Duel
 
 
-class SAVAGE(Eliminates):
+class SAVAGE(Eliminates, CountsWins):
     """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
 
     It compares the remaining pair with the fewest comparisons. An arm is dropped when ``mu + sqrt(ln(K (K - 1) T /
@@ -48,12 +49,10 @@ class SAVAGE(Eliminates):
     assumes = "Condorcet winner"
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, delta: float | None = None) -> None:
-        self.n_arms = check_whole("n_arms", n_arms)
+        super().__init__(n_arms)
         self.horizon = check_horizon(horizon, "SAVAGE")
         self.delta = 1.0 / self.horizon if delta is None else check_positive("delta", delta)
-        self.t = 0
         self.remaining = list(range(self.n_arms))
-        self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the pair of remaining arms with the fewest comparisons; ties at random."""

@@ -1,9 +1,4 @@
-"""A data set as a world for bandits: rankers, interleaved live for simulated users, or as an estimated matrix.
-
-The rankers are single features, as in the papers, or fitted models. In the live world every comparison draws a query,
-merges the rankings, and lets the user click. The proxy estimates the probabilities once, by many interleavings in
-parallel, and flips coins with them (mergeRUCB, section 5). The compiled bandits play in both.
-"""
+"""A data set as a world for bandits: rankers, interleaved live for simulated users, or as an estimated matrix."""
 
 from __future__ import annotations
 
@@ -120,6 +115,8 @@ def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "log
 class InterleavedRankers(LiveComparisons):
     """A world in which every comparison draws a query, merges rankings, simulates clicks and credits them.
 
+    Its :meth:`proxy` flips coins with probabilities estimated by many interleavings in parallel (mergeRUCB, section 5).
+
     Parameters
     ----------
     ranked : RankedQueries
@@ -193,7 +190,7 @@ class InterleavedRankers(LiveComparisons):
         super().__init__(ranked, self.clicks, method=method, length=length)
 
     def proxy(self) -> PreferenceMatrix:
-        """Return a world of coin flips with the estimated probabilities, in which the compiled bandits can play."""
+        """Return a world of coin flips with the estimated probabilities."""
         return PreferenceMatrix(self.matrix, utilities=self._utilities)
 
     @property

@@ -188,9 +188,8 @@ def simulate(
 
     Notes
     -----
-    The compiled forms skip the steps in which nothing can change, and take O(K) time for each other step. With the same
-    seed they play the same duels as the uncompiled ones; RCS does so in distribution only, because it samples
-    the winners of the tournament instead of the Beta variables.
+    The compiled forms skip the steps in which nothing can change. With the same seed they play the same duels as the
+    uncompiled ones; RCS does so in distribution only, as it samples the winners of the tournament, not Beta variables.
 
     Examples
     --------
@@ -230,9 +229,9 @@ def simulate(
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
         rngs = generators(streams[run])
         if plays_compiled:
-            from structsvm.online.bandits.compiled import play
-
-            return run, *play(fresh(), world, grid, REGRETS.index(regret), *rngs)
+            form, played = _compiled(first, world, grid, regret, rngs)
+            form.play(fresh(), played)
+            return run, played.regret, played.winners, played.duels
         return run, *play_literally(fresh(), world, grid, regret, rngs, store.under_way(run), tick)
 
     outcomes: Iterable[tuple[int, Float, Int, Int]]
@@ -249,6 +248,13 @@ def simulate(
         report(run, steps)
     correct = np.isin(store.winners, world.winners)
     return Simulation(grid, store.regret, store.winners, correct, store.duels, plays_compiled)
+
+
+def _compiled(policy: Any, world: Any, times: Int, regret: str, rngs: Any) -> tuple[Any, Any]:
+    """Return the module of the compiled form, and a run that is to be recorded at ``times``."""
+    from structsvm.online.bandits.compiled.run import begin
+
+    return import_module(policy.compiled), begin(world, times, REGRETS.index(regret), *rngs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,13 +299,11 @@ def explore(
     compiled = explores_compiled and getattr(world, "preferences", None) is not None
 
     def job(run: int) -> tuple[int, int, float, int]:
-        rng, ties = generators(streams[run])
+        rng, ties = rngs = generators(streams[run])
         policy = fresh()
         if compiled:
-            from structsvm.online.bandits.compiled.run import begin
-
-            played = begin(world, np.zeros(0, dtype=np.int64), REGRETS.index(regret), rng, ties)
-            n_steps, answer, _ = import_module(policy.compiled).explore(policy, played, limit)
+            form, played = _compiled(first, world, np.zeros(0, dtype=np.int64), regret, rngs)
+            n_steps, answer, _ = form.explore(policy, played, limit)
             return run, n_steps, played.total[0], answer
         n_steps, total = 0, 0.0
         while not policy.finished and n_steps < limit:

@@ -156,10 +156,8 @@ def play_literally(
 
 
 def _count(duels: Int, arms: tuple[int, ...]) -> None:
-    if len(arms) == 2:
+    if len(arms) <= 2:
         duels[min(arms), max(arms)] += 1
-    elif len(arms) == 1:
-        duels[arms[0], arms[0]] += 1
     else:
         index = np.sort(np.array(arms))
         first, second = pair_indices(len(index))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import combinations, product
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from structsvm.online import simulate
 from structsvm.online.bandits import make
@@ -191,8 +193,6 @@ def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) ->
 )
 def test_rcs_tails_are_the_beta_probabilities(chances: list[float] | None) -> None:
     """With and without ties; and far out, where the probability of the exact count underflows, and comes back."""
-    from scipy.stats import beta
-
     from structsvm.online.bandits.compiled.rcs import _chains_step
 
     rng = np.random.default_rng(0)
@@ -208,23 +208,20 @@ def test_rcs_tails_are_the_beta_probabilities(chances: list[float] | None) -> No
 
 def test_rcs_knock_out_has_the_right_champion_distribution() -> None:
     """Against enumeration of all outcomes of the tournament."""
-    from itertools import product
-
     from structsvm.online.bandits.compiled.rcs import _all, _champion
 
     rng = np.random.default_rng(0)
     k = 4
     upper = np.triu(rng.random((k, k)), 1)
     beats = upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(k)
-    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+    pairs = list(combinations(range(k), 2))
     exact = np.zeros(k + 1)
-    for result in product([True, False], repeat=len(pairs)):
-        chance, lost = 1.0, set()
-        for (i, j), first in zip(pairs, result, strict=True):
-            chance *= beats[i, j] if first else beats[j, i]
-            lost.add(j if first else i)
-        unbeaten = [arm for arm in range(k) if arm not in lost]
-        exact[unbeaten[0] if unbeaten else k] += chance
+    for results in product([0, 1], repeat=len(pairs)):
+        lost = [pair[1 - winner] for pair, winner in zip(pairs, results, strict=True)]
+        chance = np.prod(
+            [beats[b, a] if w else beats[a, b] for (a, b), w in zip(pairs, results, strict=True)]
+        )
+        exact[next((arm for arm in range(k) if arm not in lost), k)] += chance
     n = 40_000
     for lead in range(k):
         counts = np.zeros(k + 1)

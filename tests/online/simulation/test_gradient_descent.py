@@ -49,18 +49,9 @@ def literal(problem: str, method: str, factor: float, d: int, radius: float, ste
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("method", METHODS)
 def test_compiled_descent_is_the_literal_one(problem: str, method: str) -> None:
-    options = {"d": 7, "radius": 2.0, "factor": 0.7, "steps": 400, "seed": 5}
-    curve, w = literal(problem, method, **options)
-    run = descend(
-        problem,
-        method=method,
-        horizon=400,
-        delta_factor=0.7,
-        dimension=7,
-        radius=2.0,
-        seed=5,
-        times=np.arange(1, 401),
-    )
+    curve, w = literal(problem, method, 0.7, 7, 2.0, steps=400, seed=5)
+    options = {"delta_factor": 0.7, "dimension": 7, "radius": 2.0, "seed": 5, "times": np.arange(1, 401)}
+    run = descend(problem, method=method, horizon=400, **options)
     np.testing.assert_allclose(run.regret[0], curve, rtol=1e-9)
     np.testing.assert_allclose(run.weights[0], w, atol=1e-9)
     assert run.average_regret[-1] == pytest.approx(curve[-1] / 400)
@@ -151,12 +142,9 @@ def test_ndcg_is_that_of_the_metrics() -> None:
         (lambda: descend("P1", horizon=10, times=[11]), "horizon 10"),
         (
             lambda: descend_rankings(DATA, horizon=10, start=[1, 2]),
-            r"start: expected 4 finite weights.* got \[1, 2\]",
+            r"start: expected 4 finite .* got \[1, 2\]",
         ),
-        (
-            lambda: descend_rankings(DATA, horizon=10, start=np.zeros(4)),
-            "start: expected 4 finite weights.*not all 0",
-        ),
+        (lambda: descend_rankings(DATA, horizon=10, start=np.zeros(4)), "start: expected 4 .*not all 0"),
         (lambda: descend_rankings(DATA, horizon=10, queries=0), "whole number >= 1"),
         (lambda: descend_rankings(DATA, horizon=10, delta=-1), "delta"),
         (lambda: descend_rankings(DATA, horizon=10, k=0), "k=0: expected"),

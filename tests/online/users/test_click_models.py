@@ -18,50 +18,31 @@ MODELS = {
 }
 
 
-def _grades(model) -> list[int]:
-    n = model.tables(1).click.shape[0]
-    return [n - 1, 0, 1, 0, n - 1]
-
-
-def _literal(model, grades: list[int]) -> dict[tuple[int, ...], float]:
-    """Every path of the story (read, click, leave) told out loud, without tables."""
-    paths: dict[tuple[int, ...], float] = {}
-
-    def go(k: int, clicks: tuple[int, ...], p: float) -> None:
-        if p == 0:
-            return
-        if k == len(grades):
-            paths[clicks] = paths.get(clicks, 0.0) + p
-            return
-        g = grades[k]
-        if isinstance(model, PositionBasedUser):
-            look = model.examination[k] * model.attraction[g]
-            go(k + 1, (*clicks, 1), p * look)
-            go(k + 1, (*clicks, 0), p * (1 - look))
-            return
-        if isinstance(model, CascadeUser):
-            click, stop = model.click_probability[g], model.stop_probability[g]
-            skip_stop = stop if model.stop == "any" else 0.0
-        else:
-            click, stop, skip_stop = model.attraction[g], 1 - model.continuation[k], 0.0
-        rest = (0,) * (len(grades) - k - 1)
-        for clicked, chance, leave in ((1, click, stop), (0, 1 - click, skip_stop)):
-            end = (*clicks, clicked, *rest)
-            paths[end] = paths.get(end, 0.0) + p * chance * leave
-            go(k + 1, (*clicks, clicked), p * chance * (1 - leave))
-
-    go(0, (), 1.0)
-    return paths
+def _literal(model, grades: list[int], clicks: tuple[int, ...], k: int = 0) -> float:
+    """The story from position ``k`` on (read, click, leave) told out loud, without tables."""
+    if k == len(grades):
+        return 1.0
+    if isinstance(model, CascadeUser):
+        click, stop = model.click_probability[grades[k]], model.stop_probability[grades[k]]
+        leaves = (stop if model.stop == "any" else 0.0, stop)
+    elif isinstance(model, PositionBasedUser):
+        click, leaves = model.examination[k] * model.attraction[grades[k]], (0.0, 0.0)
+    else:
+        click, leaves = model.attraction[grades[k]], (0.0, 1 - model.continuation[k])
+    leave = leaves[clicks[k]]
+    rest = leave * (not any(clicks[k + 1 :])) + (1 - leave) * _literal(model, grades, clicks, k + 1)
+    return (click if clicks[k] else 1 - click) * rest
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_likelihood_and_marginals_equal_enumeration(name):
     model, total = MODELS[name], 0.0
-    grades = _grades(model)
-    literal, marginal = _literal(model, grades), np.zeros(len(grades))
+    n = len(model.tables(1).click)
+    grades = [n - 1, 0, 1, 0, n - 1]
+    marginal = np.zeros(len(grades))
     for clicks in product((0, 1), repeat=len(grades)):
         p = model.likelihood(grades, clicks)
-        assert p == pytest.approx(literal.get(clicks, 0.0), abs=1e-15)
+        assert p == pytest.approx(_literal(model, grades, clicks), abs=1e-15)
         total += p
         marginal += p * np.array(clicks)
     assert total == pytest.approx(1, abs=1e-14)

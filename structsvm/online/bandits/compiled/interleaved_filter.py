@@ -8,8 +8,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.duels import duel
-from structsvm.online.bandits.compiled.run import Run, exploit, is_due, pay, record
+from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record
 
 
 def play(policy: Any, run: Run) -> None:

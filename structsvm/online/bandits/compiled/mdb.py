@@ -12,9 +12,8 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.duels import duel, is_live, merge_set
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
-from structsvm.online.bandits.compiled.run import Run, is_due, record, skip
+from structsvm.online.bandits.compiled.run import Run, duel, is_due, is_live, merge_set, record, skip
 
 
 def play(policy: Any, run: Run) -> None:

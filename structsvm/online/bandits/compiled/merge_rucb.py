@@ -9,9 +9,8 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import one_of_largest
-from structsvm.online.bandits.compiled.run import Run, exploit, is_due, pay, record
+from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 

@@ -17,14 +17,13 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, lgamma, log
-from structsvm.online.bandits.compiled.duels import duel, is_live
 from structsvm.online.bandits.compiled.reductions import (
     copeland_leader,
     largest,
     one_of_largest,
     steps_before,
 )
-from structsvm.online.bandits.compiled.run import Run, is_due, pay, record, skip
+from structsvm.online.bandits.compiled.run import Run, duel, is_due, is_live, pay, record, skip
 
 
 def play(policy: Any, run: Run) -> None:

@@ -15,20 +15,20 @@ def copeland_leader(wins, ties):
 
 @kernel
 def one_of_largest(values, maximum, rng):
-    """Return the place of a value that is ``maximum``; of several, which all are as likely."""
-    n = place = 0
+    """Return the index of a value that is ``maximum``; of several, which all are as likely."""
+    n = index = 0
     for i in range(len(values)):
         is_largest = values[i] == maximum
         n += 1 if is_largest else 0
-        place = max(place, i if is_largest else 0)
+        index = max(index, i if is_largest else 0)
     if n > 1:
         pos = int(rng.random() * n)
-        place = -1
+        index = -1
         while pos >= 0:
-            place += 1
-            if values[place] == maximum:
+            index += 1
+            if values[index] == maximum:
                 pos -= 1
-    return place
+    return index
 
 
 # without NaN and signed zeros the loop over arms becomes vector instructions; no value changes

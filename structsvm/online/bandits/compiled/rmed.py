@@ -8,9 +8,8 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import steps_before
-from structsvm.online.bandits.compiled.run import Run, is_due, record
+from structsvm.online.bandits.compiled.run import Run, duel, is_due, record
 from structsvm.online.bandits.rmed import TIE
 
 

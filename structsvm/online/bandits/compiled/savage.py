@@ -8,9 +8,8 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.duels import duel
 from structsvm.online.bandits.compiled.reductions import copeland_leader
-from structsvm.online.bandits.compiled.run import Run, exploit, is_due, pay, record
+from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record
 
 
 def play(policy: Any, run: Run) -> None:
@@ -31,16 +30,6 @@ def _count_level(plays, alive, n_alive, at_level):
         for b in range(a + 1, n_alive):
             at_level[a] += plays[alive[a], alive[b]] == level
     return level
-
-
-@kernel
-def _best(wins, alive, n_alive, ties):
-    """Return the remaining arm that is ahead of the most others; break ties by ``ties``."""
-    rest = np.empty((n_alive, n_alive))
-    for a in range(n_alive):
-        for b in range(n_alive):
-            rest[a, b] = wins[alive[a], alive[b]]
-    return alive[copeland_leader(rest, ties)]
 
 
 @kernel
@@ -89,5 +78,6 @@ def _savage(run, log_t):
         if dropped >= 0 or n_tied == 1:
             level = _count_level(plays, alive, n_alive, at_level)
         if is_due(run, t):
-            record(run, _best(wins, alive, n_alive, run.ties), t)
+            rest = wins[alive[:n_alive]][:, alive[:n_alive]]
+            record(run, alive[copeland_leader(rest, run.ties)], t)
     exploit(run, alive[0], t)
