@@ -91,18 +91,3 @@ def test_equals_the_quadratic_formula():
         slow_loss, slow_a = by_formula(relevant, s)
         assert loss - s @ a == pytest.approx(slow_loss - s @ slow_a, abs=1e-12)
         assert loss - s @ a >= -1e-15
-
-
-def test_coefficients_and_loss_are_those_of_one_ranking():
-    rng = np.random.default_rng(3)
-    for _ in range(300):
-        relevant, s = random_case(rng, rng.integers(2, 40))
-        loss, a = of_one_query(AveragePrecision(), relevant, s)
-        n_rel, n_non = relevant.sum(), (~relevant).sum()
-        # the counts behind the coefficients rebuild the ranking: a relevant one stands below r non-relevant ones
-        r = np.sort(np.rint(a[relevant] * n_rel * n_non / 2).astype(int))
-        i = np.arange(1, n_rel + 1)
-        assert loss == pytest.approx(1 - np.mean(i / (i + r)), abs=1e-12)
-        assert a.sum() == pytest.approx(0, abs=1e-12)
-        assert (a[relevant] >= 0).all()
-        assert (a[~relevant] <= 0).all()
