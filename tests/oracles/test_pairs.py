@@ -78,8 +78,8 @@ def test_unknown_normalisation_is_refused():
 
 def ranking_terms(relevant, ranking):
     """(loss, coef) of one ranking, by the definitions."""
-    place = np.argsort(ranking)
-    inverted = np.outer(relevant, ~relevant) & (place[:, None] > place[None, :])
+    position = np.argsort(ranking)
+    inverted = np.outer(relevant, ~relevant) & (position[:, None] > position[None, :])
     n_pairs = relevant.sum() * (~relevant).sum()
     return inverted.sum() / n_pairs, 2.0 * (inverted.sum(1) - inverted.sum(0)) / n_pairs
 
