@@ -32,18 +32,14 @@ UserLoss = Callable[[NDArray[np.bool_], Int], float]
 class CoverageProblem:
     """A :class:`~structsvm.protocols.Problem` made of candidate sets with labels.
 
-    The true output of a set is the greedy cover of its subtopics. Losses are relative to that of the true output, which
-    may not cover everything: no weights can remove this constant. An output better than the greedy cover has a loss
-    below zero.
-
-    Greedy and swap separation may miss the most violated output, so primal values are estimates from below and
-    ``exact`` is False. Every output found is stored with its query, and used again if it is better than the new one.
-    The estimated primal therefore never falls below the dual.
-
     Benefits are ``bins @ w[:n_word_features]``; the other weights are those of the document features. A callable
-    ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added;
-    "swap" and "exact" need a coverage loss.
+    ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added.
     """
+
+    # The true output of a set is the greedy cover of its subtopics. Losses are relative to that of the true output,
+    # which may not cover everything: no weights can remove this constant. A better output has a loss below zero. Greedy
+    # and swap separation may miss the most violated output. Every output found is therefore stored with its query, and
+    # used again if it is better than the new one: the estimated primal never falls below the dual.
 
     n_bytes = 0
     support: tuple[Int, Int] | None = None

@@ -129,7 +129,7 @@ class PrecisionAt:
     k : int, default=10
         Cut-off of the measure, which training does not depend on.
     relevance : float, default=1.0
-        A document is relevant if its label is at least this.
+        As of :class:`ReciprocalRank`.
 
     Examples
     --------

@@ -29,10 +29,10 @@ class Pairs:
 
     Notes
     -----
-    Pairs are independent: each is violated or not by itself, so a most violated output is a set of pairs and need not
-    be the inversions of one ranking. Pairs are never listed. An evaluation costs O(n log n) for any number of grades:
-    documents of a grade are sorted, and neighbouring grades are merged level by level while the violated pairs between
-    them are counted. Up to 300 pairs per document, comparing them all is faster.
+    Each pair is violated or not by itself, so a most violated output is a set of pairs and need not be the inversions
+    of one ranking. An evaluation costs O(n log n) for any number of grades: documents of a grade are sorted, and
+    neighbouring grades merged level by level while the violated pairs between them are counted. Up to 300 pairs per
+    document, comparing them all is faster.
 
     On binary labels ``w_roc(C) = 1/2 w_pair(4 C)`` with ``normalize="query"`` (:class:`RocArea`).
 
@@ -76,15 +76,13 @@ class RocArea:
     Parameters
     ----------
     relevance : float, default=1.0
-        A document is relevant if its label is at least this; with 1, the TREC convention, negative labels are
-        non-relevant.
+        As of :class:`~structsvm.oracles.AveragePrecision`.
 
     Notes
     -----
-    Pairs are independent (thesis 3.2.1, after Joachims 2005): ``(i, j)`` is inverted when ``s_i - s_j < 1/2``, so the
-    most violated ranking is that by score, with 1/2 subtracted from every relevant document. With ``r_i`` and ``p_j``
-    inverted pairs of a relevant and a non-relevant document, ``coef_i = 2 r_i / (P N)`` and ``coef_j = -2 p_j / (P
-    N)``. The hinge is that of :class:`Pairs` at doubled scores.
+    ``(i, j)`` is inverted when ``s_i - s_j < 1/2`` (thesis 3.2.1, after Joachims 2005): the most violated ranking is
+    that by score, with 1/2 subtracted from every relevant document. The hinge is that of :class:`Pairs` at doubled
+    scores.
 
     Examples
     --------

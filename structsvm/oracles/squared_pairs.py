@@ -31,9 +31,9 @@ class SquaredPairs:
 
     Notes
     -----
-    Pairs are never listed. The violated pairs of a document are consecutive in the documents sorted by score; sums over
-    those of a lower grade are prefix sums in a Fenwick tree over the grades: O(n log n) for any number of grades (Lee &
-    Lin, Large-scale linear RankSVM, Neural Computation 2014). For few pairs per document, comparing them all is faster.
+    The violated pairs of a document are consecutive in the documents sorted by score; sums over those of a lower grade
+    are prefix sums in a Fenwick tree over the grades: O(n log n) for any number of grades (Lee & Lin, Large-scale
+    linear RankSVM, Neural Computation 2014). For few pairs per document, comparing them all is faster.
 
     Examples
     --------

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.portable.sums import products
 from structsvm.protocols import Float, Int, QPResult
-from structsvm.qp.dual import certify, check, feasible
+from structsvm.qp.dual import certify_gradient, check, feasible
 
 
 def solve(
@@ -21,7 +22,7 @@ def solve(
     n = len(loss)
     scale = float(cap.max(initial=0.0))
     if n == 0 or scale == 0.0:
-        return certify(gram, loss, group, cap, np.zeros(n))
+        return certify_gradient(loss, loss, group, cap, np.zeros(n))
     # use a factor: rounding can make a singular Gram matrix indefinite, which cvxpy refuses
     spectrum, vectors = np.linalg.eigh((gram + gram.T) / 2)
     positive = spectrum > 1e-15 * max(spectrum[-1], 0.0)
@@ -38,7 +39,8 @@ def solve(
     )
     if beta.value is None:
         raise RuntimeError(f"qp: Clarabel found no solution (status {problem.status!r}); try qp='active_set'")
-    return certify(gram, loss, group, cap, feasible(scale * beta.value, group, cap))
+    alpha = feasible(scale * beta.value, group, cap)
+    return certify_gradient(loss, loss - products(gram, alpha), group, cap, alpha)
 
 
 def require() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.common.portable.sums import dot, products
+from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, QPResult
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -62,13 +62,8 @@ def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
     return alpha
 
 
-def certify(gram: Float, loss: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
-    """Return ``alpha`` made feasible, with its value and gap (see :func:`structsvm.qp.active_set.solve`)."""
-    return certify_gradient(loss, loss - products(gram, alpha), group, cap, alpha)
-
-
 def certify_gradient(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
-    """Return the same result, given the gradient ``loss - products(gram, alpha)``."""
+    """Return a feasible ``alpha`` with its value and gap, given the gradient ``loss - products(gram, alpha)``."""
     value = 0.5 * (dot(loss, alpha) + dot(gradient, alpha))
     return QPResult(alpha, value, _gap(loss, gradient, group, cap, alpha, value))
 

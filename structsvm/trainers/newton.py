@@ -36,13 +36,11 @@ def newton_fits(
 ) -> Iterator[Fit]:
     """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R`` and several C, each from the solution of the last.
 
-    Each step solves the Newton equations by conjugate gradients, roughly while far from the optimum and more exactly
-    the nearer it is, and goes where the slope along the step has vanished or nearly so; the full step is tried first.
-    One product with the second derivative is one pass over the data. The objective is 1-strongly convex, so
-    ``primal - 1/2 ||gradient||^2`` bounds the optimum from below: the certificate costs nothing. ``tol`` is for the
-    relative gap and for the norm of the gradient relative to that at zero: the gap alone would accept zero weights for
-    a small C. ``w0`` is a start for the smallest C. Options are not checked.
+    ``w0`` is a start for the smallest C. ``tol`` is for the relative gap and for the norm of the gradient relative to
+    that at zero: the gap alone would accept zero weights for a small C. Options are not checked.
     """
+    # The Newton equations are solved by conjugate gradients, more exactly the nearer the optimum is; each product is a
+    # pass. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower bound that costs nothing.
     at_zero: Tangent | None = None
     start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     for C in sorted(set(Cs)):

@@ -20,20 +20,15 @@ again:
 
     M(w) - D = 1/2 ||g||^2 + sum_q c_q (max_k v_qk - sum_k p_qk v_qk).
 
-The first term is the error left by Newton's method, the second that of smoothing. Steps are made at one ``mu`` until
-the first is half the second, then ``mu`` is lowered, until both together are small enough. Starting with the last
-``mu`` takes many more steps, as the second derivative then changes within a small part of each.
-
-The trainer adds planes near the minimiser at the first ``mu``, the *centre*, and takes its dual point from the last.
-The minimiser of ``M`` itself is a poor choice as long as planes are few: it moves to regions where they carry no
-information.
+The first term is the error left by Newton's method, the second that of smoothing (Nesterov, "Smooth minimization of
+non-smooth functions", Mathematical Programming 2005, section 4.1). Steps are made at one ``mu`` until the first is half
+the second, then ``mu`` is lowered: starting with the last one takes many more steps, as the second derivative then
+changes within a small part of each. The trainer takes its dual point from the last ``mu`` and adds planes near the
+minimiser at the first, the *centre*: that of ``M`` moves to regions where the few planes carry no information.
 
 Violations are linear in ``w``, so that a search along a step needs the products of the planes with the step once. The
-Newton equations are solved by conjugate gradients, preconditioned by the diagonal. Planes without noticeable mass are
-left out of the second derivative; in most queries a single plane has all the mass, and the second derivative is zero.
-
-The smoothing is that of Nesterov, "Smooth minimization of non-smooth functions" (Mathematical Programming, 2005),
-section 4.1, applied to one query at a time.
+Newton equations are solved by conjugate gradients, preconditioned by the diagonal, without planes of hardly any mass:
+in most queries a single plane has all of it, and the second derivative is zero.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Any structured problem through the adapter: multiclass against LinearSVC, tagging against all outputs."""
+"""Any structured problem through the adapter: multiclass against LinearSVC, and what it refuses."""
 
-from itertools import product
-
-import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -37,44 +34,6 @@ class Multiclass:
         return int(np.argmax(self.scores(w, x)))
 
 
-class Tagging:
-    """A chain: word features for each tag, and a weight for each pair of neighbouring tags; all outputs are tried."""
-
-    def __init__(self, n_tags):
-        self.n_tags = n_tags
-
-    def joint_feature(self, x, y):
-        words = np.zeros((self.n_tags, x.shape[1]))
-        pairs = np.zeros((self.n_tags, self.n_tags))
-        np.add.at(words, list(y), x)
-        np.add.at(pairs, (list(y[:-1]), list(y[1:])), 1.0)
-        return np.concatenate((words.ravel(), pairs.ravel()))
-
-    def loss(self, y_true, y):
-        return float(np.mean(np.not_equal(y_true, y)))
-
-    def outputs(self, x):
-        return list(product(range(self.n_tags), repeat=len(x)))
-
-    def loss_augmented_argmax(self, w, x, y_true):
-        return max(self.outputs(x), key=lambda y: self.loss(y_true, y) + w @ self.joint_feature(x, y))
-
-    def argmax(self, w, x):
-        raise AssertionError("not asked for in training")
-
-
-def tagged_sentences(rng, n):
-    """Sentences whose tags tend to alternate and to shift the word features."""
-    xs, ys = [], []
-    for _ in range(n):
-        y = [int(rng.integers(3))]
-        for _ in range(int(rng.integers(1, 4))):
-            y.append((y[-1] + 1) % 3 if rng.random() < 0.8 else int(rng.integers(3)))
-        xs.append(np.eye(3)[y] + 0.8 * rng.normal(size=(len(y), 3)))
-        ys.append(tuple(y))
-    return xs, ys
-
-
 def objective(problem, C, w):
     loss, joint = problem.cut(w)
     return 0.5 * w @ w + C * (loss - joint @ w)
@@ -99,28 +58,6 @@ def test_multiclass_equals_linear_svc(C_per_example):
     assert np.linalg.norm(fit.w - witness.coef_.ravel()) <= near + 1e-9
     predicted = np.array([problem.model.argmax(fit.w, x) for x in X])
     assert (predicted == witness.predict(X)).mean() > 0.98
-
-
-@pytest.mark.parametrize("C", [0.1, 10.0])
-def test_tagging_reaches_the_optimum_of_the_whole_quadratic_program(C):
-    rng = np.random.default_rng(1)
-    xs, ys = tagged_sentences(rng, 8)
-    weights = rng.integers(1, 4, 8).astype(float)
-    model = Tagging(3)
-    problem = StructuredProblem(model, xs, ys, weights=weights)
-    fit = frank_wolfe(problem, C, tol=1e-6, max_passes=5000)
-    w, slack = cp.Variable(18), cp.Variable(8)
-    constraints = []
-    for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
-        outputs = model.outputs(x)
-        difference = np.array([model.joint_feature(x, y) - model.joint_feature(x, o) for o in outputs])
-        constraints.append(difference @ w >= np.array([model.loss(y, o) for o in outputs]) - slack[i])
-    mean = weights @ slack / weights.sum()
-    program = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + C * mean), constraints)
-    optimum = program.solve(solver=cp.CLARABEL)
-    assert fit.converged
-    assert fit.primal == pytest.approx(optimum, rel=1e-5)
-    assert objective(problem, C, fit.w) == pytest.approx(fit.primal)
 
 
 class Broken(Multiclass):

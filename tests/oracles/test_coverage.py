@@ -128,7 +128,6 @@ def test_greedy_guarantee_and_exact_optimum():
     assert np.mean(np.array(ratios) > 1 - 1e-12) == 0.87
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_loss", [False, True])
 def test_exact_is_the_exhaustive_optimum(with_loss):
     """Every k from 1 up: the search ends in single documents, pairs and triples, below none to three levels."""

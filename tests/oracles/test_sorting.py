@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structsvm.oracles import get_oracle, ordinal, squared_pairs
-from structsvm.oracles.sorting import merge, sort_buffers, sort_descending, sort_top
+from structsvm.oracles.sorting import sort_buffers, sort_descending, sort_top
 
 VALUES = {
     "distinct": lambda rng, n: rng.normal(size=n),
@@ -46,19 +46,6 @@ def test_the_top_are_the_first_of_the_sort(kind):
             sort_top(values, n, k, top, rows, sort_buffers(n))
             np.testing.assert_array_equal(rows[:k], expected[:k])
             np.testing.assert_array_equal(top[:k], values[expected[:k]])
-
-
-def test_merges_as_a_stable_argsort():
-    rng = np.random.default_rng(2)
-    for first, second in ((0, 3), (3, 0), (4, 5), (30, 90)):
-        parts = [-np.sort(rng.integers(-3, 4, size)) for size in (first, second)]
-        values = np.concatenate(([9.0], *parts, [9.0]))
-        n = values.shape[0] - 1
-        target, rows = np.full(n + 1, 7.0), np.full(n + 1, -1, dtype=np.int32)
-        merge(values, np.arange(n + 1, dtype=np.int32), 1, 1 + first, n, target, rows)
-        expected = 1 + np.argsort(-values[1:n], kind="stable")
-        np.testing.assert_array_equal(rows, [-1, *expected, -1])
-        np.testing.assert_array_equal(target, [7.0, *values[expected], 7.0])
 
 
 @pytest.mark.parametrize("offsets", [[0, 9], [0, 4, 2], [1, 3], [-1, 3], [0.0, 3.0], [], [[0, 3]]])

@@ -174,17 +174,6 @@ def test_a_column_leaves_the_factor_and_nothing_else_changes(k):
         np.testing.assert_array_equal(r[k - 1 :], np.arange(k - 1.0, k + 2))
 
 
-@pytest.mark.parametrize(("d", "gone", "alpha"), [(0.3, 1, [0.5, 0.0]), (-0.2, 0, [0.0, 0.5])])
-def test_a_walk_ends_where_a_vertex_or_its_base_reaches_zero(d, gone, alpha):
-    at, listed = np.array([0.2, 0.3, 0.0]), np.empty(8, dtype=np.int64)
-    group, base, free = np.zeros(3, dtype=np.int64), np.array([1]), np.array([0, 0, 0])
-    step, n_gone = active_set._move(
-        np.array([d, 0.0]), 1, -2, np.inf, group, base, free, at, np.zeros(1), listed
-    )
-    assert (step, listed[:n_gone].tolist()) == (1.0, [gone])
-    np.testing.assert_array_equal(at, [*alpha, 0.0])
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_face_of_dependent_planes_is_entered_whole(kind):
     """Every vertex with mass is free or the base of its group, the factor is that of the face, and nothing is lost."""
@@ -206,26 +195,10 @@ def test_a_face_of_dependent_planes_is_entered_whole(kind):
             base[j] = np.flatnonzero(group[:n] == j)[0]
         free, gone = np.empty(n + 1, np.int64), np.empty(2 * n + 2, np.int64)
         R, r, d = np.zeros((n, n)), np.zeros(n + 1), np.zeros(n + 1)
-        k = n - n
+        state, k = (group, base, free, alpha, g, R, r), 0
         for v in range(n):
             if alpha[v] > 0 and base[group[v]] != v:
-                k = active_set._enter(
-                    v,
-                    gram.reshape(-1),
-                    n,
-                    n,
-                    group,
-                    base,
-                    free,
-                    alpha,
-                    g,
-                    R,
-                    r,
-                    k,
-                    d,
-                    np.zeros(n_groups),
-                    gone,
-                )
+                k = active_set._enter(v, gram.reshape(-1), n, n, *state, k, d, np.zeros(n_groups), gone)
         inside = [*free[:k], *base]
         assert len(set(inside)) == k + n_groups
         assert set(np.flatnonzero(alpha > 0)) <= set(inside)

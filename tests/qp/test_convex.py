@@ -156,62 +156,47 @@ def test_names_in_what_is_said():
     assert region.penalty == "norm1(w)"
 
 
+BAD_CONSTRAINTS = [
+    (lambda w: [w["titel"] >= 0], r"constraints: w\['titel'\]: no such feature; .*'title'\?"),
+    (lambda w: [w[5] >= 0], "the function raised IndexError: .*out of bounds"),
+    (lambda w: [w.price >= 0], r"no attribute 'price'; features are taken by w\['price'\]"),
+    (lambda w: [0 <= w <= 1], "the function raised Exception: .*chain constraints"),
+    (lambda w: w >= 0, "expected a list of cvxpy constraints, got 0.0 <= w"),
+    (lambda w: [True], r"constraints\[0\]: expected a cvxpy constraint, got True"),
+    (3, "constraints=3: expected a function of the cvxpy variable w"),
+    (
+        lambda w: [w["title"] >= 1, w["body"] <= 5, w["title"] <= w["body"] - 6, w >= -9],
+        r"no weights satisfy \"1.0 <= w\['title'\]\" and \"w\['body'\] <= 5.0\" and .*together",
+    ),
+    (lambda w: [cp.norm(w) >= 1], r"constraints\[0\]: expected a convex set.*DCP rules"),
+    (lambda w: [cp.Variable(boolean=True) <= w[0]], "expected continuous variables"),
+]
+BAD_PENALTIES = [
+    (lambda w: cp.abs(w["titel"]), r"penalty: w\['titel'\]: no such feature"),
+    (lambda w: cp.sqrt(w[0]), "penalty: expected a convex function.*function that is concave"),
+    (cp.sum, "penalty: expected a lower bound over the weights allowed"),
+    (lambda w: w, "penalty: expected a cvxpy expression with one value, got w"),
+    (lambda w: 3.0, "penalty: expected a cvxpy expression with one value, got 3.0"),
+    ("l1", "penalty='l1': expected a function"),
+    (lambda w: cp.Parameter(nonneg=True) * cp.norm1(w), "expected numbers in place of cvxpy param"),
+]
+BAD_TOGETHER = [
+    ({"constraints": lambda w: [w["x"] >= 0], "names": None}, "no names; pass X as a data frame"),
+    (
+        {"constraints": lambda w: [w["title"] >= 1], "signs": np.array([-1.0, 0, 0])},
+        r"constraints: no weights satisfy \"1.0 <= w\['title'\]\" and 'monotone_constraints' together",
+    ),
+    ({"penalty": cp.sum, "constraints": lambda w: [w >= -1]}, "expected values >= 0 .* is -3 at its least"),
+]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"constraints": lambda w: [w["titel"] >= 0]},
-            r"constraints: w\['titel'\]: no such feature; .*'title'\?",
-        ),
-        (
-            {"constraints": lambda w: [w["x"] >= 0], "names": None},
-            "the features have no names; pass X as a data frame",
-        ),
-        ({"penalty": lambda w: cp.abs(w["titel"])}, r"penalty: w\['titel'\]: no such feature"),
-        ({"constraints": lambda w: [w[5] >= 0]}, "the function raised IndexError: .*out of bounds"),
-        (
-            {"constraints": lambda w: [w.price >= 0]},
-            r"no attribute 'price'; features are taken by w\['price'\]",
-        ),
-        ({"constraints": lambda w: [0 <= w <= 1]}, "the function raised Exception: .*chain constraints"),
-        ({"constraints": lambda w: w >= 0}, "expected a list of cvxpy constraints, got 0.0 <= w"),
-        ({"constraints": lambda w: [True]}, r"constraints\[0\]: expected a cvxpy constraint, got True"),
-        ({"constraints": 3}, "constraints=3: expected a function of the cvxpy variable w"),
-        (
-            {
-                "constraints": lambda w: [
-                    w["title"] >= 1,
-                    w["body"] <= 5,
-                    w["title"] <= w["body"] - 6,
-                    w >= -9,
-                ]
-            },
-            r"no weights satisfy \"1.0 <= w\['title'\]\" and \"w\['body'\] <= 5.0\" and .*together",
-        ),
-        (
-            {"constraints": lambda w: [w["title"] >= 1], "signs": np.array([-1.0, 0, 0])},
-            r"constraints: no weights satisfy \"1.0 <= w\['title'\]\" and 'monotone_constraints' together",
-        ),
-        ({"constraints": lambda w: [cp.norm(w) >= 1]}, r"constraints\[0\]: expected a convex set.*DCP rules"),
-        (
-            {"penalty": lambda w: cp.sqrt(w[0])},
-            "penalty: expected a convex function.*function that is concave",
-        ),
-        ({"penalty": cp.sum}, "penalty: expected a lower bound over the weights allowed"),
-        (
-            {"penalty": cp.sum, "constraints": lambda w: [w >= -1]},
-            "expected values >= 0 .* is -3 at its least",
-        ),
-        ({"penalty": lambda w: w}, "penalty: expected a cvxpy expression with one value, got w"),
-        ({"penalty": lambda w: 3.0}, "penalty: expected a cvxpy expression with one value, got 3.0"),
-        ({"penalty": "l1"}, "penalty='l1': expected a function"),
-        ({"constraints": lambda w: [cp.Variable(boolean=True) <= w[0]]}, "expected continuous variables"),
-        (
-            {"penalty": lambda w: cp.Parameter(nonneg=True) * cp.norm1(w)},
-            "expected numbers in place of cvxpy param",
-        ),
+        *(({"constraints": given}, message) for given, message in BAD_CONSTRAINTS),
+        *(({"penalty": given}, message) for given, message in BAD_PENALTIES),
+        *BAD_TOGETHER,
     ],
-    ids=lambda value: "" if isinstance(value, dict) else value[:30],
 )
 def test_bad_input_is_named(options, message):
     with pytest.raises(BadInput, match=message) as caught:

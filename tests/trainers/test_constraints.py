@@ -34,8 +34,8 @@ def roc_area_by_enumeration(problem_data, C, constraints, penalty):
         good, bad = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
         seen = set()
         for order in permutations(range(rows.shape[0])):
-            place = np.argsort(order)
-            swapped = tuple((i, j) for i in good for j in bad if place[j] < place[i])
+            position = np.argsort(order)
+            swapped = tuple((i, j) for i in good for j in bad if position[j] < position[i])
             if swapped in seen:
                 continue
             seen.add(swapped)

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.optimize import minimize
 
 from structsvm.oracles.squared_pairs import SquaredPairs
@@ -97,17 +96,6 @@ def test_a_path_is_the_fits_it_stands_for():
     again = newton(problem, 100.0, tol=1e-8, w0=fits[-1].w)
     assert again.n_iterations == 0
     assert again.n_passes == 2
-
-
-def test_threads_and_storage_do_not_change_the_result(monkeypatch):
-    monkeypatch.setattr(passes, "_CHUNK_BYTES", 512)  # many chunks, many tasks
-    X, y, offsets = make_rows(n_queries=100)
-    X[np.abs(X) < 0.5] = 0.0
-    one, two = (newton(make_problem(X, y, offsets, n_jobs=j), 10.0) for j in (1, 3))
-    assert (one.w == two.w).all()
-    rows = newton(make_problem(sparse.csr_matrix(X), y, offsets), 10.0, tol=1e-9)
-    dense = newton(make_problem(X, y, offsets), 10.0, tol=1e-9)
-    assert rows.w == pytest.approx(dense.w, abs=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")

@@ -94,14 +94,6 @@ def test_weights_of_queries():
             check_honest(fit, bind(data, loss, weights), 5.0, 1e-4)
 
 
-def test_partitions_in_another_order_give_another_run_and_the_same_optimum():
-    data = make_data()
-    for order in (1, -1):
-        parts = SerialPartitions(split(data, [10, 35])[::order])
-        fit = train_partitioned(parts, 10.0, solver="partitioned", tol=1e-6)
-        check_honest(fit, bind(data), 10.0, 1e-6)
-
-
 def test_the_same_bytes_again_and_for_any_number_of_threads(monkeypatch):
     monkeypatch.setattr("structsvm.trainers.passes._CHUNK_BYTES", 2048)
     data = make_data(200)
@@ -544,14 +536,6 @@ def test_an_interrupt_keeps_the_best_weights(solver):
     assert fit.primal == pytest.approx(objective(bind(data), 100.0, fit.w), rel=1e-12)
     with pytest.raises(KeyboardInterrupt):  # nothing to keep
         train_partitioned(Asked(split(data, [20]), 2, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9)
-
-
-def test_the_callback_stops_a_fit():
-    data = make_data()
-    with pytest.warns(ConvergenceWarning, match="was stopped by the callback"):
-        fit = trained(data, [20], 100.0, tol=1e-9, callback=lambda p: True)
-    assert fit.n_passes == 2
-    assert np.isfinite(fit.primal)
 
 
 @pytest.mark.parametrize(
