@@ -287,10 +287,7 @@ class SVMDiv(Saved, BaseEstimator):
         (array([0, 2]), 0.0)
         """
         check_is_fitted(self, "coef_")
-        _check_k(k)
-        features = self._word_features(self.levels_)
-        many = self.k if k is None else int(k)
-
+        features, many = self._word_features(self.levels_), self._many(k)
         stop = threading.Event()
 
         def search(candidates: CandidateSet) -> Optimum:
@@ -511,8 +508,7 @@ class SVMDiv(Saved, BaseEstimator):
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
         check_choice("prediction", self.prediction, PREDICTIONS)
-        found = check_sets(sets)
-        _check_k(k)
+        found, many = check_sets(sets), self._many(k)
         if (costs is None) != (budget is None):
             raise ValueError("costs and budget: expected both or neither")
         features = self._word_features(self.levels_)
@@ -534,7 +530,6 @@ class SVMDiv(Saved, BaseEstimator):
             coverage, values = self._value(features, task[0])
             if len(task) > 1:
                 return budgeted(coverage, benefits, values, task[1], task[2], k=k)
-            many = self.k if k is None else int(k)
             if self.prediction == "greedy":
                 lazy = benefits.min() >= 0
                 return (lazy_greedy if lazy else greedy)(coverage, benefits, values, many)
@@ -543,6 +538,10 @@ class SVMDiv(Saved, BaseEstimator):
             return best_subset(coverage, benefits, values, many, stop=stop.is_set).selection
 
         return self._each(select, tasks, stop)
+
+    def _many(self, k: Any) -> int:
+        """Return the number of documents to choose."""
+        return self.k if k is None else check_whole("k", k)
 
     def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
         """Return who covers what, and the value of the document features of each document."""
@@ -579,11 +578,6 @@ class SVMDiv(Saved, BaseEstimator):
         check_choice("prediction", self.prediction, PREDICTIONS)
         check_choice("separation", self.separation, ("auto", *SEPARATIONS))
         get_solver(self.qp)
-
-
-def _check_k(k: Any) -> None:
-    if k is not None:
-        check_whole("k", k)
 
 
 def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:

@@ -23,7 +23,7 @@ from structsvm.common.names import feature_names
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.features.scaling import minmax_within
 from structsvm.protocols import Float
-from structsvm.queries import group_queries
+from structsvm.queries import group_queries, offsets_of
 
 _MOST_BINS = 255  # a count of thresholds fits a byte
 
@@ -121,8 +121,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
             _thresholds(scores[:, f].astype(np.float64), int(self.n_bins), self.spacing)
             for f in range(scores.shape[1])
         ]
-        counts = [len(thresholds) for thresholds in self.thresholds_]
-        self.starts_ = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self.starts_ = offsets_of([len(thresholds) for thresholds in self.thresholds_])
         return self
 
     def transform(self, X: Any, *, qid: Any = None) -> sparse.csr_matrix:

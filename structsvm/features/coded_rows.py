@@ -12,7 +12,7 @@ from scipy import sparse
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import check_offsets, offsets_of
 
 
 class LeafRows:
@@ -113,8 +113,7 @@ class LeafRows:
         if not 0 <= first <= last <= self.n_trees:
             raise BadInput("trees", f"expected some of the {self.n_trees} here, got {first}:{last}")
         chosen = np.r_[first:last, self.n_trees : self.starts.shape[0] - 1]
-        sizes = np.diff(self.starts)[chosen]
-        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        starts = offsets_of(np.diff(self.starts)[chosen])
         codes = self._columns(chosen)
         n_pairs = (last - first) // 2 if self._n_pairs else 0
         if n_pairs:
@@ -246,10 +245,10 @@ def _leaf_add(codes, starts, base, start, stop, coef, shift, sums, joint):
         # a row counts in every column below its code
         total = 0.0
         for k in range(starts[c + 1] - 1, starts[c] - 1, -1):
-            place = base[c] + k - starts[c] + 1
-            total += sums[place]
+            entry = base[c] + k - starts[c] + 1
+            total += sums[entry]
             joint[k] += total
-            sums[place] = 0.0
+            sums[entry] = 0.0
         sums[base[c]] = 0.0
 
 

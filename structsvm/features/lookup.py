@@ -20,6 +20,7 @@ from structsvm.common.interpreted import run
 from structsvm.common.kernel import kernel
 from structsvm.features.ranks import Ranks, fill_ranks, rounded_down
 from structsvm.protocols import Float, Int
+from structsvm.queries import offsets_of
 
 if TYPE_CHECKING:
     from structsvm.features.forest import Forest
@@ -87,7 +88,7 @@ class Lookup:
             for all_of_it, own in zip(edges, bins, strict=False)
         ]
         self._exceeded = np.concatenate([*exceeded, np.empty(0)]).astype(np.int64)
-        self._exceeded_starts = np.concatenate(([0], np.cumsum([len(e) for e in exceeded]))).astype(np.int64)
+        self._exceeded_starts = offsets_of([len(e) for e in exceeded])
 
     def fill_codes(self, X: NDArray[Any], codes: NDArray[Any], *, n_jobs: int = 1) -> None:
         """Fill ``codes`` with the leaf of each row in each tree, then with the bins exceeded of each feature."""
@@ -99,7 +100,7 @@ class Lookup:
         expected = self._n_leaves + int(self._n_bins.sum())
         if coef.shape != (expected,):
             raise BadInput("coef", f"expected {expected} weights of leaves and edges, got shape {coef.shape}")
-        starts = np.concatenate(([0], np.cumsum(self._n_bins)))
+        starts = offsets_of(self._n_bins)
         table = np.empty(self._exceeded.shape[0])
         _sum_edges(coef[self._n_leaves :], starts, self._exceeded, self._exceeded_starts, table)
         self._run(X, coef[: self._n_leaves], table, _NO_CODES, scores, n_jobs)
@@ -128,11 +129,11 @@ class Lookup:
             block = min(_BLOCK, stop - start)
             columns = np.empty((16, block), dtype=X.dtype)
             bits = columns.view(np.int32 if X.dtype == np.float32 else np.int64)
-            place = np.empty(block, dtype=np.uint32)
+            cells = np.empty(block, dtype=np.uint32)
             ranks = np.empty(
                 (self._used.shape[0] + self._copied.shape[0], block), dtype=self._ranks.code_type
             )
-            room = columns, bits, place, ranks
+            room = columns, bits, cells, ranks
             in_python = 2e-7 * (stop - start) * n_conditions
             run(
                 kernel, in_python, X, start, stop, self._used, self._copied, self._ranks.arrays, room,
@@ -168,8 +169,8 @@ class _Masks:
         shift = bits - bits.bit_length() + 1
         self._constants = np.array([0, 1, _DE_BRUIJN[bits], whole, shift], dtype=kind)
         self._numbers = np.zeros((n_trees, bits), dtype=np.uint16)
-        self._place = np.full((n_trees, bits), -1, dtype=np.int64)
-        slots = [((1 << place) * _DE_BRUIJN[bits] & whole) >> shift for place in range(bits)]
+        self._columns = np.full((n_trees, bits), -1, dtype=np.int64)
+        slots = [((1 << bit) * _DE_BRUIJN[bits] & whole) >> shift for bit in range(bits)]
         left_of = [0] * int(forest.nodes[-1])
         groups: list[int] = []
         starts, set_nodes, set_starts = [0], [], [0]
@@ -177,9 +178,9 @@ class _Masks:
         for t in range(n_trees):
             a, b, first = int(forest.nodes[t]), int(forest.nodes[t + 1]), int(forest.leaves[t])
             order = _from_left(forest.left[a:b].tolist(), forest.right[a:b].tolist(), left_of, a)
-            for place, leaf in enumerate(order):
-                self._numbers[t, slots[place]] = leaf
-                self._place[t, slots[place]] = first + leaf
+            for bit, leaf in enumerate(order):
+                self._numbers[t, slots[bit]] = leaf
+                self._columns[t, slots[bit]] = first + leaf
             own = np.arange(a, b)
             plain = own[forest.sets[a:b] < 0].tolist()
             groups += plain + [nothing] * (-len(plain) % _WIDTH)
@@ -197,7 +198,7 @@ class _Masks:
 
     def arrays(self, values: Float) -> tuple[NDArray[Any], ...]:
         """Return what the kernel takes; the values of leaves stand in the order in which it finds them."""
-        table = np.where(self._place >= 0, values[self._place], 0.0) if values.size else np.empty((0, 0))
+        table = np.where(self._columns >= 0, values[self._columns], 0.0) if values.size else np.empty((0, 0))
         return *self._conditions, self._constants, self._numbers, table
 
 
@@ -294,7 +295,7 @@ def _by_masks(
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, table, table_starts, codes, scores
 ):  # fmt: skip
     """Fill ``codes`` and add to ``scores``, each where it has rows."""
-    columns, bits, place, ranks = room
+    columns, bits, cells, ranks = room
     feature, sets, set_starts, set_values = sets_of_nodes
     (
         column,
@@ -310,11 +311,11 @@ def _by_masks(
     ) = trees
     zero, one, de_bruijn, full, down = constants[0], constants[1], constants[2], constants[3], constants[4]
     n_trees = group_starts.shape[0] - 1
-    block = place.shape[0]
+    block = cells.shape[0]
     masks = np.empty((4, block), dtype=strikes.dtype)
     for first in range(start, stop, block):
         n = min(block, stop - first)
-        fill_ranks(X, first, n, used, arrays, columns, bits, place, ranks)
+        fill_ranks(X, first, n, used, arrays, columns, bits, cells, ranks)
         _copy_ranks(ranks, copied, used.shape[0], n)
         for t in range(0, n_trees, 4):  # four trees share the loads of the scores
             many = min(4, n_trees - t)
@@ -353,14 +354,14 @@ def _by_walking(
     X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, table, table_starts, codes, scores
 ):  # fmt: skip
     """Do the same as :func:`_by_masks` one row after the other."""
-    columns, bits, place, ranks = room
+    columns, bits, cells, ranks = room
     feature, sets, set_starts, set_values = sets_of_nodes
     nodes, leaves, column, limit, left, right, values = trees
-    block = place.shape[0]
+    block = cells.shape[0]
     n_trees = nodes.shape[0] - 1
     for first in range(start, stop, block):
         n = min(block, stop - first)
-        fill_ranks(X, first, n, used, arrays, columns, bits, place, ranks)
+        fill_ranks(X, first, n, used, arrays, columns, bits, cells, ranks)
         _copy_ranks(ranks, copied, used.shape[0], n)
         for i in range(n):
             for t in range(n_trees):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from structsvm.common.interpreted import run
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
+from structsvm.queries import offsets_of
 
 _CELLS_PER_EDGE = 16
 _MOST_CELLS = 1 << 16
@@ -40,9 +41,9 @@ class Ranks:
         # of the values' own type: compiled code would compute with others in eight bytes
         self.arrays = (
             _flat(padded, kind),
-            _starts(padded),
+            offsets_of(list(map(len, padded))),
             _flat([grid.below for grid in grids], self.code_type),
-            _starts([grid.below for grid in grids]),
+            offsets_of([len(grid.below) for grid in grids]),
             np.array([grid.linear for grid in grids], dtype=np.bool_),
             np.array([grid.low for grid in grids], dtype=kind),
             np.array([grid.scale for grid in grids], dtype=kind),
@@ -81,22 +82,22 @@ def _grid(edges: NDArray[Any], kind: np.dtype[Any]) -> _Grid:
         return _Grid(np.zeros(1, dtype=np.int64), True, 0.0, 0.0, 0, 0, 0)
     n_cells = min(_MOST_CELLS, 1 << int(_CELLS_PER_EDGE * n - 1).bit_length())
     edges = edges.astype(kind) + kind.type(0)  # no negative zero: its bits are another number's
-    place = np.empty(n, dtype=np.uint32)
+    cells = np.empty(n, dtype=np.uint32)
     last = kind.type(n_cells - 1)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         scale = last / (edges[-1] - edges[0])
     if not np.isfinite(scale):
         scale = kind.type(0)
-    run(_place_linear, 1e-6 * n, edges, n, edges[0], scale, last, place)
-    by_value = np.bincount(place, minlength=n_cells)
+    run(_place_linear, 1e-6 * n, edges, n, edges[0], scale, last, cells)
+    by_value = np.bincount(cells, minlength=n_cells)
     bits: Any = np.int32 if kind == np.float32 else np.int64
     keys = edges.view(bits)
     mask = np.iinfo(bits).max
     keys = np.where(keys < 0, keys ^ mask, keys).astype(np.int64) >> (0 if bits is np.int32 else 32)
     key_low = int(keys[0])
     shift = max(0, int(keys[-1] - key_low).bit_length() - (n_cells.bit_length() - 1))
-    run(_place_by_bits, 1e-6 * n, edges.view(bits), n, key_low, shift, n_cells - 1, place)
-    by_bits = np.bincount(place, minlength=n_cells)
+    run(_place_by_bits, 1e-6 * n, edges.view(bits), n, key_low, shift, n_cells - 1, cells)
+    by_bits = np.bincount(cells, minlength=n_cells)
     linear = bool(by_value.max() <= by_bits.max())
     count = by_value if linear else by_bits
     step = 1 << (int(count.max()).bit_length() - 1)
@@ -108,37 +109,33 @@ def _flat(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
     return np.concatenate([*parts, np.empty(0)]).astype(kind)
 
 
-def _starts(parts: Sequence[NDArray[Any]]) -> Int:
-    return np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
-
-
 @kernel
-def _place_linear(values, n, low, scale, last, place):
+def _place_linear(values, n, low, scale, last, cells):
     zero = low - low
     for i in range(n):
         x = (values[i] - low) * scale
         x = x if x > zero else zero  # also for NaN
         x = x if x < last else last
-        place[i] = np.uint32(np.int32(x))
+        cells[i] = np.uint32(np.int32(x))
 
 
 @kernel
-def _place_by_bits(bits, n, key_low, shift, last, place):
+def _place_by_bits(bits, n, key_low, shift, last, cells):
     """Find cells by the leading bits; those of negative numbers run backwards and are flipped."""
     if bits.itemsize == 4:
         for i in range(n):
             b = np.int64(bits[i])
             key = (b ^ ((b >> 63) & 0x7FFFFFFF)) - key_low
-            place[i] = np.uint32(min(max(key, 0) >> shift, last))
+            cells[i] = np.uint32(min(max(key, 0) >> shift, last))
     else:
         for i in range(n):
             b = bits[i]
             key = ((b ^ ((b >> 63) & 0x7FFFFFFFFFFFFFFF)) >> 32) - key_low
-            place[i] = np.uint32(min(max(key, 0) >> shift, last))
+            cells[i] = np.uint32(min(max(key, 0) >> shift, last))
 
 
 @kernel(inline="always")
-def _rank(values, n, place, edges, first_edge, below, first_cell, step, codes, f):
+def _rank(values, n, cells, edges, first_edge, below, first_cell, step, codes, f):
     """Fill ``codes[f]``; unsigned indices, as compiled code would count negative ones from the end."""
     none, one, two = np.uint64(0), np.uint64(1), np.uint64(2)
     start = np.uint64(first_edge)
@@ -149,20 +146,20 @@ def _rank(values, n, place, edges, first_edge, below, first_cell, step, codes, f
     elif step == 1:
         for i in range(n):
             v = values[i]
-            at = start + np.uint64(below[cell + np.uint64(place[i])])
+            at = start + np.uint64(below[cell + np.uint64(cells[i])])
             at += one if v > edges[at] else none
             codes[f, i] = at - start + one if v == v else none
     elif step == 2:
         for i in range(n):
             v = values[i]
-            at = start + np.uint64(below[cell + np.uint64(place[i])])
+            at = start + np.uint64(below[cell + np.uint64(cells[i])])
             at += two if v > edges[at + one] else none
             at += one if v > edges[at] else none
             codes[f, i] = at - start + one if v == v else none
     else:
         for i in range(n):
             v = values[i]
-            at = start + np.uint64(below[cell + np.uint64(place[i])])
+            at = start + np.uint64(below[cell + np.uint64(cells[i])])
             stride = np.uint64(step)
             while stride > none:
                 at += stride if v > edges[at + (stride - one)] else none
@@ -171,7 +168,7 @@ def _rank(values, n, place, edges, first_edge, below, first_cell, step, codes, f
 
 
 @kernel
-def fill_ranks(X, first, n, used, arrays, columns, bits, place, codes):
+def fill_ranks(X, first, n, used, arrays, columns, bits, cells, codes):
     """Fill ``codes[s, :n]`` with the ranks of the values ``X[first:first + n, used[s]]``."""
     # ``columns`` is scratch of 16 rows, and ``bits`` the same memory as whole numbers
     edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step = arrays
@@ -184,7 +181,7 @@ def fill_ranks(X, first, n, used, arrays, columns, bits, place, codes):
             f = tile + s
             if step[f] > 0:
                 if linear[f]:
-                    _place_linear(columns[s], n, low[f], scale[f], last[f], place)
+                    _place_linear(columns[s], n, low[f], scale[f], last[f], cells)
                 else:
-                    _place_by_bits(bits[s], n, key_low[f], shift[f], np.int64(last[f]), place)
-            _rank(columns[s], n, place, edges, edge_starts[f], below, cell_starts[f], step[f], codes, f)
+                    _place_by_bits(bits[s], n, key_low[f], shift[f], np.int64(last[f]), cells)
+            _rank(columns[s], n, cells, edges, edge_starts[f], below, cell_starts[f], step[f], codes, f)

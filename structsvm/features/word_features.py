@@ -284,20 +284,20 @@ def _top(indptr, indices, data, rarity, k):
             weight = data[i] * rarity[indices[i]]
             if weight <= 0.0 or (n == k and weight < value[k - 1]):
                 continue
-            place = n
-            while place > 0:
-                if weight < value[place - 1] or (
-                    weight == value[place - 1] and indices[i] > indices[best[place - 1]]
+            rank = n
+            while rank > 0:
+                if weight < value[rank - 1] or (
+                    weight == value[rank - 1] and indices[i] > indices[best[rank - 1]]
                 ):
                     break
-                place -= 1
-            if place == k:
+                rank -= 1
+            if rank == k:
                 continue
-            for j in range(min(n, k - 1), place, -1):
+            for j in range(min(n, k - 1), rank, -1):
                 best[j] = best[j - 1]
                 value[j] = value[j - 1]
-            best[place] = i
-            value[place] = weight
+            best[rank] = i
+            value[rank] = weight
             n = min(n + 1, k)
         for j in range(n):
             kept[best[j]] = True

@@ -314,7 +314,10 @@ def test_rows_are_the_matrix(n_bins, n_leaves):
     w = np.random.default_rng(0).normal(size=matrix.shape[1])
     np.testing.assert_allclose(rows @ w, matrix @ w, rtol=0, atol=1e-12)
     np.testing.assert_allclose(leaves.scores(X, w), matrix @ w, rtol=0, atol=1e-12)
-    single = X.astype(np.float32)
+    limits = np.tile(leaves.forest_.threshold[:, None], N_FEATURES)
+    single = np.vstack([X, limits]).astype(
+        np.float32
+    )  # rounded to one side or the other of edges and thresholds
     assert (leaves.scores(single, w) == leaves.scores(single.astype(np.float64), w)).all()
     _, combine, query_joint = rows.row_kernels
     offsets = np.array([0, 40, 40, 300, 1000])
