@@ -49,6 +49,7 @@ ALLOWED = {
     "features/word_counts.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "features/word_features.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "baselines.py": "products of sparse word counts, which SciPy adds in the order of the entries",
+    "trainers/rows.py: queries @ stored": "which features a query has: truth values",
     "readers/teachers.py": "sums of whole numbers, which are exact in any order",
 }
 
@@ -58,7 +59,7 @@ def offences(source: str) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            found.append(f"{node.lineno}: @")
+            found.append(f"{node.lineno}: {ast.unparse(node)}")
         if isinstance(node, ast.keyword) and node.arg == "fastmath":
             flags = node.value
             names = (
@@ -92,6 +93,12 @@ def _exact(power: ast.BinOp) -> bool:
     return right == 2 or isinstance(left, int) or (left is not None and right is not None)
 
 
+def offences_in(path):
+    """The offences of a file of the package, without single expressions that have a reason."""
+    name, lines = path.relative_to(PACKAGE).as_posix(), offences(path.read_text())
+    return name, [line for line in lines if f"{name}: {line.partition(': ')[2]}" not in ALLOWED]
+
+
 def files():
     for room in ROOMS:
         path = PACKAGE / room
@@ -101,14 +108,16 @@ def files():
 def test_no_result_depends_on_the_processor():
     found = {}
     for path in files():
-        name = path.relative_to(PACKAGE).as_posix()
-        if name not in ALLOWED and (bad := offences(path.read_text())):
+        name, bad = offences_in(path)
+        if name not in ALLOWED and bad:
             found[name] = bad
     assert not found, "use structsvm.common.portable, or give a reason above"
 
 
 def test_every_exception_is_needed():
-    assert {name for name in ALLOWED if not offences((PACKAGE / name).read_text())} == set()
+    for allowed in ALLOWED:
+        name, _, line = allowed.partition(": ")
+        assert any(line in found for found in offences((PACKAGE / name).read_text())), allowed
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ predicting clicks on ads at Facebook" (ADKDD 2014), section 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
@@ -65,7 +65,7 @@ _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
 """By features and type of values. Outside of the objects, as files and copies hold what was learned only."""
 
 
-@parameters
+@dataclass(eq=False, repr=False)
 class TreeGrowth:
     """Parameters of what grows trees and learns bins, and what is said of them.
 

@@ -24,6 +24,7 @@ TESTS: tuple[Test, ...] = ("wilcoxon", "t", "randomization")
 
 # sums of the same precisions in another order differ in the last digits, which is no difference between systems
 _DECIMALS = 12
+_ROUNDING = 1e-12
 _BLOCK = 1 << 20
 """Signs drawn at once by the randomization test."""
 
@@ -284,7 +285,7 @@ def leaders(per_query: Mapping[str, Float]) -> Leaders:
     """
     means = {name: float(sum(values) / len(values)) for name, values in per_query.items()}
     top = max(means.values())
-    first = tuple(name for name, mean in means.items() if mean >= top - 10.0**-_DECIMALS)
+    first = tuple(name for name, mean in means.items() if mean >= top - _ROUNDING)
     others = sorted((name for name in means if name not in first), key=lambda name: -means[name])
     p_values = [compare(per_query[first[0]], per_query[name]).p_value for name in others]
     adjusted = holm(p_values).tolist() if others else []
