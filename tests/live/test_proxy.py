@@ -201,11 +201,11 @@ def test_an_interleaved_page():
 
 CHALLENGERS = [
     ("hanging", "timeout"), ("timed out", "timeout"), ("refusing", "unreachable"),
-    ("cut", "unreachable"), ("defect", "error"), (lambda _: "é".encode("ascii"), "error"), (500, "status"), (404, "status"), (302, "status"),
+    ("cut", "unreachable"), ("defect", "error"), (500, "status"), (404, "status"), (302, "status"),
     (b"{", "junk"), (b"", "junk"), (b"[]", "junk"), (b"\xff\xfe", "junk"), (b"[" * 200_000, "junk"),
     (b'{"hits": {"hits": "none"}}', "junk"), (b'{"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}', "junk"),
     (json.dumps(hits(NEW, 0, 10, timed_out=True)).encode(), "partial"),
-    (NOTHING, "empty"),
+    (NOTHING, "empty"), (lambda _: "é".encode("ascii"), "error"),
 ]  # fmt: skip
 
 

@@ -36,7 +36,11 @@ def test_a_request_is_one_impression(client):
     assert 'structsvm_live_not_compared_total{why="timeout"} 0.0' in figures
     assert 'structsvm_live_shown_total{serve="interleaved",why=""} 3.0' in figures
     assert 'route="/v1/experiments/{key}/show"' in figures
-    assert client.call("GET", "/readyz")[1]["writer"]
+    assert client.call("GET", "/livez") == (200, {"live": True})
+    status, ready = client.call("GET", "/readyz")
+    assert (status, ready["ready"], ready["writer"]) == (200, True, True)
+    # other requests draw other lists from the same rankings
+    assert len({tuple(client.show(f"other {k}")[1]["documents"]) for k in range(9)}) > 1
 
 
 def test_clicks_count_once_and_only_in_time(client):
