@@ -104,7 +104,9 @@ def test_held_out_clicks_are_judged_by_the_measure_of_the_loss():
         for fold in range(2):
             held = np.isin(qid, clicked[fold::2])
             train = np.isin(qid, np.setdiff1d(clicked, clicked[fold::2]))
-            alone = ClickSVM(0.3, loss=loss).fit(X[train], y[train], qid=qid[train], sample_weight=weights[train])
+            alone = ClickSVM(0.3, loss=loss).fit(
+                X[train], y[train], qid=qid[train], sample_weight=weights[train]
+            )
             scores = alone.predict(X[held])
             place = ranks(scores, group_queries(qid[held], held.sum()))
             for r, w, q in zip(place, (weights * y)[held], qid[held], strict=True):
