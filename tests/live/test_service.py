@@ -60,6 +60,16 @@ def test_clicks_count_once_and_only_in_time(client):
     assert client.report()["pairs"] == before["pairs"]
 
 
+def test_actions_that_do_not_count_are_no_clicks(client):
+    client.create(actions={"click": 1, "hover": 0})
+    for request, action in (("r1", "hover"), ("r2", "click")):
+        event = {"token": client.show(request)[1]["token"], "place": 1, "action": action}
+        assert client.click(event)[1]["accepted"] == 1
+    report = client.wait_closed()
+    assert (report["n_impressions"], report["n_clicked"]) == (2, 1)
+    assert [len(json.loads(line)["clicks"]) for line in client.export().splitlines()] == [0, 1]
+
+
 def test_a_document_is_found_after_a_restart(client):
     client.create(window_s=5)
     _, shown = client.show("r1")
