@@ -60,13 +60,17 @@ def test_clicks_count_once_and_only_in_time(client):
     assert client.report()["pairs"] == before["pairs"]
 
 
-def test_actions_that_do_not_count_are_no_clicks(client):
-    client.create(actions={"click": 1, "hover": 0})
+def test_actions_that_do_not_count_are_no_clicks_and_guardrails_have_their_limits(client):
+    client.create(
+        actions={"click": 1, "hover": 0}, guardrails={"clickless_margin": 0.07, "slow_margin": 0.08}
+    )
     for request, action in (("r1", "hover"), ("r2", "click")):
         event = {"token": client.show(request)[1]["token"], "place": 1, "action": action}
         assert client.click(event)[1]["accepted"] == 1
     report = client.wait_closed()
     assert (report["n_impressions"], report["n_clicked"]) == (2, 1)
+    limits = {guardrail["name"]: guardrail["limit"] for guardrail in report["guardrails"]}
+    assert (limits["clickless"], limits["slow"], limits["first_place"]) == (0.07, 0.08, 0.0)
     assert [len(json.loads(line)["clicks"]) for line in client.export().splitlines()] == [0, 1]
 
 
