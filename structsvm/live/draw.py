@@ -13,7 +13,6 @@ import json
 import os
 import secrets
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,8 +72,11 @@ class Secrets:
                     file.write(secrets.token_hex(32) + "\n")
                     file.flush()
                     os.fsync(file.fileno())
-                with suppress(FileExistsError):
+                try:
                     os.link(own, path)
+                except OSError:  # another was first, or the file system has no hard links
+                    if not path.exists():
+                        own.rename(path)
             finally:
                 own.unlink(missing_ok=True)
         lines = path.read_text(encoding="ascii").split()

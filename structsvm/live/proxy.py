@@ -298,7 +298,8 @@ class Proxy:
                     if main.ranking and not others[ranker].ranking:
                         why = why or "empty"  # an answer, but nothing to compare
                     continue
-                reason = getattr(error, "reason", "error")
+                # other errors, such as of encodings, have a "reason" of their own
+                reason = error.reason if isinstance(error, UnusableAnswer) else "error"
                 if reason == "error":
                     _log.error("a challenger failed", exc_info=error)
                 self._tell(engines[ranker], reason, str(error))

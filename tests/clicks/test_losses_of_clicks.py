@@ -96,16 +96,20 @@ def test_held_out_clicks_are_judged_by_the_measure_of_the_loss():
     qid = np.repeat(np.arange(20), lengths)
     X = X[: qid.size]
     y = np.where(rng.random(qid.size) < 0.4, rng.exponential(size=qid.size), 0.0)
+    weights = rng.exponential(size=20)[qid]  # of queries
     for loss in ("pairs", "mean_pairs", "dcg@2", "mrr"):
-        model = ClickSVMCV([0.3], cv=2, loss=loss).fit(X, y, qid=qid)
+        model = ClickSVMCV([0.3], cv=2, loss=loss).fit(X, y, qid=qid, sample_weight=weights)
         clicked = np.array([q for q in range(20) if y[qid == q].any()])
         value = total = 0.0
         for fold in range(2):
             held = np.isin(qid, clicked[fold::2])
             train = np.isin(qid, np.setdiff1d(clicked, clicked[fold::2]))
-            scores = ClickSVM(0.3, loss=loss).fit(X[train], y[train], qid=qid[train]).predict(X[held])
+            alone = ClickSVM(0.3, loss=loss).fit(
+                X[train], y[train], qid=qid[train], sample_weight=weights[train]
+            )
+            scores = alone.predict(X[held])
             place = ranks(scores, group_queries(qid[held], held.sum()))
-            for r, w, q in zip(place, y[held], qid[held], strict=True):
+            for r, w, q in zip(place, (weights * y)[held], qid[held], strict=True):
                 n = lengths[q]
                 value += w * {
                     "pairs": n - r, "mean_pairs": (n - r) / (n - 1), "dcg@2": (r <= 2) / np.log2(1 + r), "mrr": 1 / r,

@@ -97,6 +97,16 @@ def test_workers_that_start_at_once_agree_on_the_secret(tmp_path, monkeypatch):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_secret_is_made_where_there_are_no_hard_links(tmp_path, monkeypatch):
+    def link(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    made = Secrets.of_file(tmp_path / "secret").fingerprint
+    assert Secrets.of_file(tmp_path / "secret").fingerprint == made
+    assert [file.name for file in tmp_path.iterdir()] == ["secret"]
+
+
 @pytest.mark.parametrize("call", ["open", "fsync", "link"])
 def test_a_worker_that_ends_while_it_makes_the_secret_leaves_no_empty_file(tmp_path, monkeypatch, call):
     def ends(*_):

@@ -36,7 +36,11 @@ def test_a_request_is_one_impression(client):
     assert 'structsvm_live_not_compared_total{why="timeout"} 0.0' in figures
     assert 'structsvm_live_shown_total{serve="interleaved",why=""} 3.0' in figures
     assert 'route="/v1/experiments/{key}/show"' in figures
-    assert client.call("GET", "/readyz")[1]["writer"]
+    assert client.call("GET", "/livez") == (200, {"live": True})
+    status, ready = client.call("GET", "/readyz")
+    assert (status, ready["ready"], ready["writer"]) == (200, True, True)
+    # other requests draw other lists from the same rankings
+    assert len({tuple(client.show(f"other {k}")[1]["documents"]) for k in range(9)}) > 1
 
 
 def test_clicks_count_once_and_only_in_time(client):
@@ -54,6 +58,20 @@ def test_clicks_count_once_and_only_in_time(client):
     assert after["pairs"] == before["pairs"]
     client.service.closer.run()
     assert client.report()["pairs"] == before["pairs"]
+
+
+def test_actions_that_do_not_count_are_no_clicks_and_guardrails_have_their_limits(client):
+    client.create(
+        actions={"click": 1, "hover": 0}, guardrails={"clickless_margin": 0.07, "slow_margin": 0.08}
+    )
+    for request, action in (("r1", "hover"), ("r2", "click")):
+        event = {"token": client.show(request)[1]["token"], "place": 1, "action": action}
+        assert client.click(event)[1]["accepted"] == 1
+    report = client.wait_closed()
+    assert (report["n_impressions"], report["n_clicked"]) == (2, 1)
+    limits = {guardrail["name"]: guardrail["limit"] for guardrail in report["guardrails"]}
+    assert (limits["clickless"], limits["slow"], limits["first_place"]) == (0.07, 0.08, 0.0)
+    assert [len(json.loads(line)["clicks"]) for line in client.export().splitlines()] == [0, 1]
 
 
 def test_a_document_is_found_after_a_restart(client):

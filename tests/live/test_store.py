@@ -1,5 +1,6 @@
 """Databases: schema and its upgrade, and the hot inserts of both kinds."""
 
+import asyncio
 import json
 import sqlite3
 import threading
@@ -14,6 +15,7 @@ from structsvm.live.config import check_config
 from structsvm.live.store import schema
 from structsvm.live.store.opening import connector, open_database, prepare
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, Stored
+from structsvm.live.store.writer import Writer
 from tests.live.samples import RECORD, click_row, shown_row
 
 CONFIG = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 2})
@@ -65,6 +67,22 @@ def test_hot_inserts(opened):
     # once the closer has announced an impression, a click is late whatever the clock of its worker says
     assert store.announce(row.id, 0, 1000, 500) == store.impressions(row.id, 0, None)[-1].seq
     assert connection.write([], [click(3, 1, at=1001)])[1] == [LATE]
+
+
+def test_a_click_whose_caller_went_away_is_stored(opened):
+    store, connection, row, url = opened
+    connection.write([shown_row(row, 1)], [])
+
+    async def leave():
+        writer = Writer(connector(url))
+        writer.start()
+        call = asyncio.ensure_future(writer.click([click_row(1, 1)], 10.0))
+        await asyncio.sleep(0)
+        call.cancel()
+        await writer.stop()
+
+    asyncio.run(leave())
+    assert [len(one.clicks) for one in store.impressions(row.id, 0, None)] == [1]
 
 
 def test_writers_and_closers_at_once(opened):

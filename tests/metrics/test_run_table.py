@@ -26,8 +26,12 @@ def judged():
 
 def test_each_cell_is_what_evaluate_gives_alone(judged):
     qrels, runs = judged
+    # judged topics that a run lacks count 0
+    some = {topic: ranking for topic, ranking in runs[1].to_dict().items() if int(topic) < 20}
+    runs = [*runs, Run.from_dict(some, tag="half")]
     table = evaluate(qrels, runs, MEASURES, relevance=2)
-    assert (table.names, table.measures) == (("base_line", "good", "same"), tuple(MEASURES))
+    assert (table.names, table.measures) == (("base_line", "good", "same", "half"), tuple(MEASURES))
+    assert not table.results["half", "map"].per_query[20:40].any()
     for run in runs:
         for measure in MEASURES:
             alone = evaluate(measure, **judge_run(run, qrels)._asdict(), relevance=2)

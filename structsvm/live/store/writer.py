@@ -109,8 +109,8 @@ class Writer:
                 break
             if self._waiting and not self._stopping:
                 time.sleep(_LINGER_S)
-            with self._lock:  # who was given up before is never written
-                jobs = [job for job in self._waiting if not job.future.done()]
+            with self._lock:  # who was given up before is never written; who went away is
+                jobs = [job for job in self._waiting if job.future.cancelled() or not job.future.done()]
                 self._writing, self._waiting = jobs[:_MOST_A_BATCH], jobs[_MOST_A_BATCH:]
                 jobs = self._writing
             if jobs:
