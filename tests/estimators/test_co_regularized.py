@@ -53,8 +53,8 @@ def test_mask_equals_separate_rows(data, make, scale):
         X_unlabeled=X[unlabeled], qid_unlabeled=data.qid[unlabeled],
     )  # fmt: skip
     assert (masked.coef_ == apart.coef_).all()
-    supervised = clone(model).set_params(mu=0.0).fit(
-        X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled]
+    supervised = (
+        clone(model).set_params(mu=0.0).fit(X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled])
     )
     assert (masked.coef_ != supervised.coef_).any()
     # labels that are not to be looked at do not matter
