@@ -25,6 +25,8 @@ def test_options_are_checked_without_data():
         StructuralRankerCV(Cs=[-1.0]).check_options()
     with pytest.raises(ValueError, match="selection"):
         StructuralRankerCV(selection="least").check_options()
+    with pytest.raises(ValueError, match="solver='simplex'"):
+        StructuralRankerCV(solver="simplex").check_options()
 
 
 @pytest.mark.parametrize(("loss", "weights"), [("map", np.ones(24)), ("ndcg@3", 1.0 + np.arange(24) % 5)])

@@ -1,5 +1,7 @@
 """StructuralRanker: input in every shape gives the same fit, bad input is named, weights and C mean what they say."""
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -166,6 +168,17 @@ def test_uninformative_queries_are_counted_and_change_only_the_mean():
     assert (model.n_queries_, model.n_uninformative_) == (30, 6)
     fewer = SVMMap(C=8, tol=1e-6).fit(X[QID >= 6], y[QID >= 6], qid=QID[QID >= 6])  # 10 * 24 / 30
     assert_same_problem(model, fewer)
+
+
+@pytest.mark.parametrize(
+    "model", [SVMMap(), PairwiseSGD(n_steps=10), LambdaRank(max_epochs=1)], ids=lambda m: type(m).__name__
+)
+def test_most_queries_without_a_constraint_are_warned_of(model):
+    with pytest.warns(UserWarning, match=f"{type(model).__name__}: 16 of 30 queries carry no constraint"):
+        clone(model).fit(X, np.where(QID < 16, 0, Y), qid=QID)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(model).fit(X, np.where(QID < 15, 0, Y), qid=QID)
 
 
 def test_labels_of_binary_losses_are_thresholded():
