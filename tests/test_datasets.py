@@ -19,6 +19,7 @@ from structsvm.queries import QueryData
 from structsvm.readers import (
     candidates,
     judge_run,
+    open_store,
     read_letor,
     read_qrels,
     read_run,
@@ -62,6 +63,10 @@ def test_what_is_listed_can_be_made_again_with_the_same_bytes(tmp_path, dataset)
 def test_the_ranking_follows_its_planted_weights(tmp_path):
     data = read_letor(make("ranking", tmp_path / "exact", noise=0.0, random_state=3))
     assert evaluate("ndcg", data.y, data.X @ planted_weights(5, 3), qid=data.qid).mean == 1.0
+    store = open_store(make("ranking-store", tmp_path / "s", n_queries=20, n_docs=15, n_features=5, grades=3))
+    text = read_letor(make("ranking", tmp_path / "t"))
+    np.testing.assert_array_equal(store.X, text.X.astype(np.float32))
+    np.testing.assert_array_equal(store.y, text.y)
 
 
 def test_the_stated_fusion_is_the_best():

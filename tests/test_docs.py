@@ -1,5 +1,6 @@
 """The API reference is made of what the rooms of the package export: all of it, and nothing else."""
 
+import ast
 import importlib.util
 import inspect
 import pkgutil
@@ -48,6 +49,18 @@ def test_names_exist_are_exported_and_described(names):
         assert member.__doc__ or not (inspect.isclass(member) or inspect.isroutine(member)), name
         text = (inspect.getdoc(member) or "").strip().split("\n\n")[0]
         assert re.split(r"\.\s", text)[0].count("``") % 2 == 0, name
+
+
+def test_defaults_said_are_those_of_the_signature(names):
+    said = []
+    for name in names:
+        member = member_of(name)
+        if inspect.isclass(member) or inspect.isroutine(member):
+            listed = re.findall(r"^(\w+(?:, \w+)*) : .*default=(.+)$", inspect.getdoc(member) or "", re.M)
+            taken = inspect.signature(member).parameters if listed else {}
+            said += [(name, p, text, repr(taken[p].default)) for who, text in listed for p in who.split(", ")]
+    assert len(said) > 400
+    assert [one for one in said if ast.literal_eval(one[2]) != ast.literal_eval(one[3])] == []
 
 
 def _without_example(name, member):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from structsvm.estimators.co_regularized import CoRegularizedSGD
@@ -38,27 +39,29 @@ def test_one_view_is_spd(data, mu):
     assert (one.coef_ == spd.coef_).all()
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
-def test_mask_equals_separate_rows(data, make):
+@pytest.mark.parametrize(
+    ("make", "scale"), [(np.asarray, "none"), (np.asarray, "query-zscore"), (sparse.csr_matrix, "none")]
+)
+def test_mask_equals_separate_rows(data, make, scale):
     unlabeled = np.isin(data.qid, np.unique(data.qid)[10:])
     y = np.where(unlabeled, np.nan, data.y)
     X = make(data.X)
-    masked = CoRegularizedSGD(n_steps=2000, random_state=0).fit(X, y, qid=data.qid, unlabeled=unlabeled)
-    apart = CoRegularizedSGD(n_steps=2000, random_state=0).fit(
+    model = CoRegularizedSGD(n_steps=2000, scale=scale, random_state=0)
+    masked = clone(model).fit(X, y, qid=data.qid, unlabeled=unlabeled)
+    apart = clone(model).fit(
         X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled],
         X_unlabeled=X[unlabeled], qid_unlabeled=data.qid[unlabeled],
     )  # fmt: skip
     assert (masked.coef_ == apart.coef_).all()
-    supervised = CoRegularizedSGD(n_steps=2000, mu=0.0, random_state=0).fit(
-        X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled]
+    supervised = (
+        clone(model).set_params(mu=0.0).fit(X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled])
     )
     assert (masked.coef_ != supervised.coef_).any()
     # labels that are not to be looked at do not matter
     for hidden in (7.0, "?", None):
         labels = data.y.astype(object)
         labels[unlabeled] = hidden
-        other = CoRegularizedSGD(n_steps=2000, random_state=0)
-        other.fit(X, labels, qid=data.qid, unlabeled=unlabeled)
+        other = clone(model).fit(X, labels, qid=data.qid, unlabeled=unlabeled)
         assert (other.coef_ == masked.coef_).all()
 
 

@@ -25,24 +25,28 @@ def test_options_are_checked_without_data():
         StructuralRankerCV(Cs=[-1.0]).check_options()
     with pytest.raises(ValueError, match="selection"):
         StructuralRankerCV(selection="least").check_options()
+    with pytest.raises(ValueError, match="solver='simplex'"):
+        StructuralRankerCV(solver="simplex").check_options()
 
 
-@pytest.mark.parametrize("loss", ["map", "ndcg@3"])
-def test_it_equals_fits_by_hand(loss):
+@pytest.mark.parametrize(("loss", "weights"), [("map", np.ones(24)), ("ndcg@3", 1.0 + np.arange(24) % 5)])
+def test_it_equals_fits_by_hand(loss, weights):
     options = {"solver": "one_slack", "tol": 1e-9}  # near enough to one optimum for the same rankings
-    model = fit(loss=loss, **options)
+    weight = weights[QID]
+    model = fit(loss=loss, sample_weight=weight, **options)
     assert model.scores_.shape == (24, 3)
     scores = np.full((24, 3), np.nan)
     for train, test in KFold(3).split(np.arange(24)):
         inside, outside = np.isin(QID, train), np.isin(QID, test)
         for i, C in enumerate(CS):
-            part = StructuralRanker(loss, C, **options).fit(X[inside], Y[inside], qid=QID[inside])
+            part = StructuralRanker(loss, C, **options)
+            part.fit(X[inside], Y[inside], qid=QID[inside], sample_weight=weight[inside])
             values = evaluate(loss, Y[outside], part.predict(X[outside]), qid=QID[outside], ties="row")
             scores[test, i] = values.per_query
     np.testing.assert_allclose(model.scores_, scores, rtol=1e-12)
-    best = np.argmax(model.scores_.mean(axis=0))
+    best = np.argmax(np.average(model.scores_, axis=0, weights=weights))
     assert CS[best] == model.C_
-    refit = StructuralRanker(loss, model.C_, **options).fit(X, Y, qid=QID)
+    refit = StructuralRanker(loss, model.C_, **options).fit(X, Y, qid=QID, sample_weight=weight)
     np.testing.assert_array_equal(model.coef_, refit.coef_)
     assert model.score(X, Y, qid=QID) == refit.score(X, Y, qid=QID)
 

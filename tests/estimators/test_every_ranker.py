@@ -224,9 +224,7 @@ WITHOUT_GAP = (AccuracySVM, PairwiseSGD, CoRegularizedSGD, LambdaRank)
 @pytest.mark.filterwarnings("ignore:AccuracySVM:UserWarning")
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 @pytest.mark.parametrize("kind", INPUTS)
-@pytest.mark.parametrize(
-    "ranker", [*EACH, OrdinalSVM(), LambdaRank(random_state=0), ClickSVMCV([0.1, 1.0], cv=2)], ids=repr
-)
+@pytest.mark.parametrize("ranker", [*EACH, *OTHER_FORMS], ids=repr)
 def test_texts_and_figures(ranker, kind):
     model = sklearn.base.clone(ranker).fit(INPUTS[kind], DATA.y, qid=DATA.qid)
     assert repr(model) == repr(ranker)

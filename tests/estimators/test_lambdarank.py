@@ -88,6 +88,16 @@ def test_early_stopping_keeps_the_best(data):
         LambdaRank(early_stopping=True).fit(data.X[:15], data.y[:15], qid=0)
 
 
+def test_queries_held_out_are_not_trained_on(data):
+    """A pass is the same whatever the labels of a quarter of the queries, and that of the others differs."""
+    model = LambdaRank(early_stopping=True, validation_fraction=0.25, max_epochs=1, random_state=0)
+    X, y, qid = data.X[:300], data.y[:300], data.qid[:300]
+    coef = clone(model).fit(X, y, qid=qid).coef_
+    turned = [np.where(qid == q, y.max() - y, y) for q in range(20)]
+    same = [(clone(model).fit(X, other, qid=qid).coef_ == coef).all() for other in turned]
+    assert sum(same) == 5
+
+
 def test_only_the_ratio_of_weights_counts(data):
     weights = np.where(data.qid < 20, 3.0, 1.0)
     one = LambdaRank(max_epochs=5, lam=0.1, random_state=0)

@@ -41,6 +41,7 @@ def test_each_query_is_in_one_test_part_and_whole(shuffle, ids):
         assert len(set(qid[test])) in (4, 5)
     first = next(iter(QueryKFold(4).split(X, qid=qid)))[1]
     assert (next(iter(QueryKFold(4).split(X, None, qid)))[1] == first).all()
+    assert np.array_equal(parts[0][1], first) != shuffle
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(qid=qid)
     assert (next(QueryKFold(4).split(frame))[1] == first).all()
 
@@ -58,6 +59,7 @@ def test_refusals():
         next(QueryKFold(3).split(DATA.X))
     with pytest.raises(ValueError, match="n_splits=31: expected up to the 30 queries"):
         next(QueryKFold(31).split(DATA.X, qid=DATA.qid))
+    assert len(list(QueryKFold(30).split(DATA.X, qid=DATA.qid))) == 30
     with pytest.raises(ValueError, match="n_splits=1: expected a whole number"):
         QueryKFold(1)
     with pytest.raises(BadInput, match=r"random_state=3: expected none, .* not shuffled; pass shuffle=True"):

@@ -1,5 +1,7 @@
 """StructuralRanker: input in every shape gives the same fit, bad input is named, weights and C mean what they say."""
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -124,6 +126,9 @@ def test_weight_two_is_the_query_twice_and_zero_is_none():
     assert_same_problem(weighted, repeated)
     assert weighted.fit_.primal == pytest.approx(repeated.fit_.primal, rel=2e-6)
     assert weighted.n_uninformative_ == 10
+    mixed = np.argsort(np.arange(len(Y)) % 12, kind="stable")  # of each query a row in turn
+    dealt = clone(model).fit(X[mixed], Y[mixed], qid=QID[mixed], sample_weight=weight[mixed])
+    np.testing.assert_array_equal(dealt.coef_, weighted.coef_)
     score = weighted.score(X, Y, qid=QID, sample_weight=weight)
     values = evaluate("map", Y, weighted.predict(X), qid=QID, ties="row").per_query
     assert score == pytest.approx((2 * values[:5].sum() + values[5:20].sum()) / 25)
@@ -151,7 +156,9 @@ def test_features_that_do_not_vary_get_no_weight():
         flat = SVMMap(C=10, solver=solver).fit(np.full_like(X, 0.1), Y, qid=QID)
         np.testing.assert_allclose(flat.coef_, 0, atol=1e-12)
         assert flat.fit_.converged
-        np.testing.assert_array_equal(flat.rank(X * 0 + 0.1, QID), np.tile(np.arange(1, 13), 30))
+        ranks = flat.rank(X * 0 + 0.1, QID)
+        np.testing.assert_array_equal(ranks, np.tile(np.arange(1, 13), 30))
+        assert flat.score(X, Y, qid=QID) == evaluate("map", Y, -ranks, qid=QID).mean
     assert not SVMMap().fit(np.zeros_like(X), Y, qid=QID).coef_.any()
 
 
@@ -161,6 +168,17 @@ def test_uninformative_queries_are_counted_and_change_only_the_mean():
     assert (model.n_queries_, model.n_uninformative_) == (30, 6)
     fewer = SVMMap(C=8, tol=1e-6).fit(X[QID >= 6], y[QID >= 6], qid=QID[QID >= 6])  # 10 * 24 / 30
     assert_same_problem(model, fewer)
+
+
+@pytest.mark.parametrize(
+    "model", [SVMMap(), PairwiseSGD(n_steps=10), LambdaRank(max_epochs=1)], ids=lambda m: type(m).__name__
+)
+def test_most_queries_without_a_constraint_are_warned_of(model):
+    with pytest.warns(UserWarning, match=f"{type(model).__name__}: 16 of 30 queries carry no constraint"):
+        clone(model).fit(X, np.where(QID < 16, 0, Y), qid=QID)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(model).fit(X, np.where(QID < 15, 0, Y), qid=QID)
 
 
 def test_labels_of_binary_losses_are_thresholded():
@@ -269,6 +287,8 @@ def test_ranks_number_the_documents_of_a_query_from_the_best():
         model.rank([[3], [1], [2], [2], [9]], ["b", "b", "a", "b", "a"]), [1, 3, 2, 2, 1]
     )
     np.testing.assert_array_equal(model.rank([[2], [1], [2]], qid=0), [1, 3, 2])
+    with pytest.raises(ValueError, match=r"SVMMap\.rank: expected qid, as in fit; .* state its id: qid=0"):
+        model.rank([[2], [1]])
 
 
 class Described:

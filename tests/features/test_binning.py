@@ -74,6 +74,15 @@ def test_quantiles_put_equal_numbers_into_each_bin():
         BinnedFeatures(10, spacing="quantile").fit(column).transform_rows(column).codes[:, 0]
     )
     assert counts.tolist() == [0] + [100] * 10
+    many_of_the_lowest = BinnedFeatures(4, spacing="quantile").fit([[0.0]] * 6 + [[1.0], [2.0], [3.0]])
+    assert many_of_the_lowest.thresholds_[0].tolist() == [-np.inf, 0.0, 1.0]
+
+
+def test_a_function_without_scores_and_one_with_equal_scores():
+    X = np.array([[np.nan, 7.0], [np.nan, 7.0], [np.nan, np.nan]])
+    binned = BinnedFeatures().fit(X)
+    assert binned.transform(X).toarray().tolist() == [[0, 1], [0, 1], [0, 0]]
+    assert binned.transform([[1.0, 8.0]]).toarray().tolist() == [[1, 1]]
 
 
 def test_float32_scores_fall_where_their_value_does():
@@ -114,6 +123,8 @@ def test_rows_of_a_query_may_stand_anywhere():
     np.testing.assert_array_equal(
         binned.transform_rows(X[order], qid=qid[order]).codes, binned.transform_rows(X, qid=qid).codes[order]
     )
+    both = BinnedFeatures(11, within="query").fit_transform(X[order], qid=qid[order])
+    np.testing.assert_array_equal(both.toarray(), binned.transform(X, qid=qid).toarray()[order])
 
 
 def test_within_query_insists_on_qid():

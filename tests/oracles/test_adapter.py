@@ -60,6 +60,19 @@ def test_multiclass_equals_linear_svc(C_per_example):
     assert (predicted == witness.predict(X)).mean() > 0.98
 
 
+def test_weight_two_is_the_example_twice_and_zero_is_none():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4, 3)), np.array([0, 1, 2, 1])
+    twice = [0, 0, 1, 3]
+    weighted = StructuredProblem(Multiclass(3), list(X), y.tolist(), weights=[2, 1, 0, 1])
+    repeated = StructuredProblem(Multiclass(3), list(X[twice]), y[twice].tolist())
+    w = rng.normal(size=9)
+    for one, other in zip(weighted.cut(w), repeated.cut(w), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    a, b = (frank_wolfe(problem, 3.0, tol=1e-6, max_passes=2000) for problem in (weighted, repeated))
+    assert a.primal == pytest.approx(b.primal, rel=2e-6)
+
+
 class Broken(Multiclass):
     """Multiclass with one method replaced."""
 

@@ -213,6 +213,22 @@ def test_a_face_of_dependent_planes_is_entered_whole(kind):
         assert after >= value - 1e-9 * max(1.0, abs(gram).max())
 
 
+@pytest.mark.parametrize(
+    ("mass", "free", "alpha"), [(0.0, [1], [0.0, 0.25, 0.75]), (0.25, [0], [0.75, 0.0, 0.25])]
+)
+def test_a_dependent_direction_is_walked_uphill_unless_its_vertex_has_no_mass_to_give(mass, free, alpha):
+    """Plane 1 is twice plane 0, and worth less along with it: it takes mass if it has none, and gives away its own."""
+    gram, group, base = np.outer([1.0, 2.0], [1.0, 2.0]), np.zeros(3, np.int64), np.array([2])
+    at, g = np.array([0.5 - mass, mass, 0.5]), np.array([1.0, 1.0, 0.0])
+    inside, gone = np.array([0, -1, -1]), np.empty(6, np.int64)
+    R, r, d = np.eye(3), np.zeros(3), np.zeros(3)
+    k = active_set._enter(
+        1, gram.reshape(-1), 2, 2, group, base, inside, at, g, R, r, 1, d, np.zeros(1), gone
+    )
+    assert inside[:k].tolist() == free
+    np.testing.assert_allclose(at, alpha)
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 def test_small_cases_in_closed_form(name):
     solver = get_solver(name)

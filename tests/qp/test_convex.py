@@ -62,6 +62,8 @@ def test_bounds_hold_and_are_tight(penalty, constraints):
             value = upper(region, joint, loss, C, found.w)
             assert found.lower <= value * (1 + 1e-12)
             assert found.lower >= value * (1 - 5e-5)
+            heights = loss - joint @ found.w
+            assert found.alpha @ (max(0.0, heights.max()) - heights) <= 1e-4 * value  # on cuts that bind
             for _ in range(20):  # any weights allowed are above
                 other = region.solve(*planes(rng, 3), 10.0 ** rng.uniform(-2, 2)).w
                 assert upper(region, joint, loss, C, other) >= found.lower * (1 - 1e-12)
@@ -95,6 +97,22 @@ def test_linear_constraints_hold_up_to_rounding():
         assert (rows @ w - most).max() <= 1e-14
         assert abs(w.sum() - 0.5) <= 1e-14
         assert w[0] <= 2 * w[1] + 1e-15
+
+
+def test_what_a_solver_leaves_is_repaired():
+    """Constraints up to rounding and signs exactly, by a move of the size of the error."""
+    rng = np.random.default_rng(12)
+    signs = np.array([0, 0, 1.0, -1.0])
+    region = Convex(4, lambda w: [cp.sum(w) == 1, w[0] <= 0.2], signs=signs)
+    for size in 10.0 ** rng.uniform(-9, -3, 50):
+        w = np.array([0.2, 0.8, 0.0, 0.0]) + size * rng.normal(size=4)
+        repaired = region._repaired(w)
+        assert abs(repaired.sum() - 1) <= 4e-16
+        assert repaired[0] <= 0.2 + 1e-16
+        assert (repaired * signs >= 0).all()
+        np.testing.assert_allclose(repaired, w, atol=20 * size)
+    nowhere_inside = Convex(3, lambda w: [cp.sum(w) == 0], signs=np.ones(3))
+    assert (nowhere_inside.solve(*planes(rng, 4, 3), 1.0).w >= 0).all()
 
 
 @pytest.mark.parametrize(

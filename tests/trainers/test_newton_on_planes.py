@@ -236,8 +236,8 @@ def make_data(n=1200, csr=False, seed=0, m=6):
     return X, y, np.arange(n + 1) * 8
 
 
-def make_problem(loss="ndcg@5", n=1200, n_jobs=1, csr=False, seed=0, m=6, weights=None):
-    return bind(make_data(n, csr, seed, m), loss, weights, n_jobs=n_jobs)
+def make_problem(loss="ndcg@5", n=1200, n_jobs=1, csr=False, seed=0, m=6):
+    return bind(make_data(n, csr, seed, m), loss, n_jobs=n_jobs)
 
 
 @pytest.fixture
