@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import check_whole
 from structsvm.online.bandits.policy import CountsWins, record_set
 from structsvm.protocols import Duel
 
@@ -27,6 +28,10 @@ class RandomSubset(CountsWins):
     label = "random"
     assumes = "nothing: a baseline"
     compares_sets = True
+
+    def __init__(self, n_arms: int) -> None:
+        self.n_arms = check_whole("n_arms", n_arms)
+        self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a non-empty subset of the arms, all equally likely."""
