@@ -213,6 +213,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         ImportError
