@@ -19,7 +19,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.names import QID, feature_names
 from structsvm.report import figures
-from structsvm.report.figures import COLOURS, line_style
+from structsvm.report.colours import COLOURS, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

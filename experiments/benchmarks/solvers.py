@@ -17,8 +17,9 @@ import numpy as np
 
 from structsvm.oracles import get_oracle
 from structsvm.trainers.certificate import ConvergenceWarning
+from structsvm.trainers.choosing_solver import largest_C
 from structsvm.trainers.passes import RankingProblem, sample
-from structsvm.trainers.path import largest_C, train
+from structsvm.trainers.path import train
 
 SIZES = (
     (30, 20, 5, "map"),

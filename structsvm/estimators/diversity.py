@@ -31,7 +31,8 @@ from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, gr
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit
-from structsvm.trainers.path import Solver, fit_path
+from structsvm.trainers.choosing_solver import Solver
+from structsvm.trainers.path import fit_path
 
 _log = logging.getLogger("structsvm")
 T = TypeVar("T")

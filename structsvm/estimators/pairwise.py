@@ -12,7 +12,7 @@ from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Oracle
-from structsvm.trainers.path import SOLVERS, Solver
+from structsvm.trainers.choosing_solver import SOLVERS, Solver
 
 _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "squared_hinge": SquaredPairs}
 

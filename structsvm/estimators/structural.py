@@ -25,8 +25,9 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle, Separator
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit
+from structsvm.trainers.choosing_solver import Solver, check_options
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import Solver, check_options, fit_path
+from structsvm.trainers.path import fit_path
 
 Ranker = TypeVar("Ranker", bound=BaseEstimator)
 

@@ -33,10 +33,11 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import Grouping, QueryData, row_groups
 from structsvm.trainers.certificate import Fit, judge
+from structsvm.trainers.choosing_solver import Solver, check_options
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import Solver, check_options, fit_path
+from structsvm.trainers.path import fit_path
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
 _FEW_ROWS = 200_000

@@ -213,6 +213,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0.
 
+        Returns
+        -------
+        self
+
         Raises
         ------
         ImportError
@@ -390,6 +394,12 @@ class LeafFeatures(TransformerMixin, BaseEstimator, TreeGrowth):
         """Return what each feature adds by its bins: a number for each count of edges exceeded, the first is 0."""
         parts = np.split(coef, self.starts_[self.forest_.n_trees : -1])[1:]
         return [np.concatenate(([0.0], np.cumsum(part))) for part in parts]
+
+    def fit_transform(
+        self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None
+    ) -> sparse.csr_matrix:
+        """Call ``fit``, then ``transform`` on the same rows."""
+        return self.fit(X, y, qid=qid, sample_weight=sample_weight).transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.

@@ -234,8 +234,12 @@ def convert_parquet(
     source: str | PathLike[str],
     path: str | PathLike[str],
     *,
+    label: str | None = "label",
+    qid: str = QID,
+    docid: str = "docid",
+    features: Sequence[str] | None = None,
+    fill: float | None = None,
     dtype: Any = None,
-    **options: Any,
 ) -> None:
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
 
@@ -243,13 +247,12 @@ def convert_parquet(
 
     Parameters
     ----------
-    source : path
+    source, label, qid, docid, features, fill
+        As for :func:`read_parquet`.
     path : path
         As for :class:`StoreWriter`; if the source is refused, no store is left.
     dtype : {float32, float64}, optional
         By default that of the files.
-    **options
-        Of :func:`read_parquet`.
 
     Examples
     --------
@@ -262,14 +265,14 @@ def convert_parquet(
     QueryData(2 queries, 3 rows, 1 features, dense float64)
     """
     place_of(Path(path))  # before the first look at long files
-    check_fill(options.get("fill"), store=True)
+    check_fill(fill, store=True)
     files = parquet_files(source)
-    layout = layout_of(files, **options)
+    layout = layout_of(files, label=label, qid=qid, docid=docid, features=features, fill=fill)
     kind = layout.dtype if dtype is None else np.dtype(dtype)
     try:
         _write(files, layout, Path(path), kind)
     except Apart:
-        data = read_parquet(source, **options)
+        data = read_parquet(source, label=label, qid=qid, docid=docid, features=features, fill=fill)
         write_store(replace(data, X=data.X.astype(kind, copy=False)), path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -26,6 +27,7 @@ from structsvm.readers.trec import (
     once_each,
     read_rows,
     refuse_repeat,
+    rows_of_dict,
     strings,
     write_rows,
 )
@@ -120,6 +122,17 @@ class Qrels(Listing):
         {'7': {'a': 1, 'b': 0}}
         """
         return cls.from_arrays(*columns_of(frame, topic=topic, docid=docid, grade=grade))
+
+    @classmethod
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, int]]) -> Qrels:
+        """Return the judgments in ``{topic: {document: grade}}``, the form of pytrec_eval and ranx.
+
+        Examples
+        --------
+        >>> Qrels.from_dict({"7": {"a": 1, "b": 0}}).n_rows
+        2
+        """
+        return cls.from_arrays(*rows_of_dict(nested))
 
     def to_frame(self) -> Any:
         """Return a pandas frame with the columns ``topic``, ``docid``, ``grade`` and ``subtopic`` if there are some.

@@ -6,6 +6,7 @@ trec_eval (which compares scores as float32; here they keep their precision).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -30,6 +31,7 @@ from structsvm.readers.trec import (
     once_each,
     read_rows,
     refuse_repeat,
+    rows_of_dict,
     write_rows,
 )
 
@@ -129,6 +131,17 @@ class Run(Listing):
         {'7': {'b': 0.9, 'a': 0.5}}
         """
         return cls.from_arrays(*columns_of(frame, topic=topic, docid=docid, score=score), tag=tag)
+
+    @classmethod
+    def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], *, tag: str = "structsvm") -> Run:
+        """Return the run in ``{topic: {document: score}}``, the form of pytrec_eval and ranx.
+
+        Examples
+        --------
+        >>> Run.from_dict({"7": {"a": 0.5, "b": 0.9}}).n_rows
+        2
+        """
+        return cls.from_arrays(*rows_of_dict(nested), tag=tag)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with the columns ``topic``, ``docid``, ``score`` and ``rank``.

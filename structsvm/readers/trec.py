@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,24 +73,6 @@ class Listing(ByTopic):
     _numbers: ClassVar[str]
     from_arrays: ClassVar[Callable[..., Any]]
 
-    @classmethod
-    def from_dict(cls, nested: Mapping[Any, Mapping[Any, float]], **options: Any) -> Self:
-        """Return what ``{topic: {document: number}}`` says, the form of pytrec_eval and ranx.
-
-        ``options`` are those of :meth:`from_arrays`.
-
-        Examples
-        --------
-        >>> from structsvm.readers import Qrels, Run
-        >>> Run.from_dict({"7": {"a": 0.5, "b": 0.9}}, tag="mine"), Qrels.from_dict({"7": {"a": 1}})
-        (Run('mine': 1 topics, 2 rows), Qrels(1 topics, 1 judgments, grades 1: 1))
-        """
-        rows = [(topic, docid, number) for topic, row in nested.items() for docid, number in row.items()]
-        if not rows:
-            raise BadInput("nested", "expected topics with documents, got none")
-        made: Self = cls.from_arrays(*map(list, zip(*rows, strict=True)), **options)
-        return made
-
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return ``{topic: {document: number}}``: the scores of a run, best first, or grades, of subtopics the last.
 
@@ -110,6 +92,14 @@ class Listing(ByTopic):
         """Return a pandas frame of topics, documents and further columns."""
         topic = np.repeat(self.topics, np.diff(self.offsets))
         return pandas_frame({"topic": topic, "docid": self.docid, **columns})
+
+
+def rows_of_dict(nested: Mapping[Any, Mapping[Any, float]]) -> list[list[Any]]:
+    """Return topic, document and number of each row of ``{topic: {document: number}}``."""
+    rows = [(topic, docid, number) for topic, row in nested.items() for docid, number in row.items()]
+    if not rows:
+        raise BadInput("nested", "expected topics with documents, got none")
+    return [*map(list, zip(*rows, strict=True))]
 
 
 def columns_of(table: Any, **named: str | None) -> list[Any]:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from structsvm.common.escaping import escape
-from structsvm.report.figures import Differences, Lines, Series, line_style
+from structsvm.report.colours import line_style
+from structsvm.report.figures import Differences, Lines, Series
 
 WIDTH, HEIGHT = 360, 230
 """Size of every chart in its own units, narrow enough that text keeps its size on a phone."""

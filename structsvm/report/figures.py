@@ -14,32 +14,6 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.names import feature_names
 
-COLOURS = {
-    "pos": ("#b45309", "#f59e0b", "#d97b16"),
-    "neg": ("#1d4ed8", "#7aa2ff", "#3b7dd8"),
-    "s0": ("#1d4ed8", "#7aa2ff", "#3b7dd8"),
-    "s1": ("#b45309", "#f59e0b", "#d97b16"),
-    "s2": ("#0f766e", "#2dd4bf", "#3a9d5d"),
-    "s3": ("#9d174d", "#f472b6", "#9b5fc0"),
-}
-"""Colours on a light ground, on a dark one, and on a ground that is not known (a notebook's).
-
-``pos`` is what raises a score or a measure, ``neg`` what lowers it; ``s0`` to ``s3`` are lines.
-"""
-
-DASHES = ("", "7 4", "2 3", "9 3 2 3")
-"""Dashes of lines, as lengths of strokes and gaps; :func:`line_style` pairs each with a marker."""
-
-_MARKERS = ("circle", "square", "diamond", "triangle")
-
-
-def line_style(i: int) -> tuple[str, str, str]:
-    """Return colour, dashes and marker of the ``i``-th line; sixteen lines differ."""
-    # the pairing of colours with dashes changes after every four lines
-    k = (i + i // 4) % 4
-    return f"s{i % 4}", DASHES[k], _MARKERS[k]
-
-
 _DECADES = 4
 """Powers of ten of time that a chart of regret shows: earlier steps would squeeze the rest."""
 

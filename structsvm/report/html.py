@@ -26,7 +26,8 @@ from markupsafe import Markup
 
 from structsvm.common.escaping import escape, printable
 from structsvm.report import charts
-from structsvm.report.figures import COLOURS, Bars, Differences, Lines, Series
+from structsvm.report.colours import COLOURS
+from structsvm.report.figures import Bars, Differences, Lines, Series
 
 __all__ = [
     "Column", "Series", "Shelf", "bar_list", "details", "draw", "in_row", "line_chart", "listed",

@@ -1,7 +1,7 @@
 """Trainers: from a problem to the weights of lowest objective, with a certificate.
 
-``path`` chooses a trainer and trains, for one C or several; ``certificate`` holds the bounds and decides when training
-stops; ``passes`` reads the data through the ``rows``.
+``path`` trains for one C or several, by the trainer that ``choosing_solver`` picks; ``certificate`` holds the bounds
+and decides when training stops; ``passes`` reads the data through the ``rows``.
 """
 
 from __future__ import annotations

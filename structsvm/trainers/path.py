@@ -1,37 +1,27 @@
-"""Training for one C, or a path that reuses everything found for one C at the next; and which trainer runs."""
+"""Training for one C, or a path that reuses everything found for one C at the next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_C, check_choice, check_flag
+from structsvm.checks import BadInput, check_C
 from structsvm.common.portable.elementary import exp, log
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Callback, Float, Problem
-from structsvm.qp import get_solver
 from structsvm.qp.cone import check_cone, project
 from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit, watched
+from structsvm.trainers.choosing_solver import Solver, check_options, largest_C
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.frank_wolfe import BlockDual, PlaneKind, cache_size, dual_of, frank_wolfe, pays
+from structsvm.trainers.frank_wolfe import BlockDual, PlaneKind, dual_of, frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import SmoothProblem, sampled_squares
-from structsvm.trainers.row_planes import RowDual, rows_cache_size
-
-Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
-SOLVERS: tuple[str, ...] = get_args(Solver)
-
-_LARGEST_PULL = 20.0
-"""Largest change of a query's hinge by its first full step, in units of its loss, for which "auto" picks frank_wolfe:
-``C`` times its weight times the squared length of its joint feature, on average over a sample."""
-
-_FEWEST_BY_ROWS = 512
-"""Fewest queries for frank_wolfe with planes kept as row coefficients."""
+from structsvm.trainers.passes import SmoothProblem
+from structsvm.trainers.row_planes import RowDual
 
 
 def fit_path(
@@ -129,72 +119,6 @@ def fit_path(
     return watched(fits, problem, Cs, tol, region)
 
 
-def check_options(
-    solver: str,
-    *,
-    cone: Float | None = None,
-    region: Convex | None = None,
-    stabilise: bool = True,
-    qp: str = "active_set",
-) -> None:
-    """Raise for options that :func:`train` cannot follow, before any data are looked at."""
-    check_choice("solver", solver, SOLVERS)
-    check_flag("stabilise", stabilise)
-    if cone is not None and np.ndim(cone) != 1 and solver not in ("auto", "one_slack"):
-        raise BadInput(
-            "cone",
-            "got rows with {solver}",
-            "only {solver='one_slack'} supports them; signs go with any",
-            others={"solver": solver},
-        )
-    if region is not None and solver not in ("auto", "one_slack"):
-        raise BadInput(
-            "region",
-            "got {solver}",
-            "only {solver='one_slack'} takes convex constraints and penalties",
-            others={"solver": solver},
-        )
-    if region is not None and cone is not None:
-        raise BadInput("cone", "expected no signs beside a region", "give them to the region")
-    if cone is not None and solver == "newton":
-        raise BadInput(
-            "cone", "got signs with {solver}", "any other solver takes them", others={"solver": solver}
-        )
-    get_solver(qp)
-
-
-def largest_C(
-    problem: Problem,
-    *,
-    cone: Float | None = None,
-    region: Convex | None = None,
-    planes: PlaneKind = "auto",
-) -> float:
-    """Return the largest C for which "auto" is ``frank_wolfe`` where not newton: 0 if never, infinite if always."""
-    # frank_wolfe knows neither rows of a cone nor regions; below ten queries its planes per query are too coarse a
-    # model. Where Newton's method over the planes can take over, steps may carry as far as they like; with planes of
-    # rows it cannot, and few queries need many passes. Otherwise a step carries too far where C is large for the number
-    # of queries, or the features are large: between 20 and 100 the two change places, beyond frank_wolfe stalls
-    # (experiments/benchmarks/solvers.py), at lower values where a few features are far larger than the others.
-    general = region is not None or (cone is not None and cone.ndim == 2)
-    as_vectors = planes != "rows" and cache_size(problem) is not None
-    by_rows = cone is None and rows_cache_size(problem) is not None
-    if general or problem.n_queries < 10 or not (as_vectors or by_rows):
-        return 0.0
-    if as_vectors and pays(problem):
-        return np.inf
-    if planes == "rows" and problem.n_queries < _FEWEST_BY_ROWS:
-        return 0.0
-    pull = _pull(problem)
-    return _LARGEST_PULL / pull if pull > 0 else np.inf
-
-
-def _pull(problem: Problem) -> float:
-    """Largest weight of a query times the mean squared joint feature of the cuts at zero."""
-    total, n = sampled_squares(problem)
-    return float(problem.weights.max()) * total / n
-
-
 class _Options(NamedTuple):
     """Those of :func:`fit_path`."""
 
@@ -279,7 +203,20 @@ def _extrapolate(past: Sequence[Fit], C: float) -> Float | None:
     return guess if np.isfinite(guess).all() else None
 
 
-def train(problem: Problem, C: float, **options: Any) -> Fit:
+def train(
+    problem: Problem,
+    C: float,
+    *,
+    solver: Solver = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    cone: Float | None = None,
+    region: Convex | None = None,
+    stabilise: bool = True,
+    qp: Literal["active_set", "cvxpy"] = "active_set",
+    planes: PlaneKind = "auto",
+    callback: Callback | None = None,
+) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * mean hinge`` of a problem for one C.
 
     Parameters
@@ -288,13 +225,17 @@ def train(problem: Problem, C: float, **options: Any) -> Fit:
         What to minimise.
     C : float
         Trade-off, > 0.
-    **options
-        ``solver``, ``tol``, ``max_passes``, ``cone``, ``region``, ``stabilise``, ``qp``, ``planes`` and ``callback``,
-        as of :func:`fit_path`.
+    solver, tol, max_passes, cone, region, stabilise, qp, planes, callback
+        As for :func:`fit_path`.
 
     Returns
     -------
     Fit
+
+    Warns
+    -----
+    ConvergenceWarning, NothingLearnedWarning
+        As :func:`fit_path`.
 
     Examples
     --------
@@ -306,4 +247,17 @@ def train(problem: Problem, C: float, **options: Any) -> Fit:
     >>> fit.w.round(3), round(fit.primal, 4), fit.converged
     (array([0.25]), 0.0312, True)
     """
-    return next(fit_path(problem, [C], **options))
+    fits = fit_path(
+        problem,
+        [C],
+        solver=solver,
+        tol=tol,
+        max_passes=max_passes,
+        cone=cone,
+        region=region,
+        stabilise=stabilise,
+        qp=qp,
+        planes=planes,
+        callback=callback,
+    )
+    return next(fits)

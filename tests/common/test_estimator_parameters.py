@@ -14,10 +14,11 @@ from structsvm import SVMMap, load
 from structsvm.clicks import ClickSVMCV
 from structsvm.common.estimator_parameters import _entries, _sections, parameters
 from structsvm.dask import DaskStructuralRanker, DaskStructuralRankerCV
+from structsvm.features import LeafFeatures
 
 RANKERS = [
     *(c for name in structsvm.__all__ if isinstance(c := getattr(structsvm, name), type) and hasattr(c, "score")),
-    ClickSVMCV, DaskStructuralRanker, DaskStructuralRankerCV,
+    ClickSVMCV, DaskStructuralRanker, DaskStructuralRankerCV, LeafFeatures,
 ]  # fmt: skip
 
 

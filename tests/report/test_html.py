@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import pytest
 
 from structsvm import report
-from structsvm.report import charts, figures, html
+from structsvm.report import charts, colours, figures, html
 
 HOSTILE = "</title><script src='http://x'>\"&"
 VOID = {"meta", "img"}
@@ -228,12 +228,12 @@ def test_a_page_of_a_service_comes_again_and_may_hold_frames():
 
 def test_every_ground_has_the_same_colours():
     page, notebook = report.page("t"), report.style_in("box")
-    for name, (light, dark, either) in figures.COLOURS.items():
+    for name, (light, dark, either) in colours.COLOURS.items():
         assert re.findall(rf"--{name}:(#\w+)", page) == [light, dark]
         assert re.findall(rf"--{name}:(#\w+)", notebook) == [either]
     # what raises the score is orange, what lowers it blue, in notebooks as in pages
     for colour, sign in (
-        (c, sign) for name, sign in (("pos", 1), ("neg", -1)) for c in figures.COLOURS[name]
+        (c, sign) for name, sign in (("pos", 1), ("neg", -1)) for c in colours.COLOURS[name]
     ):
         red, blue = int(colour[1:3], 16), int(colour[5:], 16)
         assert sign * (red - blue) > 0
@@ -312,6 +312,6 @@ def test_what_is_outside_is_drawn_at_the_edge():
 
 
 def test_sixteen_lines_differ():
-    assert len({figures.line_style(i) for i in range(16)}) == 16
+    assert len({colours.line_style(i) for i in range(16)}) == 16
     # the first four do without colour
-    assert len({figures.line_style(i)[2] for i in range(4)}) == 4
+    assert len({colours.line_style(i)[2] for i in range(4)}) == 4

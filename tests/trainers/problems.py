@@ -4,11 +4,11 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.oracles import LOSSES, get_oracle
-from structsvm.trainers import path
+from structsvm.trainers import choosing_solver
 from structsvm.trainers.passes import RankingProblem
 
 LOSS_NAMES = [name.replace("@k", "@5") for name in LOSSES]
-SOLVERS = [name for name in path.SOLVERS if name not in ("auto", "newton")]
+SOLVERS = [name for name in choosing_solver.SOLVERS if name not in ("auto", "newton")]
 """Those of every loss."""
 
 

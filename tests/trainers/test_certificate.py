@@ -11,8 +11,9 @@ from structsvm import StructuralRanker
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Cut
 from structsvm.trainers.certificate import CertificateError, ConvergenceWarning, Recorder
+from structsvm.trainers.choosing_solver import check_options
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import check_options, fit_path, train
+from structsvm.trainers.path import fit_path, train
 from tests.trainers.problems import SOLVERS, bind
 
 

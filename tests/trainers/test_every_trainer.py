@@ -8,11 +8,12 @@ from scipy.optimize import minimize_scalar
 from structsvm.common.machine import count_threads
 from structsvm.readers import make_ranking
 from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
+from structsvm.trainers.choosing_solver import _pull, largest_C
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, dual_of, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample, sweep
-from structsvm.trainers.path import _pull, fit_path, largest_C, train
+from structsvm.trainers.path import fit_path, train
 from tests.trainers.problems import LOSS_NAMES, SOLVERS, bind, make_problem, make_rows, objective
 
 

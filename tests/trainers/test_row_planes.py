@@ -6,8 +6,9 @@ from scipy import sparse
 
 from structsvm.trainers import row_planes
 from structsvm.trainers.certificate import Fit
+from structsvm.trainers.choosing_solver import largest_C
 from structsvm.trainers.frank_wolfe import BlockDual, dual_of, frank_wolfe
-from structsvm.trainers.path import fit_path, largest_C, train
+from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 from tests.trainers.problems import bind, make_rows
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from structsvm.online.bandits.interleaved_filter import IF2 as IF2
     from structsvm.online.bandits.interleaved_filter import InterleavedFilter as InterleavedFilter
     from structsvm.online.bandits.mdb import MDB as MDB
-    from structsvm.online.bandits.mdb import RandomSubset as RandomSubset
     from structsvm.online.bandits.merge_rucb import MergeRUCB as MergeRUCB
+    from structsvm.online.bandits.random_subset import RandomSubset as RandomSubset
     from structsvm.online.bandits.rmed import RMED1 as RMED1
     from structsvm.online.bandits.rucb import RCS as RCS
     from structsvm.online.bandits.rucb import RUCB as RUCB
@@ -51,8 +51,9 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent",
         "structsvm.online.bandits.horizons": "Anytime ExploreThenExploit",
         "structsvm.online.bandits.interleaved_filter": "IF1 IF2 InterleavedFilter",
-        "structsvm.online.bandits.mdb": "MDB RandomSubset",
+        "structsvm.online.bandits.mdb": "MDB",
         "structsvm.online.bandits.merge_rucb": "MergeRUCB",
+        "structsvm.online.bandits.random_subset": "RandomSubset",
         "structsvm.online.bandits.rmed": "RMED1",
         "structsvm.online.bandits.rucb": "RCS RUCB",
         "structsvm.online.bandits.savage": "SAVAGE",

@@ -1,4 +1,4 @@
-"""Bandits that compare sets: MDB, all arms that may be the winner at once, and its baseline of random sets."""
+"""The multi-dueling bandit: while several arms may be the winner, compare all plausible ones at once."""
 
 from __future__ import annotations
 
@@ -74,33 +74,3 @@ class MDB(CountsWins):
         """Count every pair of the set; a set of one arm changes nothing."""
         record_set(self.wins, duel, outcome)
         self.t += 1
-
-
-class RandomSubset(CountsWins):
-    """Comparison of random non-empty subsets of the arms, all equally likely (the baseline of MDB, Fig. 3).
-
-    Parameters
-    ----------
-    n_arms : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> RandomSubset(4).select(np.random.default_rng(0)).arms
-    (1, 2, 3)
-    """
-
-    label = "random"
-    assumes = "nothing: a baseline"
-    compares_sets = True
-
-    def select(self, rng: np.random.Generator) -> Duel:
-        """Return a non-empty subset of the arms, all equally likely."""
-        while True:
-            chosen = np.flatnonzero(rng.random(self.n_arms) < 0.5)
-            if len(chosen):
-                return Duel(tuple(chosen.tolist()))
-
-    def update(self, duel: Duel, outcome: Any) -> None:
-        """Count every pair of the set; a set of one arm changes nothing."""
-        record_set(self.wins, duel, outcome)

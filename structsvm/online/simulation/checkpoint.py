@@ -49,12 +49,9 @@ class Checkpoint:
                 settings_array = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
                 if settings_array.dtype.kind != "U" or settings_array.shape:
                     raise Damaged("settings that are no text")
-                settings = str(settings_array)
-                saved_settings = read_json(settings.encode())
-                if not isinstance(saved_settings, dict):
-                    raise Damaged("settings that are no JSON object")
+                saved_settings, here = _meaning(str(settings_array)), _meaning(self.settings)
                 arrays = {}
-                for name, empty in self._arrays().items() if settings == self.settings else ():
+                for name, empty in self._arrays().items() if saved_settings == here else ():
                     header = saved.header(name)
                     if header.dtype != empty.dtype or header.shape != empty.shape:
                         raise Damaged(f"{name}: {header.dtype} {list(header.shape)}")
@@ -66,14 +63,14 @@ class Checkpoint:
                 f"{self.path}: expected a checkpoint of simulate, got another file ({error!s:.200}): "
                 "give another path, or delete the file"
             ) from error
-        if settings != self.settings:
-            here = json.loads(self.settings)
+        if saved_settings != here:
             differ = [key for key in here if here[key] != saved_settings.get(key)] or ["settings"]
             raise ValueError(
                 f"{self.path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
                 "give another path, or delete the file"
             )
         vars(self).update(arrays)
+        self.settings = str(settings_array)  # by which it knows its run under way
 
     def under_way(self, run: int) -> UnderWay | None:
         if self.path is None:
@@ -92,6 +89,15 @@ class Checkpoint:
 
     def _arrays(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
+
+
+def _meaning(settings: str) -> dict[str, Any]:
+    """Return settings and the state of the fresh bandit, whose attributes may have been in another order."""
+    found = read_json(settings.encode())
+    if not isinstance(found, dict):
+        raise Damaged("settings that are no JSON object")
+    state = found.get("state")
+    return found | {"state": read_json(state.encode())} if isinstance(state, str) and state else found
 
 
 @dataclass(slots=True)

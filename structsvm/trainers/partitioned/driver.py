@@ -30,6 +30,7 @@ from structsvm.common.portable.sums import combine, dot
 from structsvm.protocols import Callback, Cut, Float
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder, judge, watched
+from structsvm.trainers.choosing_solver import _LARGEST_PULL
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.newton import descend
 from structsvm.trainers.one_slack import one_slack
@@ -37,7 +38,7 @@ from structsvm.trainers.partitioned.checkpoint import Checkpoint, other_rows
 from structsvm.trainers.partitioned.columns import Columns
 from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.passes import SmoothProblem, Tangent
-from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
+from structsvm.trainers.path import _extrapolate
 from structsvm.trainers.segment_search import FEWEST, best_factor, search_segment
 
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
@@ -95,28 +96,33 @@ def train_partitioned(
     C: float,
     *,
     solver: PartitionedSolver = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    positive: bool = False,
+    qp: Literal["active_set", "cvxpy"] = "active_set",
+    callback: Callback | None = None,
     checkpoint: Path | None = None,
     problem: dict[str, Any] | None = None,
-    **options: Any,
 ) -> Fit:
-    """Minimise ``1/2 ||w||^2 + C * mean slack`` over the queries of all partitions, with these :class:`_Options`.
+    """Minimise ``1/2 ||w||^2 + C * mean slack`` over the queries of all partitions.
 
     A ``checkpoint`` keeps the fit after each pass, for one more pass at zero weights; ``problem`` tells it from others.
     """
-    if checkpoint is None:
-        return next(fit_path_partitioned(parts, [C], solver=solver, **options))
     check_C(C)
-    chosen = _checked(solver, **options)
+    options = _Options(tol, max_passes, positive, qp, callback)
+    _check(solver, options)
     whole = _describe(parts, None)
-    if _choose(whole, C, solver, chosen.positive, keeps=True) != "partitioned":
+    if checkpoint is None:
+        return next(_path_of(whole, [C], solver, options))
+    if _choose(whole, C, solver, positive, keeps=True) != "partitioned":
         raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
     columns = Columns(parts.n_parts, whole.n_features)
-    record = Recorder(C, chosen.tol, whole.n_features, chosen.callback, exact=whole.exact)
+    record = Recorder(C, tol, whole.n_features, callback, exact=whole.exact)
     sizes = {"C": C, "n_queries": whole.n_queries, "n_features": whole.n_features}
     kept = Checkpoint(checkpoint, {**sizes, **(problem or {})})
     kept.check_rows(whole.cut(np.zeros(whole.n_features)).joint)
-    fit = _fit(whole, columns, record, chosen, None, kept)
-    judge(fit, whole, chosen.tol)
+    fit = _fit(whole, columns, record, options, None, kept)
+    judge(fit, whole, tol)
     if fit.converged:
         kept.remove()
     return fit
@@ -127,30 +133,41 @@ def fit_path_partitioned(
     Cs: Sequence[float],
     *,
     solver: PartitionedSolver = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    positive: bool = False,
+    qp: Literal["active_set", "cvxpy"] = "active_set",
+    callback: Callback | None = None,
     fold: int | None = None,
-    **options: Any,
 ) -> Iterator[Fit]:
     """Train for several values of C, ascending, each from what the last one found, without the queries of ``fold``."""
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
-    checked = _checked(solver, **options)
-    whole, grid = _describe(parts, fold), sorted({float(C) for C in Cs})
-    chosen = _choose(whole, grid[0], solver, checked.positive)
-    by_newton = chosen == "newton"
-    fits = _newton_path(whole, grid, checked) if by_newton else _path(whole, grid, chosen, checked)
-    return watched(fits, whole, grid, checked.tol)
+    options = _Options(tol, max_passes, positive, qp, callback)
+    _check(solver, options)
+    return _path_of(_describe(parts, fold), sorted({float(C) for C in Cs}), solver, options)
 
 
 class _Options(NamedTuple):
     """Those of :func:`structsvm.trainers.fit_path` for partitions, and whether weights have to be ``positive``."""
 
-    tol: float = 1e-3
-    max_passes: int = 1000
-    positive: bool = False
-    qp: Literal["active_set", "cvxpy"] = "active_set"
-    callback: Callback | None = None
+    tol: float
+    max_passes: int
+    positive: bool
+    qp: Literal["active_set", "cvxpy"]
+    callback: Callback | None
+
+
+def _path_of(
+    whole: _Whole, grid: Sequence[float], solver: PartitionedSolver, options: _Options
+) -> Iterator[Fit]:
+    """Return the fits by the trainer that is asked for, or chosen."""
+    chosen = _choose(whole, grid[0], solver, options.positive)
+    by_newton = chosen == "newton"
+    fits = _newton_path(whole, grid, options) if by_newton else _path(whole, grid, chosen, options)
+    return watched(fits, whole, grid, options.tol)
 
 
 def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: _Options) -> Iterator[Fit]:
@@ -215,16 +232,14 @@ class _Whole(NamedTuple):
         return total
 
 
-def _checked(solver: str, **options: Any) -> _Options:
-    found = _Options(**options)
+def _check(solver: str, options: _Options) -> None:
     check_choice("solver", solver, SOLVERS)
-    check_flag("positive", found.positive)
-    if found.positive and solver in ("partitioned", "newton"):
+    check_flag("positive", options.positive)
+    if options.positive and solver in ("partitioned", "newton"):
         raise BadInput(
             "positive", "got {solver}", "only {solver='one_slack'} supports it", others={"solver": solver}
         )
-    get_solver(found.qp)
-    return found
+    get_solver(options.qp)
 
 
 def _describe(parts: Partitions, fold: int | None) -> _Whole:

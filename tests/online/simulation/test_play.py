@@ -372,3 +372,19 @@ def test_imports_are_light() -> None:
         "sys.exit(any(m in sys.modules for m in ('numba', 'sklearn', 'matplotlib', 'joblib', 'scipy.optimize')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_checkpoint_is_known_whatever_the_order_of_attributes(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    play = partial(simulate, "rucb", WORLD, horizon=50, n_runs=2, seed=4, checkpoint=path)
+    whole = play()
+    with np.load(path) as file:
+        saved = dict(file)
+    settings = json.loads(str(saved["settings"]))
+    state = json.loads(settings["state"])
+    state["state"] = dict(reversed(state["state"].items()))  # as another version wrote it
+    settings["state"] = json.dumps(state)
+    np.savez(path, **(saved | {"settings": np.array(json.dumps(settings))}))
+    again: list[RunProgress] = []
+    assert_same(play(callback=again.append), whole)
+    assert not again

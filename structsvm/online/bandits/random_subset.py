@@ -1,0 +1,45 @@
+"""A baseline bandit that compares a random set of arms each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.checks import check_whole
+from structsvm.online.bandits.policy import CountsWins, record_set
+from structsvm.protocols import Duel
+
+
+class RandomSubset(CountsWins):
+    """Comparison of random non-empty subsets of the arms, all equally likely (the baseline of MDB, Fig. 3).
+
+    Parameters
+    ----------
+    n_arms : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RandomSubset(4).select(np.random.default_rng(0)).arms
+    (1, 2, 3)
+    """
+
+    label = "random"
+    assumes = "nothing: a baseline"
+    compares_sets = True
+
+    def __init__(self, n_arms: int) -> None:
+        self.n_arms = check_whole("n_arms", n_arms)
+        self.wins = np.zeros((self.n_arms, self.n_arms))
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        """Return a non-empty subset of the arms, all equally likely."""
+        while True:
+            chosen = np.flatnonzero(rng.random(self.n_arms) < 0.5)
+            if len(chosen):
+                return Duel(tuple(chosen.tolist()))
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        """Count every pair of the set; a set of one arm changes nothing."""
+        record_set(self.wins, duel, outcome)
