@@ -45,9 +45,7 @@ def parameters(cls: _Class) -> _Class:
     made.__init__ = _hinting(made.__init__)
     if described:
         bases = [base.__doc__ for base in made.__mro__[1:] if base.__doc__]
-        # what a base says of parameters that only the classes made of it have is theirs to take
-        own = _entries(_sections(made.__doc__).get("Parameters", ""))
-        made.__doc__ = completed(made.__doc__, bases, [*signature(made).parameters, *own])
+        made.__doc__ = completed(made.__doc__, bases, signature(made).parameters)
     return cast(_Class, made)
 
 

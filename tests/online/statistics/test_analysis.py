@@ -27,7 +27,6 @@ METHODS = [
     interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
     interleaving.Balanced(), interleaving.DocumentConstraints(),
 ]  # fmt: skip
-FAIR = METHODS[:4]
 
 
 @pytest.fixture(scope="module")
