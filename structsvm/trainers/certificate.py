@@ -369,7 +369,8 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
         nothing = np.zeros(problem.n_features)
         if region is not None and region.violation(nothing) > _ROUNDING:
             return  # no weights are not among those to choose from
-        zero = fit.C * problem.cut(nothing).loss + (0.0 if region is None else region.value(nothing))
+        loss = problem.loss_at_zero() if hasattr(problem, "loss_at_zero") else problem.cut(nothing).loss
+        zero = fit.C * loss + (0.0 if region is None else region.value(nothing))
     if fit.primal < share * zero:
         return
     warnings.warn(

@@ -173,6 +173,10 @@ class RankingProblem:
         cut.rows = rows
         return cut
 
+    def loss_at_zero(self) -> float:
+        """Return the loss of ``cut`` at zero weights, without reading the rows: all scores are zero."""
+        return self._pass(self._separator.separate, None).loss
+
     def tangent(self, w: Float) -> Tangent:
         """Return the tangent at ``w`` by one pass over the data, for a ``SmoothSeparator``."""
         separator = cast(SmoothSeparator, self._separator)
@@ -206,7 +210,9 @@ class RankingProblem:
 
         return self._pass(kept, w), rows * np.repeat(self.weights, np.diff(self.offsets))
 
-    def _pass(self, answer: _Answer, w: Float) -> Cut:
+    def _pass(self, answer: _Answer, w: Float | None) -> Cut:
+        """Make a pass; without ``w`` all scores and the joint feature are zero."""
+
         def part(begin: int) -> tuple[float, Float]:
             total, joint = 0.0, np.zeros(self.n_features)
             end = min(begin + self.chunk * _CHUNKS_PER_TASK, self.n_queries)
@@ -214,7 +220,8 @@ class RankingProblem:
                 last = min(first + self.chunk, end)
                 loss = np.empty(last - first)
                 coef = self._coefficients(answer, w, first, last, loss)
-                self._combine(*self._arrays, self.offsets, first, last, self.weights, coef, joint)
+                if w is not None:
+                    self._combine(*self._arrays, self.offsets, first, last, self.weights, coef, joint)
                 total += dot(self.weights[first:last], loss)
             return total, joint
 
@@ -224,11 +231,12 @@ class RankingProblem:
         with ThreadPoolExecutor(min(self.n_jobs, len(tasks))) as pool:
             return _add_up(pool.map(part, tasks), self.n_features)
 
-    def _coefficients(self, answer: _Answer, w: Float, first: int, last: int, loss: Float) -> Float:
+    def _coefficients(self, answer: _Answer, w: Float | None, first: int, last: int, loss: Float) -> Float:
         """Return the coefficients of the rows of ``first:last``; fill ``loss``."""
         n = self.offsets[last] - self.offsets[first]
-        scores, coef = np.empty(n), np.empty(n)
-        self._fill_scores(w, first, last, scores)
+        scores, coef = np.zeros(n), np.empty(n)
+        if w is not None:
+            self._fill_scores(w, first, last, scores)
         answer(scores, first, last, loss, coef)
         return coef
 

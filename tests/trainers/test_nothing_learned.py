@@ -29,6 +29,7 @@ def nothing(problem, C=10.0, **options):
     assert len(said) == len(caught) <= 1
     if said:
         zero = C * problem.cut(np.zeros(problem.n_features)).loss
+        assert C * problem.loss_at_zero() == zero
         assert f"objective {fit.primal:.6g} against {zero:.6g} at w = 0" in said[0]
         assert "no better" in said[0] or fit.primal < zero * (
             1 + 1e-12
@@ -69,15 +70,16 @@ def test_a_path_is_judged_by_its_largest_C():
         assert len(caught) == 1
 
 
-def test_the_value_at_zero_takes_a_pass_in_doubt_only(monkeypatch):
+def test_the_value_at_zero_is_found_in_doubt_only_and_without_the_rows(monkeypatch):
     problem, asked = problem_of("map"), []
-    cut = RankingProblem.cut
-    monkeypatch.setattr(RankingProblem, "cut", lambda self, w: asked.append(w.any()) or cut(self, w))
+    at_zero, fill = RankingProblem.loss_at_zero, RankingProblem._fill_scores
+    monkeypatch.setattr(RankingProblem, "loss_at_zero", lambda self: asked.append("loss") or at_zero(self))
+    monkeypatch.setattr(RankingProblem, "_fill_scores", lambda *args: asked.append("rows") or fill(*args))
     train(problem, 10.0, solver="frank_wolfe")
-    assert not asked
+    assert "loss" not in asked
     with pytest.warns(NothingLearnedWarning):
         train(problem, 1e-7, solver="frank_wolfe")
-    assert asked == [False]
+    assert asked[-1] == "loss"
 
 
 @pytest.mark.parametrize(
