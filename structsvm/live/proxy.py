@@ -117,10 +117,6 @@ class Asked:
         obstacle = query.obstacle or ("page" if beyond else None)
         return replace(self, query=replace(query, text=self.text or query.text, obstacle=obstacle))
 
-    def sent_to(self, engine: Engine, first: int, size: int, *, lean: bool = False) -> dict[str, Any]:
-        """Return the body that asks an engine for some documents."""
-        return engine.request(self.body or {}, self.query, first, size, lean=lean)
-
     def without(self, names: Sequence[str]) -> str:
         """Return the parameters of the address without those of some names."""
         parts = self.parameters.split("&") if self.parameters else []
@@ -314,11 +310,10 @@ class Proxy:
 
     async def _challenger(self, engine: Engine, asked: Asked) -> _Answer:
         last = asked.query.last
-        sent = asked.sent_to(engine, 0, last, lean=True)
         headers = {**asked.headers, "accept-encoding": "identity"}
         if "json" not in headers.get("content-type", ""):
             headers["content-type"] = "application/json"
-        raw = await self._send(engine, asked, sent, headers, most=MAX_ANSWER)
+        raw = await self._send(engine, asked, 0, last, headers, lean=True, most=MAX_ANSWER)
         if raw.status != 200:
             raise UnusableAnswer("status", f"{raw.status} {_excerpt(raw)}")
         parsed = _parsed(raw.text(MAX_ANSWER))
@@ -331,8 +326,8 @@ class Proxy:
         """Return production's answer from the first document on; without a ranking where it cannot be read."""
         if asked.query.first == 0:
             return self._read(engine, await self._production(engine, asked))
-        sent = asked.sent_to(engine, 0, asked.query.last)
-        return self._read(engine, await self._guarded(engine, self._send(engine, asked, sent, asked.headers)))
+        call = self._send(engine, asked, 0, asked.query.last, asked.headers)
+        return self._read(engine, await self._guarded(engine, call))
 
     def _read(self, engine: Engine, raw: Raw) -> _Answer:
         """Return production's answer as it is understood."""
@@ -357,16 +352,15 @@ class Proxy:
                 engine, asked.raw, method=asked.method, headers=headers, parameters=parameters
             )
         else:
-            try:
-                sent = asked.sent_to(engine, query.first, query.size)
-            except UnusableAnswer as error:
-                raise Refused(422, "bad_body", str(error)) from None
-            call = self._send(engine, asked, sent, asked.headers)
+            call = self._send(engine, asked, query.first, query.size, asked.headers)
         return await self._guarded(engine, call)
 
     async def _send(
-        self, engine: Engine, asked: Asked, sent: Any, headers: Mapping[str, str], most: float = float("inf")
-    ) -> Raw:
+        self, engine: Engine, asked: Asked, first: int, size: int, headers: Mapping[str, str], *, lean: bool = False,
+        most: float = float("inf"),
+    ) -> Raw:  # fmt: skip
+        """Ask an engine for some documents."""
+        sent = engine.request(asked.body or {}, asked.query, first, size, lean=lean)
         headers = {"content-type": "application/json", **headers}
         parameters = asked.without((*engine.dialect.page_parameters, *engine.params))
         return await self.caller.send(
@@ -377,6 +371,8 @@ class Proxy:
         try:
             return await call
         except UnusableAnswer as error:
+            if error.reason == "unfilled":
+                raise Refused(422, "bad_body", str(error)) from None
             self._tell(engine, f"production_{error.reason}", str(error))
             if error.reason == "timeout":
                 raise Refused(504, "engine_timeout", "the production engine did not answer in time") from None

@@ -59,7 +59,7 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
             caption="part of the duels so far in which each ranker took part",
         )
     else:
-        picture = "\n".join(bands(found, most=1, explained=False))
+        picture = bands(found, most=1, explained=False)
     return report.render(
         "live/demo/verdict.html", title=found["verdict"]["sentence"], refresh=2, session=session, found=found,
         playing=playing, picture=Markup(picture), say=layout, listed=report.listed,

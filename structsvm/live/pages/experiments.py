@@ -42,9 +42,7 @@ def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refres
 def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | None = 10) -> str:
     """Return the page ``/e/{key}``."""
     experiment, caution = one["experiment"], one.get("caution")
-    kind = (
-        _bandit(one["bandit"]) if one.get("bandit") else {"pairs": _pairs(one), "bands": _joined(bands(one))}
-    )
+    kind = _bandit(one["bandit"]) if one.get("bandit") else {"pairs": _pairs(one), "bands": bands(one)}
     set_up = [
         (name, report.listed(value) if isinstance(value, list) else str(value))
         for name, value in experiment.items()
@@ -58,12 +56,12 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
     )  # fmt: skip
 
 
-def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = True) -> list[str]:
+def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = True) -> Markup:
     """Return the chart of each pair of rankers, those with the smallest p first where there are many."""
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
         window = f"its window of {one['experiment']['window_s']:g} s for clicks"
-        return [report.paragraph(f"Nothing is closed yet. An impression counts once {window} is over.")]
+        return Markup(report.paragraph(f"Nothing is closed yet. An impression counts once {window} is over."))
     p_values = [pair["always_valid_p_value"] for pair in pairs]
     order = sorted(range(len(pairs)), key=lambda k: math.inf if p_values[k] is None else p_values[k])[:most]
     charts = []
@@ -73,11 +71,7 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
         charts.append(band_over_time(points, pairs[k]["a"], pairs[k]["b"], explained=explained))
     if len(pairs) > most and explained:
         charts.append(report.paragraph(f"The {most} clearest of {len(pairs)} pairs.", small=True))
-    return [report.side_by_side(*charts)] if len(charts) > 1 else charts
-
-
-def _joined(pieces: Sequence[str]) -> Markup:
-    return Markup("\n".join(pieces))
+    return Markup(report.side_by_side(*charts) if len(charts) > 1 else charts[0])
 
 
 def _columns(texts: Sequence[str], numbers: Sequence[str]) -> list[report.Column]:
