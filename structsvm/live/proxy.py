@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from starlette.requests import Request
@@ -133,31 +133,6 @@ class _Answer:
     why: str | None = None
 
 
-class _Draft(NamedTuple):
-    """Which part of a page is merged. Production's goes on behind the first of pages that are longer than the
-    experiment's lists, or whose method merges no later pages.
-    """
-
-    offset: int
-    length: int
-    whole: bool
-
-    @classmethod
-    def of(cls, experiment: Mapping[str, Any], query: Query, n_found: int) -> _Draft:
-        """Return the part of the page that a query asks for."""
-        whole = query.size <= experiment["length"] and experiment["method"] == "team_draft"
-        offset = query.first if whole else 0
-        return cls(offset, min(query.size, experiment["length"], n_found - offset), whole)
-
-    def page(self, drafted: list[str], production: Mapping[str, Any], query: Query) -> list[str]:
-        """Return the ids on the page."""
-        if self.whole:
-            return drafted
-        first = set(drafted)
-        every = [*drafted, *(name for name in production if name not in first)]
-        return every[query.first : query.last]
-
-
 class Proxy:
     """Asks engines, and merges their answers by what the service says."""
 
@@ -197,23 +172,28 @@ class Proxy:
             total = engine.dialect.total(main.parsed)
             more = len(main.ranking) >= query.last if total is None else total > query.last
             why = "search_id" if more else None
-        draft = _Draft.of(experiment, query, len(main.ranking))
-        if why is not None or draft.length <= 0:
+        # behind merged lists that are shorter than the page, or have no later pages, production's goes on
+        whole = query.size <= experiment["length"] and experiment["method"] == "team_draft"
+        offset = query.first if whole else 0
+        length = min(query.size, experiment["length"], len(main.ranking) - offset)
+        if why is not None or length <= 0:
             return await self._page(engine, asked, why or "page", main)
         rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}
         shown = await self._show(
-            key, request_id, rankings, length=draft.length, offset=draft.offset, unit=asked.unit,
+            key, request_id, rankings, length=length, offset=offset, unit=asked.unit,
             query=_kept(query.text), assignment=assigned.get("assignment"),
             elapsed_ms=1000 * (time.perf_counter() - asked.arrived), context=context,
         )  # fmt: skip
         why = shown.get("why", "")
         if shown["serve"] == "production" and shown["token"] is None:
             return await self._page(engine, asked, why, main, counted=why != "refused")
-        ids = draft.page(shown["documents"], main.ranking, query)
+        ids = shown["documents"]
+        if not whole:
+            ids = list(dict.fromkeys([*ids, *main.ranking]))[query.first : query.last]
         found: dict[str, Mapping[str, Any]] = {}
         for answer in (*(others[ranker] for ranker in wanted), main):  # production's own where both have one
             found.update(answer.ranking)
-        of_another = shown.get("replayed", False) and len(shown["documents"]) != draft.length
+        of_another = shown.get("replayed", False) and len(shown["documents"]) != length
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
             return await self._page(engine, asked, "replayed", main)
         if control or why == "control":  # also of a search whose list was stored for another unit
