@@ -31,7 +31,7 @@ from structsvm.live.bodies import MAX_ID
 from structsvm.live.calls import Refused
 from structsvm.live.config import is_name, is_text
 from structsvm.live.endpoints import endpoint
-from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
+from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, number_as_text
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.limits import Breaker
 from structsvm.live.service import Service
@@ -462,8 +462,7 @@ def _parsed(content: bytes) -> Any:
 
 def _name(value: Any) -> str | None:
     """Return an id of a client: text as it is, whole numbers as text, what is too long as its hash."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+    value = number_as_text(value)
     if not isinstance(value, str) or not value:
         return None
     if len(value) > MAX_ID or not is_name(value):
