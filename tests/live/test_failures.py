@@ -147,13 +147,15 @@ def test_a_list_that_was_given_up_is_not_stored_later(open_client):
         assert len(client.stored()) <= 2
 
 
-def test_a_click_at_a_worker_that_has_not_heard_of_the_experiment(open_client):
+def test_a_worker_that_has_not_heard_of_the_experiment(open_client):
     with open_client() as one, open_client() as two:
         one.create()
         shown = one.show("r1")[1]
         assert "e" not in two.service.registry.by_key
         status, answer = two.click({"token": shown["token"], "place": 1})
         assert (status, answer["accepted"]) == (200, 1)
+        # a request repeated at another worker is the same impression
+        assert two.show("r1")[1] == {**shown, "replayed": True}
 
 
 def test_a_clock_that_is_set_back():
