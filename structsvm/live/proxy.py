@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from starlette.requests import Request
@@ -31,7 +31,7 @@ from structsvm.live.bodies import MAX_ID
 from structsvm.live.calls import Refused
 from structsvm.live.config import is_name, is_text
 from structsvm.live.endpoints import endpoint
-from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
+from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, number_as_text
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.limits import Breaker
 from structsvm.live.service import Service
@@ -117,10 +117,6 @@ class Asked:
         obstacle = query.obstacle or ("page" if beyond else None)
         return replace(self, query=replace(query, text=self.text or query.text, obstacle=obstacle))
 
-    def sent_to(self, engine: Engine, first: int, size: int, *, lean: bool = False) -> dict[str, Any]:
-        """Return the body that asks an engine for some documents."""
-        return engine.request(self.body or {}, self.query, first, size, lean=lean)
-
     def without(self, names: Sequence[str]) -> str:
         """Return the parameters of the address without those of some names."""
         parts = self.parameters.split("&") if self.parameters else []
@@ -135,31 +131,6 @@ class _Answer:
     parsed: Any = None
     ranking: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     why: str | None = None
-
-
-class _Draft(NamedTuple):
-    """Which part of a page is merged. Production's goes on behind the first of pages that are longer than the
-    experiment's lists, or whose method merges no later pages.
-    """
-
-    offset: int
-    length: int
-    whole: bool
-
-    @classmethod
-    def of(cls, experiment: Mapping[str, Any], query: Query, n_found: int) -> _Draft:
-        """Return the part of the page that a query asks for."""
-        whole = query.size <= experiment["length"] and experiment["method"] == "team_draft"
-        offset = query.first if whole else 0
-        return cls(offset, min(query.size, experiment["length"], n_found - offset), whole)
-
-    def page(self, drafted: list[str], production: Mapping[str, Any], query: Query) -> list[str]:
-        """Return the ids on the page."""
-        if self.whole:
-            return drafted
-        first = set(drafted)
-        every = [*drafted, *(name for name in production if name not in first)]
-        return every[query.first : query.last]
 
 
 class Proxy:
@@ -201,23 +172,28 @@ class Proxy:
             total = engine.dialect.total(main.parsed)
             more = len(main.ranking) >= query.last if total is None else total > query.last
             why = "search_id" if more else None
-        draft = _Draft.of(experiment, query, len(main.ranking))
-        if why is not None or draft.length <= 0:
+        # behind merged lists that are shorter than the page, or have no later pages, production's goes on
+        whole = query.size <= experiment["length"] and experiment["method"] == "team_draft"
+        offset = query.first if whole else 0
+        length = min(query.size, experiment["length"], len(main.ranking) - offset)
+        if why is not None or length <= 0:
             return await self._page(engine, asked, why or "page", main)
         rankings = {production: list(main.ranking), **{name: list(others[name].ranking) for name in wanted}}
         shown = await self._show(
-            key, request_id, rankings, length=draft.length, offset=draft.offset, unit=asked.unit,
+            key, request_id, rankings, length=length, offset=offset, unit=asked.unit,
             query=_kept(query.text), assignment=assigned.get("assignment"),
             elapsed_ms=1000 * (time.perf_counter() - asked.arrived), context=context,
         )  # fmt: skip
         why = shown.get("why", "")
         if shown["serve"] == "production" and shown["token"] is None:
             return await self._page(engine, asked, why, main, counted=why != "refused")
-        ids = draft.page(shown["documents"], main.ranking, query)
+        ids = shown["documents"]
+        if not whole:
+            ids = list(dict.fromkeys([*ids, *main.ranking]))[query.first : query.last]
         found: dict[str, Mapping[str, Any]] = {}
         for answer in (*(others[ranker] for ranker in wanted), main):  # production's own where both have one
             found.update(answer.ranking)
-        of_another = shown.get("replayed", False) and len(shown["documents"]) != draft.length
+        of_another = shown.get("replayed", False) and len(shown["documents"]) != length
         if of_another or not set(ids) <= set(found):  # an id that was used for another search
             return await self._page(engine, asked, "replayed", main)
         if control or why == "control":  # also of a search whose list was stored for another unit
@@ -314,11 +290,10 @@ class Proxy:
 
     async def _challenger(self, engine: Engine, asked: Asked) -> _Answer:
         last = asked.query.last
-        sent = asked.sent_to(engine, 0, last, lean=True)
         headers = {**asked.headers, "accept-encoding": "identity"}
         if "json" not in headers.get("content-type", ""):
             headers["content-type"] = "application/json"
-        raw = await self._send(engine, asked, sent, headers, most=MAX_ANSWER)
+        raw = await self._send(engine, asked, 0, last, headers, lean=True, most=MAX_ANSWER)
         if raw.status != 200:
             raise UnusableAnswer("status", f"{raw.status} {_excerpt(raw)}")
         parsed = _parsed(raw.text(MAX_ANSWER))
@@ -331,8 +306,8 @@ class Proxy:
         """Return production's answer from the first document on; without a ranking where it cannot be read."""
         if asked.query.first == 0:
             return self._read(engine, await self._production(engine, asked))
-        sent = asked.sent_to(engine, 0, asked.query.last)
-        return self._read(engine, await self._guarded(engine, self._send(engine, asked, sent, asked.headers)))
+        call = self._send(engine, asked, 0, asked.query.last, asked.headers)
+        return self._read(engine, await self._guarded(engine, call))
 
     def _read(self, engine: Engine, raw: Raw) -> _Answer:
         """Return production's answer as it is understood."""
@@ -357,16 +332,15 @@ class Proxy:
                 engine, asked.raw, method=asked.method, headers=headers, parameters=parameters
             )
         else:
-            try:
-                sent = asked.sent_to(engine, query.first, query.size)
-            except UnusableAnswer as error:
-                raise Refused(422, "bad_body", str(error)) from None
-            call = self._send(engine, asked, sent, asked.headers)
+            call = self._send(engine, asked, query.first, query.size, asked.headers)
         return await self._guarded(engine, call)
 
     async def _send(
-        self, engine: Engine, asked: Asked, sent: Any, headers: Mapping[str, str], most: float = float("inf")
-    ) -> Raw:
+        self, engine: Engine, asked: Asked, first: int, size: int, headers: Mapping[str, str], *, lean: bool = False,
+        most: float = float("inf"),
+    ) -> Raw:  # fmt: skip
+        """Ask an engine for some documents."""
+        sent = engine.request(asked.body or {}, asked.query, first, size, lean=lean)
         headers = {"content-type": "application/json", **headers}
         parameters = asked.without((*engine.dialect.page_parameters, *engine.params))
         return await self.caller.send(
@@ -377,6 +351,8 @@ class Proxy:
         try:
             return await call
         except UnusableAnswer as error:
+            if error.reason == "unfilled":
+                raise Refused(422, "bad_body", str(error)) from None
             self._tell(engine, f"production_{error.reason}", str(error))
             if error.reason == "timeout":
                 raise Refused(504, "engine_timeout", "the production engine did not answer in time") from None
@@ -486,8 +462,7 @@ def _parsed(content: bytes) -> Any:
 
 def _name(value: Any) -> str | None:
     """Return an id of a client: text as it is, whole numbers as text, what is too long as its hash."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+    value = number_as_text(value)
     if not isinstance(value, str) or not value:
         return None
     if len(value) > MAX_ID or not is_name(value):

@@ -131,28 +131,24 @@ class Registry:
     async def refresh(self) -> None:
         """Load what has changed, one call at a time, so that older rows never replace newer ones."""
         async with self._refreshing:
-            await self._load()
-
-    async def _load(self) -> None:
-        change = await asyncio.to_thread(self._store.change_number)
-        if change != self._change:
-            rows = await asyncio.to_thread(self._store.experiments, newest=False)
-            by_id = {}
-            for row in rows:
-                old = self.by_id.get(row.id)
-                made = Experiment(row)
-                if old is not None:
-                    made.bandit, made.bandit_version = old.bandit, old.bandit_version
-                if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
-                    progress = await asyncio.to_thread(self._store.progress, row.id)
-                    made.winner = winner_of(row.config, progress.state)
-                by_id[row.id] = made
+            change = await asyncio.to_thread(self._store.change_number)
+            by_id = self.by_id if change == self._change else await self._loaded()
             await self._refresh_bandits(by_id)
-            self.by_id = by_id
-            self.by_key = {e.row.key: e for e in by_id.values()}
-            self._change = change
-        else:
-            await self._refresh_bandits(self.by_id)
+            self.by_id, self.by_key, self._change = by_id, {e.row.key: e for e in by_id.values()}, change
+
+    async def _loaded(self) -> dict[int, Experiment]:
+        """Return all experiments of the store, with the bandits that are known."""
+        by_id = {}
+        for row in await asyncio.to_thread(self._store.experiments, newest=False):
+            old = self.by_id.get(row.id)
+            made = Experiment(row)
+            if old is not None:
+                made.bandit, made.bandit_version = old.bandit, old.bandit_version
+            if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
+                progress = await asyncio.to_thread(self._store.progress, row.id)
+                made.winner = winner_of(row.config, progress.state)
+            by_id[row.id] = made
+        return by_id
 
     async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
         for experiment in experiments.values():

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from structsvm.live.bodies import MAX_IDS
 from structsvm.live.calls import Refused
 from structsvm.live.endpoints import body_of, endpoint
-from structsvm.live.engines.answers import at_path
+from structsvm.live.engines.answers import at_path, number_as_text
 from structsvm.live.reporting import in_pieces
 from structsvm.live.service import Service
 
@@ -29,9 +29,7 @@ def click_of(event: Any) -> dict[str, Any] | None:
     if not isinstance(event, Mapping):
         return None
     action, token = event.get("action_name"), event.get("query_id")
-    document = at_path(event, "event_attributes.object.object_id")
-    if isinstance(document, int) and not isinstance(document, bool):
-        document = str(document)
+    document = number_as_text(at_path(event, "event_attributes.object.object_id"))
     named = isinstance(action, str) and action not in _NO_ACTIONS
     if not named or not isinstance(token, str) or not isinstance(document, str):
         return None

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from types import SimpleNamespace
 
-import httpx
 import pytest
-from starlette.applications import Starlette
 
-from structsvm.live.pages import routes
 from structsvm.live.pages.band import band_over_time
 from structsvm.live.pages.experiments import experiment_page, overview_page
 from structsvm.live.pages.layout import address, ago, count, moment, percent
@@ -128,32 +123,17 @@ def test_the_axis_has_round_numbers_or_its_ends(n):
     assert all(1 <= int(tick.replace(",", "")) <= 1.6 * n + 1 for tick in ticks)
 
 
-def get(path, failing=None):
-    known = {"a": samples.report("a"), "b/c": samples.bandit()}
-    known["b/c"]["experiment"]["key"] = "b/c"
-
-    async def experiments():
-        return [one["experiment"] for one in known.values()]
-
-    async def report(key):
-        if key == failing:
-            raise ValueError("a defect")
-        return known[key]
-
-    async def ask():
-        settings = SimpleNamespace(keyless=True)
-        service = SimpleNamespace(experiments=experiments, report=report, settings=settings)
-        app = Starlette(routes=routes(service))
-        app.state.service = service
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
-            return await client.get(path)
-
-    return asyncio.run(ask())
+@pytest.fixture
+def get(client):
+    """Opens a page of a service with an experiment and a bandit."""
+    client.create("a")
+    client.create("b", kind="bandit")
+    return lambda path: client.request("GET", path)
 
 
-def test_routes():
+def test_routes(get):
     assert "2 of 2 running" in get("/").text
-    assert "<h1>b/c</h1>" in get("/e/b%2Fc").text
+    assert "<h1>b</h1>" in get("/e/b").text
     assert 'content="3"' in get("/e/a?refresh=3").text
     assert "http-equiv=\"refresh\"" not in get("/?refresh=0").text  # fmt: skip
     assert 'content="10"' in get("/?refresh=x").text
@@ -163,11 +143,19 @@ def test_routes():
     assert get("/favicon.ico").headers["content-type"].startswith("image/")
 
 
-def test_a_report_that_fails_hides_no_other(caplog):
-    text = get("/", failing="a").text
+def test_a_report_that_fails_hides_no_other(get, client, monkeypatch, caplog):
+    report = client.service.report
+
+    async def fails(key):
+        if key == "a":
+            raise ValueError("a defect")
+        return await report(key)
+
+    monkeypatch.setattr(client.service, "report", fails)
+    text = get("/").text
     assert "1 of 1 running" in text
     assert "Its report failed; the log says why." in text
-    assert 'href="/e/b%2Fc"' in text
+    assert 'href="/e/b"' in text
     assert "no report of a" in caplog.text
 
 

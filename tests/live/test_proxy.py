@@ -409,6 +409,14 @@ def test_a_request_without_the_text_does_not_open_the_breaker():
     assert served(answer) == "interleaved"
 
 
+@pytest.mark.parametrize("first", [0, 10])
+def test_a_request_without_the_text_that_production_needs_is_refused(first):
+    desk = Desk()
+    desk.settings.engines["prod"]["body"] = {"query": {"match": {"t": "{q}"}}}
+    answer, *_ = run({"query": {}, "from": first}, desk=desk)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "bad_body")
+
+
 @pytest.mark.parametrize("tables", [None, {"prod": {"engine": "gone"}, "new": {"engine": "new"}}])
 def test_experiments_without_productions_engine_are_refused(tables):
     answer, *_ = run({}, desk=Desk(tables=tables))

@@ -109,16 +109,6 @@ def comparable(answer):
     return answer.status_code, found
 
 
-def test_a_configured_query_wraps_the_clients(site):
-    site.create()
-    query = {"bool": {"must": {"match": {"title": "lamp"}}, "filter": {"term": {"cat": "lamp"}}}}
-    answer, expected = site.search({"query": query, "size": 10}, search="s1")
-    assert answer.headers["x-structsvm-serve"] == "interleaved"
-    assert {hit["_source"]["cat"] for hit in answer.json()["hits"]["hits"]} == {"lamp"}
-    assert answer.json()["hits"]["total"] == expected.json()["hits"]["total"]
-    assert answer.json()["hits"]["hits"] != expected.json()["hits"]["hits"]
-
-
 def test_pages_lose_no_document_and_show_none_twice(site):
     """With the id of the search pages are one list; without it both are production's."""
     site.create()

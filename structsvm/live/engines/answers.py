@@ -101,6 +101,11 @@ def at_path(value: Any, path: str) -> Any:
     return value
 
 
+def number_as_text(value: Any) -> Any:
+    """Return a whole number as text, which ids are compared as, and anything else as it is."""
+    return str(value) if type(value) is int else value
+
+
 def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested objects as one; where both have a value, that of ``second`` stands."""
     result = dict(first)

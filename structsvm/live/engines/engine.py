@@ -16,7 +16,14 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.common.lazy import labelled, labels
 from structsvm.live.bodies import MAX_ID, EngineUse
 from structsvm.live.config import converted
-from structsvm.live.engines.answers import Dialect, Query, UnusableAnswer, at_path, merged_mappings
+from structsvm.live.engines.answers import (
+    Dialect,
+    Query,
+    UnusableAnswer,
+    at_path,
+    merged_mappings,
+    number_as_text,
+)
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -154,9 +161,7 @@ class Engine:
             raise UnusableAnswer("junk", "expected an object")
         found: dict[str, Mapping[str, Any]] = {}
         for document in self.dialect.documents(answer):
-            name = at_path(document, self.id)
-            if isinstance(name, int) and not isinstance(name, bool):
-                name = str(name)
+            name = number_as_text(at_path(document, self.id))
             if not isinstance(name, str) or not 0 < len(name) <= MAX_ID or name in found:
                 raise UnusableAnswer("junk", f"expected different ids at {self.id}")
             found[name] = document

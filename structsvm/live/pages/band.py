@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from structsvm import report
 from structsvm.common.escaping import escape
 from structsvm.report import charts
@@ -40,43 +42,30 @@ def band_over_time(
     )
     # a log axis ends at powers of ten, which would leave most of a short one empty
     frame.x.low, frame.x.high = points[0][0], max(points[-1][0], points[0][0] * 1.5)
-    x0, y0 = frame.at(frame.x.low, 0.0)
-    x1, _ = frame.at(frame.x.high, 0.0)
-    top, bottom = frame.at(frame.x.low, frame.y.high)[1], frame.at(frame.x.low, frame.y.low)[1]
+    (left, top), (right, bottom) = frame.at(frame.x.low, frame.y.high), frame.at(frame.x.high, frame.y.low)
 
     def path(which: int, ordered: Sequence[tuple[float, ...]]) -> str:
         return "L".join("{} {}".format(*frame.at(p[0], p[which])) for p in ordered)
 
-    outline = path(3, points) + "L" + path(2, points[::-1])
-    parts = [frame.levels()]
-    for tick in _round_numbers(frame.x.low, frame.x.high):
-        across, _ = frame.at(tick, frame.y.low)
-        parts.append(f'<path class="grid" d="M{across} {top}V{bottom}"/>')
-        parts.append(f'<text x="{across}" y="{bottom + 18}" text-anchor="middle">{tick:,.0f}</text>')
-    parts.append(f'<path class="axis" d="M{x0} {top}V{bottom}H{x1}"/>')
-    parts.append(
-        f'<text x="{(x0 + x1) / 2}" y="{bottom + 34}" text-anchor="middle">impressions, log scale</text>'
-    )
-    parts.append(charts.upright("difference", top, bottom))
-    parts.append(f'<g class="s0"><path d="M{outline}Z" style="stroke:none" fill-opacity=".16"/></g>')
-    parts.append(f'<path class="mark" d="M{x0} {y0}H{x1}"/>')
-    end = frame.at(points[-1][0], points[-1][1])
-    parts.append(
-        f'<g class="s0"><path class="line" d="M{path(1, points)}"/>{charts.marker("circle", *end)}</g>'
-    )
+    plot = report.render(
+        "live/pages/band.html", left=left, top=top, right=right, bottom=bottom, zero=frame.at(frame.x.low, 0.0)[1],
+        levels=Markup(frame.levels()), name=Markup(charts.upright("difference", top, bottom)),
+        ticks=[(frame.at(n, 0.0)[0], f"{n:,.0f}") for n in _round_numbers(frame.x.low, frame.x.high)],
+        high=path(3, points), low=path(2, points[::-1]), mean=path(1, points),
+        end=Markup(charts.marker("circle", *frame.at(points[-1][0], points[-1][1]))),
+    )  # fmt: skip
     n_last, mean_last, low_last, high_last = points[-1]
     title = (
         f"{first} against {second} after {n_last:,.0f} impressions: {mean_last:+.3g}, "
         f"between {low_last:+.3g} and {high_last:+.3g}"
     )
     note = f"Above 0 speaks for {first}, below for {second}."
-    note += (
-        " The band holds the true difference at every time at once, "
-        "so it may be looked at any time; it is decided once 0 is outside."
-        if explained
-        else ""
-    )
-    picture = charts.svg(charts.WIDTH, charts.HEIGHT, title, "".join(parts))
+    if explained:
+        note += (
+            " The band holds the true difference at every time at once, "
+            "so it may be looked at any time; it is decided once 0 is outside."
+        )
+    picture = charts.svg(charts.WIDTH, charts.HEIGHT, title, plot)
     return f"<figure>{picture}<figcaption>{escape(note)}</figcaption></figure>"
 
 
