@@ -10,7 +10,7 @@ import numpy as np
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.reductions import one_of_largest
-from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record
+from structsvm.online.bandits.compiled.run import Run, compare, exploit, is_due, record
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 
@@ -127,15 +127,11 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
                 n_highest += 1
         if n_highest > 1:
             challenger = members[current, one_of_largest(bounds[:size], highest, rng)]
-        won = duel(run.outcomes, champion, challenger, rng)
-        wins[champion, challenger] += won
-        wins[challenger, champion] += 1.0 - won
-        plays = wins[champion, challenger] + wins[challenger, champion]
+        plays = compare(run, wins, champion, challenger)
         short = 0.5 - wins[champion, challenger] / plays
         distance = plays * short * short / alpha
         threshold[champion, challenger] = distance if short > 0 else 0.0
         threshold[challenger, champion] = distance if short < 0 else 0.0
-        pay(run, champion, challenger)
         state[0] = t
         if remaining <= limit:
             state[1] += 1
