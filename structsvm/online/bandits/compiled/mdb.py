@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
+from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, least_other, steps_before
 from structsvm.online.bandits.compiled.run import Run, duel, is_due, merge_set, record, skip
 
 
@@ -63,11 +63,7 @@ def _mdb(run, alpha, beta):
             arm = 0
             while needed[arm] > log_t:
                 arm += 1
-            soonest = np.inf
-            for i in range(k):
-                if i != arm:
-                    soonest = min(soonest, needed[i])
-            steps = steps_before(soonest, t, horizon)
+            steps = steps_before(least_other(needed, arm), t, horizon)
             t = skip(run, arm, t, steps, wins)
             continue
         if narrow == 0:

@@ -56,8 +56,8 @@ def _best(wins, members, sizes, ties):
 @kernel
 def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
     """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
-    rng, n_arms, n_batches = run.rng, len(wins), len(sizes)
-    limit = n_arms / math.ldexp(1.0, state[1])
+    rng, n_batches = run.rng, len(sizes)
+    limit = len(wins) / math.ldexp(1.0, state[1])  # of the arms left, at which the stage ends
     remaining = sizes.sum()
     bounds = np.empty(members.shape[1])
     while True:
@@ -87,14 +87,11 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
                     remaining -= 1
                 else:
                     a += 1
-            if sizes[current] == 1:
-                if remaining <= limit:
+            if sizes[current] == 1 and remaining > 1:
+                if n_batches > 1 and remaining <= limit:
                     state[1] += 1
-                    limit = n_arms / math.ldexp(1.0, state[1])
-                    if n_batches > 1 and remaining > 1:
-                        return True
-                if remaining > 1:
-                    continue
+                    return True
+                continue
         if remaining == 1:
             arm = 0
             for b in range(n_batches):
@@ -133,8 +130,6 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
         threshold[champion, challenger] = distance if short > 0 else 0.0
         threshold[challenger, champion] = distance if short < 0 else 0.0
         state[0] = t
-        if remaining <= limit:
+        if n_batches > 1 and remaining <= limit:
             state[1] += 1
-            limit = n_arms / math.ldexp(1.0, state[1])
-            if n_batches > 1:
-                return True
+            return True

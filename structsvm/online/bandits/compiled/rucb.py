@@ -11,6 +11,7 @@ from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.reductions import (
     copeland_leader,
     largest,
+    least_other,
     one_of_largest,
     steps_before,
 )
@@ -80,11 +81,7 @@ def _rucb(run, alpha):
             # it plays itself alone: nothing changes until some bound against it reaches 1/2 again
             steps = 1
             if n_candidates == 1:
-                soonest = np.inf
-                for j in range(k):
-                    if j != champion:
-                        soonest = min(soonest, threshold[j, champion])
-                steps = steps_before(soonest, t, horizon)
+                steps = steps_before(least_other(threshold[:, champion], champion), t, horizon)
             t = skip(run, champion, t, steps, wins)
             continue
         challenger = one_of_largest(bounds, highest, rng)
