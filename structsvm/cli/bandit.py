@@ -101,7 +101,8 @@ def simulate(
         option = "--live" if letor.live else "--model"
         raise ValueError(f"{option}: for LETOR data; a matrix has nothing to interleave")
     else:
-        simulated, matrix = _matrix_world(world)
+        simulated = _matrix_world(world)
+        matrix = simulated.preferences
         facts = [("best arm", str(int(simulated.winners[0])))]
     facts += _assumptions(matrix)
     if checkpoint is not None:
@@ -167,13 +168,12 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
     return players
 
 
-def _matrix_world(path: Path) -> tuple[Any, Any]:
-    """Return the world and its matrix."""
+def _matrix_world(path: Path) -> Any:
     from structsvm.online.simulation.worlds import NoWinner
 
     matrix = _read_matrix(path)
     try:
-        return online.PreferenceMatrix(matrix), matrix
+        return online.PreferenceMatrix(matrix)
     except NoWinner as error:
         raise ValueError(
             f"{path}: expected a Condorcet winner (an arm that beats every other), found none: there is nothing to "

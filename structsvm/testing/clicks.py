@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
 def _walk(tables: list[Any], grades: list[int]) -> dict[tuple[int, ...], float]:
     """Probability of every vector of clicks, by the story: look, click or not, leave or not."""
     click, stop_after_click, stop_after_skip = tables
-    done: dict[tuple[int, ...], float] = {}
+    done: dict[tuple[int, ...], float] = defaultdict(float)
     reading: dict[tuple[int, ...], float] = {(): 1.0}
     for k, grade in enumerate(grades):
         going: dict[tuple[int, ...], float] = {}
@@ -94,19 +95,17 @@ def _walk(tables: list[Any], grades: list[int]) -> dict[tuple[int, ...], float]:
                 (0, 1 - click[grade, k], stop_after_skip[grade, k]),
             ):
                 going[(*clicks, clicked)] = p * chance * (1 - stop)
-                left = (*clicks, clicked, *[0] * (len(grades) - k - 1))
-                done[left] = done.get(left, 0.0) + p * chance * stop
+                done[*clicks, clicked, *[0] * (len(grades) - k - 1)] += p * chance * stop
         reading = going
     for clicks, p in reading.items():
-        done[clicks] = done.get(clicks, 0.0) + p
+        done[clicks] += p
     return done
 
 
 def _check_sampled_clicks(model: Any, lists: Any, every: Any, require: Requirement, seed: int) -> None:
-    n = 1000
     for grades in lists[:1] + lists[-1:]:
         rng, counts = np.random.default_rng(seed), dict.fromkeys(every, 0)
-        for _ in range(n):
+        for _ in range(1000):
             clicks = model.click(grades, rng)
             require(
                 isinstance(clicks, np.ndarray)
@@ -115,11 +114,7 @@ def _check_sampled_clicks(model: Any, lists: Any, every: Any, require: Requireme
                 f"click: expected {len(grades)} booleans, got {clicks!r:.80}",
             )
             counts[tuple(clicks.astype(int).tolist())] += 1
-        for clicks, count in counts.items():
-            p = float(model.likelihood(grades, clicks))
-            require(
-                abs(count - n * p) <= (5 * np.sqrt(n * p * (1 - p)) + 1 if p else 0),
-                f"clicks {clicks} on grades {grades}: {count} times of {n}, expected {n * p:.1f}",
-            )
+        chances = {clicks: float(model.likelihood(grades, clicks)) for clicks in every}
+        require.frequencies(counts, chances, f"on grades {grades} clicks")
         one, other = ([model.click(grades, seed + k).tolist() for k in range(20)] for _ in range(2))
         require(one == other, "the same seed gives other clicks")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from structsvm.checks import missing_parts
 
@@ -23,6 +25,16 @@ class Requirement:
         """Require the members of a protocol."""
         missing = missing_parts(protocol, thing)
         self(not missing, f"is no {protocol.__name__}: without {missing}")
+
+    def frequencies(self, counts: Mapping[Any, int], chances: Mapping[Any, float], what: str) -> None:
+        """Require that things were drawn as often as their chances say, within five standard deviations."""
+        n = sum(counts.values())
+        for thing, p in chances.items():
+            allowed = 5 * np.sqrt(n * p * (1 - p)) + 1 if p > 0 else 0
+            self(
+                abs(counts[thing] - n * p) <= allowed,
+                f"{what} {thing} {counts[thing]} times of {n}, expected {n * p:.1f}",
+            )
 
     def refusal(
         self, what: str, action: Callable[..., Any], *arguments: Any, error: Any = ValueError, says: str = ""

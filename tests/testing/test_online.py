@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -84,35 +85,28 @@ def broken(base=RUCB, **methods):
 class Remembering(RUCB):
     """Knows who played from a variable instead of the duel."""
 
+    __slots__ = ("played",)  # no part of the state
+
     def __init__(self, n_arms):
         super().__init__(n_arms)
-        self.played = [(0, 0)]
+        self.played = (0, 0)
 
     def select(self, rng):
         duel = super().select(rng)
-        self.played[:] = [duel.arms]
+        self.played = duel.arms
         return duel
 
     def update(self, duel, outcome):
-        super().update(duel._replace(arms=tuple(self.played[0])), outcome)
-
-    def to_json(self):
-        return RUCB.to_json(_without(self, "played"))
+        super().update(duel._replace(arms=self.played), outcome)
 
 
 class Forgetful(RUCB):
     """Loses count in a restart."""
 
     def to_json(self):
-        copy = _without(self)
-        copy.t = 0
-        return RUCB.to_json(copy)
-
-
-def _without(bandit, *names):
-    copy = type(bandit).__new__(type(bandit))
-    vars(copy).update({key: value for key, value in vars(bandit).items() if key not in names})
-    return copy
+        changed = copy(self)
+        changed.t = 0
+        return RUCB.to_json(changed)
 
 
 class Counting(RUCB):

@@ -47,9 +47,9 @@ def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> 
         raise ValueError(f"bandit: expected one of {', '.join(NAMES)}, got {name!r}")
     builder = getattr(import_module(_ROOM), NAMES[name])
     known = inspect.signature(builder).parameters
+    allowed = [key for key in known if key not in ("n_arms", "horizon")]
     for key in options:
-        if key not in known or key in ("n_arms", "horizon"):
-            allowed = [key for key in known if key not in ("n_arms", "horizon")]
+        if key not in allowed:
             raise ValueError(f"{name}: expected options among {allowed}, got {key!r}")
     if "horizon" in known:
         options["horizon"] = horizon

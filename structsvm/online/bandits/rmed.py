@@ -71,12 +71,12 @@ class RMED1(CountsWins):
             first, second = pair_indices(self.n_arms)
             return Duel((int(first[self.t]), int(second[self.t])))
         arm = self.waiting[0]
-        ahead = self._shares()[arm] <= 0.5
+        share = self._shares()[arm]
+        ahead = share <= 0.5
         ahead[arm] = False
         leader = tied(-self.divergences(), rng, TIE)
         if ahead[leader] or not ahead.any():
             return Duel((arm, leader))
-        share = self._shares()[arm]
         share[arm] = np.inf
         return Duel((arm, tied(-share, rng)))
 

@@ -33,19 +33,21 @@ def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
 class Checkpoint:
     """Finished runs, in memory and, given a path, in a file."""
 
-    def __init__(self, path: str | os.PathLike[str] | None, settings: str) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None, settings: str, n_runs: int, n_times: int, n_arms: int
+    ) -> None:
         self.path = None if path is None else Path(path)
         self.settings = settings
-
-    def read(self, n_runs: int, n_times: int, n_arms: int) -> None:
         self.done = np.zeros(n_runs, dtype=bool)
         self.regret = np.zeros((n_runs, n_times))
         self.winners = np.zeros((n_runs, n_times), dtype=np.int64)
         self.duels = np.zeros((n_arms, n_arms), dtype=np.int64)
-        if self.path is None or not self.path.exists():
-            return
+        if self.path is not None and self.path.exists():
+            self._read(self.path)
+
+    def _read(self, path: Path) -> None:
         try:
-            with Archive(self.path) as saved:
+            with Archive(path) as saved:
                 settings_array = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
                 if settings_array.dtype.kind != "U" or settings_array.shape:
                     raise Damaged("settings that are no text")
@@ -60,23 +62,21 @@ class Checkpoint:
                         raise Damaged(f"{name}: values that it cannot have")
         except (Damaged, UnicodeError) as error:
             raise ValueError(
-                f"{self.path}: expected a checkpoint of simulate, got another file ({error!s:.200}): "
+                f"{path}: expected a checkpoint of simulate, got another file ({error!s:.200}): "
                 "give another path, or delete the file"
             ) from error
         if saved_settings != here:
             differ = [key for key in here if here[key] != saved_settings.get(key)] or ["settings"]
             raise ValueError(
-                f"{self.path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
+                f"{path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
                 "give another path, or delete the file"
             )
         vars(self).update(arrays)
         self.settings = str(settings_array)  # by which it knows its run under way
 
-    def under_way(self, run: int) -> UnderWay | None:
-        if self.path is None:
-            return None
-        of = hashlib.sha256(self.settings.encode()).hexdigest()
-        return UnderWay(self.path.with_name(f"{self.path.name}.run{run}"), of)
+    def under_way(self, run: int) -> UnderWay:
+        path = None if self.path is None else self.path.with_name(f"{self.path.name}.run{run}")
+        return UnderWay(path, hashlib.sha256(self.settings.encode()).hexdigest())
 
     def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:
         self.done[run] = True
@@ -145,10 +145,10 @@ class RunState:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """File of an unfinished run, with the fingerprint of its simulation."""
+    """File of an unfinished run, with the fingerprint of its simulation; without a path nothing is kept."""
 
-    path: Path
-    of: str
+    path: Path | None
+    of: str = ""
 
     def _broken(self, why: object) -> ValueError:
         return ValueError(
@@ -158,7 +158,7 @@ class UnderWay:
 
     def resume(self, run: RunState) -> None:
         """Let ``run`` continue from the file, if there is one; raise ValueError for a file that is not of this run."""
-        if not self.path.exists():
+        if self.path is None or not self.path.exists():
             return
         try:
             saved = read_json(self.path.read_bytes())
@@ -172,5 +172,7 @@ class UnderWay:
             raise self._broken(error) from error
 
     def save(self, run: RunState) -> None:
+        if self.path is None:
+            return
         with replacing(self.path) as file:
             file.write(json.dumps({"of": self.of, **run.to_dict()}).encode())

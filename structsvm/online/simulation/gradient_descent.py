@@ -256,11 +256,15 @@ def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
 
 
 @kernel
-def _ndcg(X, gains, ideal, start, stop, w, top, top_gain):
-    """Return NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
+def _ndcg(X, gains, ideal, offsets, q, w, top, top_gain):
+    """Return NDCG of query q, 0 without a relevant document; ``top`` and ``top_gain`` are scratch of length k.
+    Equal scores keep the order of the rows.
+    """
+    if ideal[q] == 0:
+        return 0.0
     k = len(top)
     n = 0
-    for row in range(start, stop):
+    for row in range(offsets[q], offsets[q + 1]):
         score = dot(X[row], w)
         if n == k and score <= top[k - 1]:
             continue
@@ -277,7 +281,7 @@ def _ndcg(X, gains, ideal, start, stop, w, top, top_gain):
     for rank in range(n):
         if top_gain[rank] > 0:
             total += top_gain[rank] / log2(rank + 2.0)
-    return total / ideal
+    return total / ideal[q]
 
 
 @kernel
@@ -285,8 +289,7 @@ def _ndcg_table(X, gains, ideal, offsets, weights, k, table):
     top, top_gain = np.empty(k), np.empty(k)
     for r in range(len(weights)):
         for q in range(len(ideal)):
-            if ideal[q] > 0:
-                table[r, q] = _ndcg(X, gains, ideal[q], offsets[q], offsets[q + 1], weights[r], top, top_gain)
+            table[r, q] = _ndcg(X, gains, ideal, offsets, q, weights[r], top, top_gain)
 
 
 @kernel
@@ -303,11 +306,8 @@ def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale,
         won = 0
         for _ in range(queries):
             q = int(rng.random() * n_queries)
-            difference = 0.0
-            if ideal[q] > 0:
-                a, b = offsets[q], offsets[q + 1]
-                difference = _ndcg(X, gains, ideal[q], a, b, candidate, top, top_gain)
-                difference -= _ndcg(X, gains, ideal[q], a, b, w, top, top_gain)
+            difference = _ndcg(X, gains, ideal, offsets, q, candidate, top, top_gain)
+            difference -= _ndcg(X, gains, ideal, offsets, q, w, top, top_gain)
             if rng.random() < _wins(scale * difference):
                 won += 1
         if 2 * won > queries:
@@ -317,7 +317,6 @@ def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale,
         if t == times[next_time]:
             total = 0.0
             for q in range(n_queries):
-                if ideal[q] > 0:
-                    total += _ndcg(X, gains, ideal[q], offsets[q], offsets[q + 1], w, top, top_gain)
+                total += _ndcg(X, gains, ideal, offsets, q, w, top, top_gain)
             measured[next_time] = total / n_queries
             next_time += 1

@@ -25,7 +25,6 @@ from structsvm.online.simulation.runs import (
     in_order,
     in_processes,
     in_threads,
-    on_backend,
     play_literally,
     regret_of,
     run_streams,
@@ -218,8 +217,7 @@ def simulate(
         first, world, bandit=bandit if isinstance(bandit, str) else type(first).__name__, options=options or {},
         times=grid.tolist(), n_runs=n_runs, seed=seed, regret=regret, compiled=plays_compiled,
     )  # fmt: skip
-    store = Checkpoint(checkpoint, settings)
-    store.read(n_runs, len(grid), world.n_arms)
+    store = Checkpoint(checkpoint, settings, n_runs, len(grid), world.n_arms)
     todo = [run for run in range(n_runs) if not store.done[run]]
 
     def report(run: int, step: int) -> None:
@@ -236,7 +234,7 @@ def simulate(
 
     outcomes: Iterable[tuple[int, Float, Int, Int]]
     if backend is not None:
-        outcomes = on_backend(job, todo, n_jobs, backend)
+        outcomes = in_processes(job, todo, n_jobs, backend)
     elif plays_compiled:
         outcomes = in_threads(job, todo, workers)
     elif workers == 1 or len(todo) <= 1:

@@ -104,7 +104,7 @@ def play_literally(
     times: Int,
     kind: str,
     generators: tuple[np.random.Generator, np.random.Generator],
-    under_way: UnderWay | None,
+    under_way: UnderWay,
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
     """Play one run of the uncompiled form and return (regret, winners, duels).
@@ -119,9 +119,8 @@ def play_literally(
         duels=np.zeros((n_arms, n_arms), dtype=np.int64),
     )
     if not (hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")):
-        under_way = None
-    if under_way is not None:
-        under_way.resume(run)
+        under_way = UnderWay(None)
+    under_way.resume(run)
     bandit, rng = run.bandit, run.rng
     last_save = time.monotonic()
     while run.k < n_times:
@@ -139,18 +138,13 @@ def play_literally(
                 if tick is not None and run.k < n_times:
                     tick(run.step)
             except BaseException:  # save also when a callback raises
-                if under_way is not None:
-                    under_way.save(run)
+                under_way.save(run)
                 raise
         # the state is consistent only between steps; an interrupt within one falls back to the last save
-        if (
-            under_way is not None
-            and run.step % _SAVE_STEPS == 0
-            and time.monotonic() - last_save > _SAVE_SECONDS
-        ):
+        if run.step % _SAVE_STEPS == 0 and time.monotonic() - last_save > _SAVE_SECONDS:
             under_way.save(run)
             last_save = time.monotonic()
-    if under_way is not None:
+    if under_way.path is not None:
         under_way.path.unlink(missing_ok=True)
     return run.regret, run.winners, run.duels
 
@@ -188,26 +182,19 @@ def in_order(outcomes: Iterable[Sequence[Any]]) -> list[Any]:
     return [np.array(column) for column in list(zip(*ordered, strict=True))[1:]]
 
 
-def on_backend(
-    job: Callable[[int], Any], runs: Sequence[int], n_jobs: int | None, backend: str
+def in_processes(
+    job: Callable[[int], Any], runs: Sequence[int], n_jobs: int | None, backend: str = "loky"
 ) -> Iterator[Any]:
-    """Yield outcomes of runs as a backend of joblib finishes them, such as ``"dask"``."""
+    """Yield outcomes of runs from workers of a backend of joblib; with one worker of loky in this process."""
     from joblib import Parallel, delayed, parallel_config
 
+    # not every backend can hand over outcomes one at a time
+    handing_over = "generator_unordered" if backend == "loky" else "list"
     try:
         with parallel_config(backend=backend, n_jobs=n_jobs):
-            pool = Parallel()
+            pool = Parallel(return_as=handing_over)
     except (ValueError, ImportError) as error:
         raise BadInput(
             "backend", f"expected a backend of joblib that can be used ({error})", value=backend
         ) from None
-    # in one go: not every backend can hand over outcomes one at a time
-    yield from pool(delayed(job)(run) for run in runs)
-
-
-def in_processes(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
-    """Yield outcomes of uncompiled runs as they finish, each in a process; with one worker in this process."""
-    from joblib import Parallel, delayed
-
-    pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")
     yield from pool(delayed(job)(run) for run in runs)

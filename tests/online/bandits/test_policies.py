@@ -66,9 +66,11 @@ def test_finds_the_condorcet_winner_above_a_cycle(name: str) -> None:
         (lambda: make("mdb", 0), "n_arms"),
         (lambda: make("mergerucb", 3, alpha=0.4), "more than 1/2"),
         (lambda: make("mdb", 3, beta=0.5), "at least 1"),
+        (lambda: bandits.DBGD([0.0, 0.0], delta=1, gamma=1), "zero vector"),
+        (lambda: bandits.DBGD([1.0], delta=0, gamma=1), "delta"),
+        (lambda: bandits.GradientDescent([1.0], delta=1, gamma=1, feedback="clicks"), "feedback"),
         (lambda: bandits.RCS.from_json(make("rucb", 3).to_json()), r"use RUCB\.from_json"),
         (lambda: from_json("{}"), "JSON text of a bandit"),
-        (lambda: from_json("[" * 100_000), "expected the JSON text of a"),
         (lambda: bandits.RUCB.from_json("[" * 100_000), "expected the JSON text of a"),
     ],
 )

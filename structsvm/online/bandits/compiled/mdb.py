@@ -12,8 +12,8 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, steps_before
-from structsvm.online.bandits.compiled.run import Run, duel, is_due, is_live, merge_set, record, skip
+from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, least_other, steps_before
+from structsvm.online.bandits.compiled.run import Run, duel, is_due, merge_set, record, skip
 
 
 def play(policy: Any, run: Run) -> None:
@@ -27,8 +27,7 @@ def _mdb(run, alpha, beta):
     outcomes, scores, gaps, rng, horizon = run.outcomes, run.scores, run.gaps, run.rng, run.times[-1]
     k = len(gaps)
     wins = np.zeros((k, k))
-    live = is_live(outcomes)
-    merged = np.zeros((k, k) if live else (0, 0), dtype=np.int64)
+    merged = np.zeros((k, k) if run.live else (0, 0), dtype=np.int64)
     # U_ij >= 1/2 iff ln t >= threshold[i, j], V_ij >= 1/2 iff beta ln t >= threshold[i, j]
     threshold = np.zeros((k, k))
     needed = np.zeros(k)  # row maxima
@@ -64,21 +63,18 @@ def _mdb(run, alpha, beta):
             arm = 0
             while needed[arm] > log_t:
                 arm += 1
-            soonest = np.inf
-            for i in range(k):
-                if i != arm:
-                    soonest = min(soonest, needed[i])
-            steps = steps_before(soonest, t, horizon)
+            steps = steps_before(least_other(needed, arm), t, horizon)
             t = skip(run, arm, t, steps, wins)
             continue
         if narrow == 0:
             wide[:] = np.arange(k)
             n_wide = k
+        by_merging = run.live and n_wide > 2
         by_scores = len(scores) > 0 and n_wide > 2
         if by_scores:
             for a in range(n_wide):
                 drawn[a] = scores[wide[a]] + rng.standard_normal()
-        if live and n_wide > 2:
+        if by_merging:
             merge_set(outcomes, wide[:n_wide], rng, merged)
         cost = 0.0
         least = np.inf
@@ -88,7 +84,7 @@ def _mdb(run, alpha, beta):
             least = min(least, gaps[i])
             for b in range(a + 1, n_wide):
                 j = wide[b]
-                if live and n_wide > 2:
+                if by_merging:
                     won = (1 + merged[a, b]) / 2
                 elif by_scores:
                     won = 1.0 if drawn[a] > drawn[b] else 0.0

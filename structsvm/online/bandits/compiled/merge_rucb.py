@@ -10,7 +10,7 @@ import numpy as np
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.reductions import one_of_largest
-from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record
+from structsvm.online.bandits.compiled.run import Run, compare, exploit, is_due, record
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 
@@ -56,8 +56,8 @@ def _best(wins, members, sizes, ties):
 @kernel
 def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
     """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
-    rng, n_arms, n_batches = run.rng, len(wins), len(sizes)
-    limit = n_arms / math.ldexp(1.0, state[1])
+    rng, n_batches = run.rng, len(sizes)
+    limit = len(wins) / math.ldexp(1.0, state[1])  # of the arms left, at which the stage ends
     remaining = sizes.sum()
     bounds = np.empty(members.shape[1])
     while True:
@@ -87,14 +87,11 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
                     remaining -= 1
                 else:
                     a += 1
-            if sizes[current] == 1:
-                if remaining <= limit:
+            if sizes[current] == 1 and remaining > 1:
+                if n_batches > 1 and remaining <= limit:
                     state[1] += 1
-                    limit = n_arms / math.ldexp(1.0, state[1])
-                    if n_batches > 1 and remaining > 1:
-                        return True
-                if remaining > 1:
-                    continue
+                    return True
+                continue
         if remaining == 1:
             arm = 0
             for b in range(n_batches):
@@ -127,18 +124,12 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
                 n_highest += 1
         if n_highest > 1:
             challenger = members[current, one_of_largest(bounds[:size], highest, rng)]
-        won = duel(run.outcomes, champion, challenger, rng)
-        wins[champion, challenger] += won
-        wins[challenger, champion] += 1.0 - won
-        plays = wins[champion, challenger] + wins[challenger, champion]
+        plays = compare(run, wins, champion, challenger)
         short = 0.5 - wins[champion, challenger] / plays
         distance = plays * short * short / alpha
         threshold[champion, challenger] = distance if short > 0 else 0.0
         threshold[challenger, champion] = distance if short < 0 else 0.0
-        pay(run, champion, challenger)
         state[0] = t
-        if remaining <= limit:
+        if n_batches > 1 and remaining <= limit:
             state[1] += 1
-            limit = n_arms / math.ldexp(1.0, state[1])
-            if n_batches > 1:
-                return True
+            return True

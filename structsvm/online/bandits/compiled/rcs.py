@@ -23,7 +23,7 @@ from structsvm.online.bandits.compiled.reductions import (
     one_of_largest,
     steps_before,
 )
-from structsvm.online.bandits.compiled.run import Run, duel, is_due, is_live, pay, record, skip
+from structsvm.online.bandits.compiled.run import Run, compare, is_due, record, skip
 
 
 def play(policy: Any, run: Run) -> None:
@@ -112,10 +112,9 @@ def _rcs(run, alpha):
         share[i, i] = -1.0
     beats = np.full((k, k), 0.5)  # P(theta_ij > 1/2)
     pmf = np.full((k, k), 0.5)  # P(Bin(N_ij + 1) = W_ij), i < j
-    live = is_live(run.outcomes)
     # the same with half a win more for both: Beta(1.5, 1.5) is symmetric
-    ahead = np.full((k, k) if live else (0, 0), 0.5)
-    ahead_pmf = np.full((k, k) if live else (0, 0), 4 / (3 * np.pi))
+    ahead = np.full((k, k) if run.live else (0, 0), 0.5)
+    ahead_pmf = np.full((k, k) if run.live else (0, 0), 4 / (3 * np.pi))
     reigns = np.zeros(k, dtype=np.int64)
     lead = 0  # the last champion that beat everyone
     chance = _all(beats, lead)
@@ -163,22 +162,16 @@ def _rcs(run, alpha):
             continue
         reigns[champion] += 1
         challenger = one_of_largest(bounds, highest, rng)
-        pay(run, champion, challenger)
-        won = duel(run.outcomes, champion, challenger, rng)
         i, j = min(champion, challenger), max(champion, challenger)
-        if i != champion:
-            won = 1.0 - won
-        n = wins[i, j] + wins[j, i]
         w = wins[i, j]
-        if live:
+        n = compare(run, wins, champion, challenger)
+        won = wins[i, j] - w
+        if run.live:
             both = beats[i, j], pmf[i, j], ahead[i, j], ahead_pmf[i, j]
-            beats[i, j], pmf[i, j], ahead[i, j], ahead_pmf[i, j] = _chains_step(*both, n, w, won)
+            beats[i, j], pmf[i, j], ahead[i, j], ahead_pmf[i, j] = _chains_step(*both, n - 1, w, won)
         else:
-            beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n, w, won > 0.5)
+            beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n - 1, w, won > 0.5)
         beats[j, i] = 1 - beats[i, j]
-        wins[i, j] += won
-        wins[j, i] += 1.0 - won
-        n += 1
         share[i, j], share[j, i] = wins[j, i] / n, wins[i, j] / n
         root[i, j] = root[j, i] = 1 / np.sqrt(n)
         if lead in (i, j):

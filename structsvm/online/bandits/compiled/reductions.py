@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
 
@@ -39,6 +41,16 @@ def largest(values):
     for value in values:
         maximum = value if value > maximum else maximum
     return maximum
+
+
+@kernel
+def least_other(values, arm):
+    """Return the least of ``values`` but for that of ``arm``."""
+    least = np.inf
+    for i in range(len(values)):
+        if i != arm:
+            least = min(least, values[i])
+    return least
 
 
 @kernel

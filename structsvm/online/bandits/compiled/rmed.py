@@ -8,7 +8,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import steps_before
+from structsvm.online.bandits.compiled.reductions import least_other, steps_before
 from structsvm.online.bandits.compiled.run import Run, duel, is_due, record
 from structsvm.online.bandits.rmed import TIE
 
@@ -135,11 +135,7 @@ def _rmed(run, margin, tie):
                     joining[j] = False
                 if alone and n_waiting == 1 and waiting[0] == arm and arm == opponent:
                     # one arm plays itself: nothing changes until ln t lets another arm join
-                    soonest = np.inf
-                    for j in range(k):
-                        if j != arm:
-                            soonest = min(soonest, divergence[j])
-                    soonest -= divergence[arm] + margin
+                    soonest = least_other(divergence, arm) - (divergence[arm] + margin)
                     steps = steps_before(soonest, t, horizon)
         cost = run.costs[arm, opponent]
         last = t + steps - 1

@@ -11,10 +11,11 @@ from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.reductions import (
     copeland_leader,
     largest,
+    least_other,
     one_of_largest,
     steps_before,
 )
-from structsvm.online.bandits.compiled.run import Run, duel, is_due, pay, record, skip
+from structsvm.online.bandits.compiled.run import Run, compare, is_due, record, skip
 
 
 def play(policy: Any, run: Run) -> None:
@@ -27,7 +28,6 @@ def play(policy: Any, run: Run) -> None:
 def _rucb(run, alpha):
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     wins = np.zeros((k, k))
-    plays = np.zeros((k, k))
     # row c: results of the others against c, so that the challenger is found in one row. The bound of a pair never
     # compared is infinite; that of the champion itself is never the maximum
     share = np.full((k, k), 0.5)
@@ -81,20 +81,11 @@ def _rucb(run, alpha):
             # it plays itself alone: nothing changes until some bound against it reaches 1/2 again
             steps = 1
             if n_candidates == 1:
-                soonest = np.inf
-                for j in range(k):
-                    if j != champion:
-                        soonest = min(soonest, threshold[j, champion])
-                steps = steps_before(soonest, t, horizon)
+                steps = steps_before(least_other(threshold[:, champion], champion), t, horizon)
             t = skip(run, champion, t, steps, wins)
             continue
         challenger = one_of_largest(bounds, highest, rng)
-        pay(run, champion, challenger)
-        won = duel(run.outcomes, champion, challenger, rng)
-        wins[champion, challenger] += won
-        wins[challenger, champion] += 1.0 - won
-        n = plays[champion, challenger] + 1
-        plays[champion, challenger] = plays[challenger, champion] = n
+        n = compare(run, wins, champion, challenger)
         share[champion, challenger] = wins[challenger, champion] / n
         share[challenger, champion] = wins[champion, challenger] / n
         root[champion, challenger] = root[challenger, champion] = 1 / np.sqrt(n)

@@ -26,6 +26,8 @@ class Run(NamedTuple):
 
     outcomes: Any
     """What :func:`duel` draws outcomes from: the matrix of a world that has one, else its live arrays."""
+    live: bool
+    """Whether comparisons are live, so that there may be ties."""
     scores: Float
     """Means of the scores that decide all pairs of a set, if they do; otherwise empty."""
     gaps: Float
@@ -52,6 +54,7 @@ def begin(world: Any, times: Int, kind: int, rng: np.random.Generator, ties: np.
     sums = gaps[:, None] + gaps
     return Run(
         world.live_arrays() if matrix is None else matrix,
+        matrix is None,
         np.empty(0) if scores is None else scores,
         gaps,
         (sums / 2, sums, np.minimum(gaps[:, None], gaps))[kind],
@@ -67,21 +70,16 @@ def begin(world: Any, times: Int, kind: int, rng: np.random.Generator, ties: np.
     )
 
 
-def is_live(outcomes: Any) -> Any:
-    """Return whether comparisons are live, so that there may be ties; known when the kernel is compiled."""
-    return not isinstance(outcomes, np.ndarray)
-
-
 def duel(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
     """Return the outcome of a pair of different arms: 1, 0, or 0.5 for a tie."""
-    return (_interleave if is_live(outcomes) else _flip)(outcomes, first, second, rng)
+    return (_flip if isinstance(outcomes, np.ndarray) else _interleave)(outcomes, first, second, rng)
 
 
 def merge_set(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
     """Merge the rankings of more than two arms; ``won[a, b]`` is -1, 0 or 1 for the arms at these places.
     A matrix has no outcomes of sets: nothing is done.
     """
-    return (_merge if is_live(outcomes) else _nothing)(outcomes, arms, rng, won)
+    return (_nothing if isinstance(outcomes, np.ndarray) else _merge)(outcomes, arms, rng, won)
 
 
 def _flip(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
@@ -110,16 +108,6 @@ def _merge(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
     multileave(ranked, tables, arms, 1, seed[0], True, won)
 
 
-@overload(is_live)
-def _is_live(outcomes: Any) -> Any:
-    live = not isinstance(outcomes, types.Array)
-
-    def answer(outcomes: Any) -> Any:
-        return live
-
-    return answer
-
-
 @overload(duel)
 def _duel(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
     return _flip if isinstance(outcomes, types.Array) else _interleave
@@ -135,6 +123,16 @@ def pay(run, first, second):
     """Count a comparison of two arms, and its regret."""
     run.total[0] += run.costs[first, second]
     run.duels[min(first, second), max(first, second)] += 1
+
+
+@kernel(inline="always")
+def compare(run, wins, first, second):
+    """Compare two different arms, count the win and the regret; return how often they have been compared."""
+    won = duel(run.outcomes, first, second, run.rng)
+    wins[first, second] += won
+    wins[second, first] += 1.0 - won
+    pay(run, first, second)
+    return wins[first, second] + wins[second, first]
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.reductions import copeland_leader
-from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record
+from structsvm.online.bandits.compiled.run import Run, compare, exploit, is_due, record
 
 
 def play(policy: Any, run: Run) -> None:
@@ -57,12 +57,8 @@ def _savage(run, log_t):
             if plays[first, alive[b]] == level:
                 pos -= 1
         second = alive[b]
-        won = duel(run.outcomes, first, second, rng)
-        wins[first, second] += won
-        wins[second, first] += 1.0 - won
-        n = plays[first, second] + 1
+        n = compare(run, wins, first, second)
         plays[first, second] = plays[second, first] = n
-        pay(run, first, second)
         radius = np.sqrt(log_t / (2 * n))
         dropped = -1
         if wins[first, second] / n + radius < 0.5:
