@@ -103,7 +103,7 @@ def _last_queries(entries: Entries) -> Queries:
     """Return one entry per query id, by number; those that are only in events have text -1.
     As users type, the same search is logged again; the last entry is what was shown.
     """
-    queries, n = entries.queries, len(entries.query_ids.number)
+    queries, n = entries.queries, len(entries.query_ids)
     last = np.full(n, MISSING)
     last[queries.query] = np.arange(queries.query.size)  # of repeated indices the last assignment holds
     known = last >= 0
@@ -154,7 +154,7 @@ def _clicked(lists: _Lists, events: Events, shown: NDArray[np.bool_], entries: E
     """Return which documents of the lists were clicked, after they were shown."""
     if not lists.query.size:
         return np.zeros(0, dtype=bool)
-    n_documents = len(entries.documents.number)
+    n_documents = len(entries.documents)
     key = lists.query * n_documents + lists.document
     keys, first = np.unique(key, return_index=True)  # a document shown twice: since its first entry
     click = events.query[~shown] * n_documents + events.document[~shown]
@@ -206,7 +206,7 @@ _PART = 1 << 22  # impressions counted at once: their arrays take about 500 MB
 
 def _sorted(texts: Texts) -> tuple[NDArray[np.str_], Int]:
     """Return the texts in order, and the place of each number there."""
-    names = np.array(texts.names(), dtype=str)
+    names = np.array(list(texts), dtype=str)
     order = np.argsort(names, kind="stable")
     rank = np.empty(order.size, dtype=np.int64)
     rank[order] = np.arange(order.size)
@@ -222,7 +222,7 @@ def _bases(
     path: Path,
 ) -> Int:
     """Return how each application counts; raise where that is open or contradicted by returned ids."""
-    names = entries.applications.names()
+    names = list(entries.applications)
     query, document, ordinal = events.query[shown], events.document[shown], events.ordinal[shown]
     application = queries.application[query]
     lowest = np.full(len(names), _NONE)
