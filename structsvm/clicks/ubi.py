@@ -222,7 +222,7 @@ def _bases(
     path: Path,
 ) -> Int:
     """Return how each application counts; raise where that is open or contradicted by returned ids."""
-    names = list(entries.applications)
+    names: list[Any] = list(entries.applications)
     query, document, ordinal = events.query[shown], events.document[shown], events.ordinal[shown]
     application = queries.application[query]
     lowest = np.full(len(names), _NONE)
