@@ -130,10 +130,10 @@ def test_refusals(learned):
         (
             known,
             cells,
-            {"qid": qid, "docid": docid + 100},
+            clicks | {"docid": docid + 100},
             "docid: expected clicked .* among the rows, got none",
         ),
-        (known, cells, {"qid": qid, "docid": docid * 0}, "docid: expected each document once in a query"),
+        (known, cells, clicks | {"docid": docid * 0}, "docid: expected each document once in a query"),
         (known, np.zeros(len(qid)), {"qid": qid}, "y: expected clicks, got no label"),
         (known, -np.ones(len(qid)), {"qid": qid}, r"y\[0\]: expected a finite weight >= 0, got -1"),
         ({"propensities": [1.0, 0.5]}, cells, clicks, "propensities: expected one for each position"),

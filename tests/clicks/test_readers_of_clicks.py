@@ -263,9 +263,7 @@ def test_tables_of_all_kinds_agree(tmp_path, monkeypatch, kind, batch):
 def test_stray_quotes_and_ends_of_lines_lose_no_rows(tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_text(HEAD + text, newline="")
-    with pytest.raises(
-        BadInput, match=r"t.csv:2: expected a row (of commas|on one line, got a quoted field)"
-    ):
+    with pytest.raises(BadInput, match=r"t.csv:2: expected a row (of commas|on one line, got a quoted)"):
         read_table(path)
     path.write_text(HEAD + '"dune, part ""two""",d1,1,0\n')
     assert read_table(path).query_ids.tolist() == ['dune, part "two"']
@@ -324,10 +322,7 @@ def test_large_ids_in_columns_of_objects_are_not_rounded(ids):
     [
         (HEAD + "1,2\n", "t.csv:2: expected 4 columns, got 2"),
         (HEAD + "1,2,x,0\n", "t.csv:2: column 'position': expected a number, got 'x'"),
-        (
-            HEAD + "1,2,,true\n\n1,3,2,yes\n",
-            "t.csv:4: column 'clicked': expected 0 or 1, got 'yes'; write 1 for a",
-        ),
+        (HEAD + "1,2,,true\n\n1,3,2,yes\n", "t.csv:4: column 'clicked': .* got 'yes'; write 1 for a"),
         ("query,document\n", "expected a column 'position'"),
         (HEAD, "t.csv: expected impressions, got none"),
         (HEAD + "1,2,1,0\n1,3,2,5\n", r"t.csv, rows 1 to 2: clicked\[1\]: expected 0 or 1, got 5"),
@@ -454,9 +449,7 @@ def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
         path.write_text(HEAD + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
         with pytest.raises(BadInput, match=r"clicked: .*, got an empty cell \(.*log.csv:3\); leave out"):
             read_table(path)
-    with pytest.raises(
-        BadInput, match=r"clicked\[1\]: expected 0 or 1, got nan; leave out rows whose clicks"
-    ):
+    with pytest.raises(BadInput, match=r"clicked\[1\]: expected 0 or 1, got nan; leave out rows whose"):
         read_table(pd.read_csv(path))
 
 
