@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
-from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, Texts, read_entries
+from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, read_entries
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, rows_from
 
@@ -179,8 +179,8 @@ def _count(
     max_position: int,
 ) -> ClickCells:
     """Return the counts, a part of the lists at a time, so that no step needs several copies of a large log."""
-    texts, text_rank = _sorted(entries.texts)
-    documents, document_rank = _sorted(entries.documents)
+    texts, text_rank = np.unique(np.array(list(entries.texts), dtype=str), return_inverse=True)
+    documents, document_rank = np.unique(np.array(list(entries.documents), dtype=str), return_inverse=True)
     order = np.argsort(lists.query, kind="stable")
     borders = lists.query[order[_PART::_PART]]
     parts = Parts()
@@ -202,15 +202,6 @@ def _count(
 
 
 _PART = 1 << 22  # impressions counted at once: their arrays take about 500 MB
-
-
-def _sorted(texts: Texts) -> tuple[NDArray[np.str_], Int]:
-    """Return the texts in order, and the place of each number there."""
-    names = np.array(list(texts), dtype=str)
-    order = np.argsort(names, kind="stable")
-    rank = np.empty(order.size, dtype=np.int64)
-    rank[order] = np.arange(order.size)
-    return names[order], rank
 
 
 def _bases(
