@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
 from structsvm.clicks.batches import Batches
@@ -89,22 +91,25 @@ def _impressions(path: Path, batches: Batches) -> Iterator[Line]:
     held: list[tuple[int, Line]] = []
 
     def of_held() -> Iterator[Line]:
-        for (_, line), repeated in zip(held, seen.look(held), strict=True):
-            if repeated:
-                batches.dropped.count("impression logged again")
-            else:
-                yield line
+        first = seen.look(held)
+        batches.dropped.count("impression logged again", (~first).sum())
+        yield from compress((line for _, line in held), first)
         held.clear()
 
     for lines in numbered_lines(path):
         for number, raw in lines:
             line = reader.read(number, raw)
-            if line is not None and header.admit(number, line):
-                held.append((number, line))
-                n_used += 1
+            if line is None or not header.admit(number, line):
+                continue
+            n_used += 1
+            if line.name is None:
+                yield line
+                continue
+            held.append((number, line))
             if len(held) == _LISTS:
                 yield from of_held()
-    yield from of_held()
+    if held:
+        yield from of_held()
     batches.dropped.count("list without feedback", header.n_missing)
     header.names(str(path), n_used, 0)
 
@@ -117,22 +122,15 @@ class _Seen:
         # of shape (3, n), sorted by the hash of the id; each more than twice as long as the next
         self._parts: list[Int] = []
 
-    def look(self, lines: list[tuple[int, Line]]) -> list[bool]:
-        """Return which impressions were met before, in the list or earlier; raise where two lines do not agree."""
+    def look(self, lines: list[tuple[int, Line]]) -> NDArray[np.bool_]:
+        """Return which impressions are the first of their id; raise where two lines with one id do not agree."""
         from structsvm.online.clicklog import refuse_disagreement, said
 
-        repeated = [False] * len(lines)
-        named = [i for i, (_, one) in enumerate(lines) if one.name is not None]
-        if not named:
-            return repeated
-        rows = [
-            (hash((type(one.name).__name__, one.name)), hash(said(one)), number)
-            for number, one in map(lines.__getitem__, named)
-        ]
+        rows = [(hash((type(one.name).__name__, one.name)), hash(said(one)), number) for number, one in lines]
         new = np.array(rows, dtype=np.int64).T
         # the line each id was first met at, and what it said
         _, first, inverse = np.unique(new[0], return_index=True, return_inverse=True)
-        content, line = new[1, first], new[2, first].copy()
+        content, line = new[1:, first]
         fresh = np.ones(first.shape[0], dtype=bool)
         for part in self._parts:
             at = np.minimum(np.searchsorted(part[0], new[0, first]), part.shape[1] - 1)
@@ -142,13 +140,12 @@ class _Seen:
         other = np.flatnonzero(content[inverse] != new[1])
         if other.size:
             at = int(other[0])
-            name = f"{lines[named[at]][1].name!r:.80}"
+            name = f"{lines[at][1].name!r:.80}"
             refuse_disagreement(self._source, int(line[inverse[at]]), int(new[2, at]), name)
-        for at in np.flatnonzero(line[inverse] != new[2]):
-            repeated[named[at]] = True
-        self._parts.append(new[:, first[fresh]])
+        if fresh.any():
+            self._parts.append(new[:, first[fresh]])
         while len(self._parts) > 1 and self._parts[-2].shape[1] <= 2 * self._parts[-1].shape[1]:
             joined = np.concatenate([self._parts.pop(-2), self._parts.pop()], axis=1)
             self._parts.append(joined[:, np.argsort(joined[0], kind="stable")])
-        self._parts = [part for part in self._parts if part.shape[1]]
-        return repeated
+        is_first: NDArray[np.bool_] = line[inverse] == new[2]
+        return is_first

@@ -88,12 +88,15 @@ class ClickJudgments:
 
     def write_table(self, path: str | PathLike[str]) -> None:
         """Write tab-separated columns: query, document, value, lower, upper, shows, clicks."""
-        columns = (self.query, self.document, self.value, self.lower, self.upper, self.shows, self.clicks)
         with replacing(Path(path)) as file:
             file.write(b"query\tdocument\tvalue\tlower\tupper\tshows\tclicks\n")
-            for q, d, v, low, high, n, c in zip(*columns, strict=True):
+            for q, d, v, low, high, n, c in zip(*self._columns(), strict=True):
                 q, d = (str(text).replace("\t", " ").replace("\n", " ") for text in (q, d))
                 file.write(f"{q}\t{d}\t{v:.6g}\t{low:.6g}\t{high:.6g}\t{n}\t{c}\n".encode())
+
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        """Return what is known of each document, in the order of the fields."""
+        return (self.query, self.document, self.value, self.lower, self.upper, self.shows, self.clicks)
 
     def __repr__(self) -> str:
         return f"ClickJudgments({self.value.shape[0]} documents, {self.method})"

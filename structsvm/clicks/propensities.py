@@ -673,9 +673,7 @@ def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
                 for a in range(m):
                     for b in range(m):
                         W[a, b] += count * p * row[a] * row[b]
-        trace = 0.0
-        for a in range(m):
-            trace += W[a, a]
+        trace = np.trace(W)
         if trace <= 0:
             continue
         traces[0] += trace
@@ -685,9 +683,7 @@ def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
             root, alone = _inverse_root(W)
         u, b_, m_ = np.zeros(m), np.zeros(m), np.zeros(m)
         _times(root, z, u)
-        for a in range(m):
-            for b in range(m):
-                meat[a, b] += u[a] * u[b] + alone[a, b]
+        meat += np.outer(u, u) + alone
         for k in range(1, size):
             d, length = 0.0, 0.0
             _times(root, whitened[k], b_)
@@ -737,23 +733,19 @@ def _inverse_root(W):
                 t = sign / (abs(tau) + np.sqrt(1.0 + tau * tau))
                 c = 1.0 / np.sqrt(1.0 + t * t)
                 s = t * c
-                for a in range(m):
-                    x, y = A[a, p], A[a, q]
-                    A[a, p], A[a, q] = c * x - s * y, s * x + c * y
-                for a in range(m):
-                    x, y = A[p, a], A[q, a]
-                    A[p, a], A[q, a] = c * x - s * y, s * x + c * y
-                for a in range(m):
-                    x, y = V[a, p], V[a, q]
-                    V[a, p], V[a, q] = c * x - s * y, s * x + c * y
+                _rotate(A[:, p], A[:, q], c, s)
+                _rotate(A[p], A[q], c, s)
+                _rotate(V[:, p], V[:, q], c, s)
     out, alone = np.zeros((m, m)), np.zeros((m, m))
     for k in range(m):
-        single = A[k, k] <= 1e-9
-        scale = 1.0 if single else 1.0 / np.sqrt(A[k, k])
-        for a in range(m):
-            for b in range(m):
-                if single:
-                    alone[a, b] += V[a, k] * V[b, k]
-                else:
-                    out[a, b] += scale * V[a, k] * V[b, k]
+        if A[k, k] <= 1e-9:
+            alone += np.outer(V[:, k], V[:, k])
+        else:
+            out += np.outer(1.0 / np.sqrt(A[k, k]) * V[:, k], V[:, k])
     return out, alone
+
+
+@kernel
+def _rotate(x, y, c, s):
+    for a in range(x.shape[0]):
+        x[a], y[a] = c * x[a] - s * y[a], s * x[a] + c * y[a]

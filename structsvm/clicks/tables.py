@@ -128,8 +128,7 @@ def read_table(
                 raise
             dropped.count("row in a part of the file without any usable one", len(columns[0]))
         n_before += n_read
-    whole = counted.whole(source_of(table), Dropped())
-    whole.dropped.update(dropped)
+    whole = counted.whole(source_of(table), dropped)
     guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
     return replace(whole, guessed=guessed)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
-from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, Texts, read_entries
+from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, read_entries
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, rows_from
 
@@ -103,7 +103,7 @@ def _last_queries(entries: Entries) -> Queries:
     """Return one entry per query id, by number; those that are only in events have text -1.
     As users type, the same search is logged again; the last entry is what was shown.
     """
-    queries, n = entries.queries, len(entries.query_ids.number)
+    queries, n = entries.queries, len(entries.query_ids)
     last = np.full(n, MISSING)
     last[queries.query] = np.arange(queries.query.size)  # of repeated indices the last assignment holds
     known = last >= 0
@@ -154,7 +154,7 @@ def _clicked(lists: _Lists, events: Events, shown: NDArray[np.bool_], entries: E
     """Return which documents of the lists were clicked, after they were shown."""
     if not lists.query.size:
         return np.zeros(0, dtype=bool)
-    n_documents = len(entries.documents.number)
+    n_documents = len(entries.documents)
     key = lists.query * n_documents + lists.document
     keys, first = np.unique(key, return_index=True)  # a document shown twice: since its first entry
     click = events.query[~shown] * n_documents + events.document[~shown]
@@ -179,8 +179,8 @@ def _count(
     max_position: int,
 ) -> ClickCells:
     """Return the counts, a part of the lists at a time, so that no step needs several copies of a large log."""
-    texts, text_rank = _sorted(entries.texts)
-    documents, document_rank = _sorted(entries.documents)
+    texts, text_rank = np.unique(np.array(list(entries.texts), dtype=str), return_inverse=True)
+    documents, document_rank = np.unique(np.array(list(entries.documents), dtype=str), return_inverse=True)
     order = np.argsort(lists.query, kind="stable")
     borders = lists.query[order[_PART::_PART]]
     parts = Parts()
@@ -204,15 +204,6 @@ def _count(
 _PART = 1 << 22  # impressions counted at once: their arrays take about 500 MB
 
 
-def _sorted(texts: Texts) -> tuple[NDArray[np.str_], Int]:
-    """Return the texts in order, and the place of each number there."""
-    names = np.array(texts.names(), dtype=str)
-    order = np.argsort(names, kind="stable")
-    rank = np.empty(order.size, dtype=np.int64)
-    rank[order] = np.arange(order.size)
-    return names[order], rank
-
-
 def _bases(
     queries: Queries,
     events: Events,
@@ -222,7 +213,7 @@ def _bases(
     path: Path,
 ) -> Int:
     """Return how each application counts; raise where that is open or contradicted by returned ids."""
-    names = entries.applications.names()
+    names: list[Any] = list(entries.applications)
     query, document, ordinal = events.query[shown], events.document[shown], events.ordinal[shown]
     application = queries.application[query]
     lowest = np.full(len(names), _NONE)

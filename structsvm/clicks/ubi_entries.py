@@ -65,18 +65,11 @@ class _Usual(Entry, gc=False):
     timestamp: datetime | int | float | None = None
 
 
-class Texts:
-    """Distinct texts of a file in the order of their first appearance, each with its number."""
+class Texts(dict[str | None, int]):
+    """Distinct texts of a file in the order of their first appearance, each with its number; of None it is -1."""
 
-    def __init__(self) -> None:
-        self.number: dict[str, int] = {}
-
-    def names(self) -> list[str]:
-        return list(self.number)
-
-    def add(self, text: str | None) -> int:
-        """Return the number of a text; -1 for None."""
-        return MISSING if text is None else self.number.setdefault(text, len(self.number))
+    def __missing__(self, text: str | None) -> int:
+        return MISSING if text is None else self.setdefault(text, len(self))
 
 
 class Queries(NamedTuple):
@@ -160,7 +153,7 @@ def read_entries(
     """Return the queries of a UBI file, and its clicks and impressions that name a query and a document."""
     entries = Entries()
     kinds = {**dict.fromkeys(impressions, IMPRESSION), **dict.fromkeys(clicks, CLICK)}
-    query_ids, documents, texts = entries.query_ids.add, entries.documents.add, entries.texts.add
+    query_ids, documents, texts = entries.query_ids, entries.documents, entries.texts
     listed: list[list[Any]] = [[], [], [], [], [0]]
     seen: list[list[Any]] = [[], [], [], [], []]
     blocks: list[Events] = []
@@ -174,10 +167,10 @@ def read_entries(
                 entries.dropped.count("query without id or text")
                 continue
             hits = _ids(entry.query_response_hit_ids)
-            listed[0].append(query_ids(query))
-            listed[1].append(entries.applications.add(str(entry.application)))
-            listed[2].append(texts(text))
-            listed[3] += map(documents, hits)
+            listed[0].append(query_ids[query])
+            listed[1].append(entries.applications[str(entry.application)])
+            listed[2].append(texts[text])
+            listed[3] += map(documents.__getitem__, hits)
             listed[4].append(len(listed[3]))
         else:
             kind = kinds.get(action, MISSING) if isinstance(action, str) else MISSING
@@ -186,8 +179,8 @@ def read_entries(
                 continue
             at = entry.event_attributes
             seen[0].append(kind)
-            seen[1].append(query_ids(_id(entry.query_id)))
-            seen[2].append(documents(document_of(at)))
+            seen[1].append(query_ids[_id(entry.query_id)])
+            seen[2].append(documents[document_of(at)])
             seen[3].append(ordinal_of(at))
             seen[4].append(time_of(entry.timestamp))
             if len(seen[0]) == _ENTRIES:
@@ -233,7 +226,7 @@ def time_of(value: Any) -> float:
     """Return seconds since 1970; minus infinity where no time was logged, NaN for what is no time."""
     if value is None:
         return -math.inf
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if type(value) in (int, float):
         return value / 1000 if -(2**63) < value < 2**63 else math.nan  # epoch, in milliseconds
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(value)

@@ -46,7 +46,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -632,7 +631,8 @@ class _Collector:
         self.impressions: list[Impression] = []
         self.numbers: list[int] = []
         self.index_of: dict[tuple[type, Id], int] = {}
-        self.lines: set[bytes] = set()
+        self.lines: set[int] = set()
+        """64 bits for each line without an id."""
         self.n_repeated = self.n_identical = 0
 
     def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
@@ -648,7 +648,7 @@ class _Collector:
                 self.n_repeated += 1
                 return
         elif raw is not None:
-            text = digest(raw.rstrip(b"\r"))
+            text = hash(raw.rstrip(b"\r"))
             self.n_identical += text in self.lines
             self.lines.add(text)
         self.impressions.append(line.impression())
@@ -667,11 +667,6 @@ class _Collector:
             self.source,
             tuple(self.numbers),
         )
-
-
-def digest(text: bytes) -> bytes:
-    """128 bits that stand for a text of any length: two texts share them with a chance of 3e-39."""
-    return blake2b(text, digest_size=16).digest()
 
 
 def _say(found: tuple[str, int, tuple[str, ...]]) -> str:

@@ -93,9 +93,7 @@ def test_times_divide_a_table():
     assert early.docid.tolist() == [5]
     numbered = frame.assign(day=[1, 2, 3, 4])
     assert read_table(numbered, time="day", between=(2, 4)).docid.tolist() == [6, 7]
-    with pytest.raises(
-        BadInput, match="time: expected numbers or times such as 2026-03-01T12:00, got 'noon'"
-    ):
+    with pytest.raises(BadInput, match=r"time: .* or times such as 2026-03-01T12:00, got 'noon'"):
         read_table(frame.assign(day="noon"), time="day", between=(2, None))
     with pytest.raises(BadInput, match=r"time: expected a column and one end .*; give time= with between="):
         read_table(frame, between=(2, None))
@@ -105,11 +103,7 @@ def test_columns_are_guessed_by_one_usual_name_each():
     frame = pd.DataFrame({"query": [1], "doc": [5], "rank": [1], "click": [1]})
     assert dict(read_table(frame).guessed) == {"document": "doc", "position": "rank", "clicked": "click"}
     for given, options, message in (
-        (
-            frame.assign(Clicks=0),
-            {},
-            "one column that may be 'clicked', got 'click' and 'Clicks'; name it by clicked=",
-        ),
+        (frame.assign(Clicks=0), {}, "one .* 'clicked', got 'click' and 'Clicks'; name it by clicked="),
         (frame.drop(columns="rank"), {}, "a column 'position', got query, doc, click"),
         (frame, {"query": "query_id"}, "a column 'query_id'"),
     ):

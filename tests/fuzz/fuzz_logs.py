@@ -9,6 +9,8 @@ by a dictionary, too; of the others no impression is lost without a word.
 from __future__ import annotations
 
 import copy
+import csv
+import io
 import json
 import math
 import random
@@ -217,14 +219,9 @@ def table(rng: random.Random, path: Path) -> bool:
     damage = as_text and rng.random() < 0.4
     source: Any = path.with_suffix(".csv")
     if as_text:
-        text = "".join(
-            ",".join(
-                "" if v is None else '"' + v.replace('"', '""') + '"' if '"' in str(v) else str(v)
-                for v in row
-            )
-            + "\n"
-            for row in [names, *rows]
-        ).encode()
+        written = io.StringIO()
+        csv.writer(written, lineterminator="\n").writerows([names, *rows])
+        text = written.getvalue().encode()
         for _ in range(rng.choice((1, 1, 2)) if damage else 0):
             at = rng.randrange(len(text) + 1)
             at = text.rfind(b",", 0, at) + 1 if rng.random() < 0.5 else at

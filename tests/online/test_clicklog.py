@@ -156,20 +156,15 @@ def recorded(**fields):
         ({**LINE, "shown": "{"}, "shown record: expected one line of JSON"),
         ({**LINE, "clicks": 3}, "clicks: expected a list"),
         ({**LINE, "clicks": [1]}, r"clicks\[0\]: expected an object with either 'rank' or 'document', got 1"),
-        ({**LINE, "clicks": [{"rank": 1, "document": "b"}]}, "either 'rank' or 'document'"),
-        (
-            {**LINE, "clicks": [{"rank": 0}]},
-            r"clicks\[0\]\.rank: expected a place in the list, from 1, got 0",
-        ),
-        ({**LINE, "clicks": [{"rank": 4}]}, "expected 1 to 3, got 4"),
-        ({**LINE, "clicks": [{"rank": True}]}, "expected a place in the list, from 1, got True"),
+        (clicked(document="b"), "either 'rank' or 'document'"),
+        (clicked(rank=0), r"clicks\[0\]\.rank: expected a place in the list, from 1, got 0"),
+        (clicked(rank=4), "expected 1 to 3, got 4"),
+        (clicked(rank=True), "expected a place in the list, from 1, got True"),
         ({**LINE, "clicks": [{"document": "z"}]}, "document 'z' is not among those shown"),
         (clicked(time="now"), "time: expected a number of seconds"),
-        (clicked(dwell=-1), "dwell: expected a number of seconds"),
         (clicked(download=1), "download: expected true or false"),
         ({**LINE, "impression": 1.5}, "impression: expected a string or an integer, got 1.5"),
         (clicked(time=-1), r"time: expected a number of seconds from 0 to 1e\+11, got -1"),
-        (clicked(time=1e18), r"time: expected .*got 1e\+18; log seconds"),
         (clicked(dwell=1e18), r"dwell: expected .*got 1e\+18; log seconds"),
         (clicked(time=10**400), r"time: expected a number of seconds"),
         ({**LINE, "rankers": ["a"]}, "rankers: expected 2 different names"),
@@ -184,10 +179,7 @@ def recorded(**fields):
         (recorded(evidence=[[0, 1, 10**400]]), "expected finite numbers"),
         (recorded(evidence=[]), "evidence: expected rows of numbers"),
         (recorded(n_rankers=10**9), "n_rankers: expected an integer from 2 to 1000"),
-        (
-            recorded(impression=1) | {"impression": "1"},
-            "impression: expected one id, got '1' on the line and 1 in",
-        ),
+        (recorded(impression=1) | {"impression": "1"}, "expected one id, got '1' on the line and 1 in"),
         *(
             (json.dumps(LINE) + rest, "expected one JSON object per line")
             for rest in ("x", " {}", ",", "\r\r x", "]")
@@ -286,10 +278,7 @@ def test_what_is_no_log_of_impressions_is_refused():
     for log, expected in (
         ([shown], r"impressions\[0\]: expected an Impression each, got Shown; wrap a record, as in Impress"),
         ([{"shown": 1}], r"impressions\[0\]: expected an Impression each, got dict"),
-        (
-            pd.DataFrame({"impression": [1]}),
-            "log: expected a log, got a data frame; read it by .*draft_table",
-        ),
+        (pd.DataFrame({"impression": [1]}), "log: .* got a data frame; read it by .*draft_table"),
     ):
         with pytest.raises(BadInput, match=expected):
             analyse(log)

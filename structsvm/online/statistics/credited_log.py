@@ -514,19 +514,9 @@ class Digests:
 
     def settle(self) -> None:
         """Put what was taken since the last call into an array."""
-        recent = self._recent
-        if not recent:
-            return
-        if set(map(type, recent)) == {str}:
-            self.any = True
-            digests = np.array(
-                [list(map(hash, recent)), [hash(f"s{name}") for name in recent]], dtype=np.int64
-            )
-        else:
-            self.any |= any(name is not None for name in recent)
-            digests = np.array([_digest(name) for name in recent], dtype=np.int64).T
-        self._settled.append(digests.T.copy())
-        recent.clear()
+        self.any |= any(name is not None for name in self._recent)
+        self._settled.append(np.array(list(map(_digest, self._recent)), dtype=np.int64))
+        self._recent.clear()
 
     def rows(self) -> Int:
         """Digests, shape (n_ids, 2), which are given away."""
