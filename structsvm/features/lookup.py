@@ -196,10 +196,10 @@ class _Masks:
             np.array(set_starts, dtype=np.int64), strikes,
         )  # fmt: skip
 
-    def arrays(self, values: Float) -> tuple[NDArray[Any], ...]:
+    def arrays(self, values: Float) -> tuple[Any, ...]:
         """Return what the kernel takes; the values of leaves stand in the order in which it finds them."""
         table = np.where(self._columns >= 0, values[self._columns], 0.0) if values.size else np.empty((0, 0))
-        return *self._conditions, self._constants, self._numbers, table
+        return self._conditions, self._constants, self._numbers, table
 
 
 def _from_left(left: list[int], right: list[int], left_of: list[int], start: int) -> list[int]:
@@ -297,18 +297,8 @@ def _by_masks(
     """Fill ``codes`` and add to ``scores``, each where it has rows."""
     columns, bits, cells, ranks = room
     feature, sets, set_starts, set_values = sets_of_nodes
-    (
-        column,
-        limit,
-        strikes,
-        group_starts,
-        set_nodes,
-        set_node_starts,
-        node_strikes,
-        constants,
-        numbers,
-        values,
-    ) = trees
+    conditions, constants, numbers, values = trees
+    column, limit, strikes, group_starts, set_nodes, set_node_starts, node_strikes = conditions
     zero, one, de_bruijn, full, down = constants[0], constants[1], constants[2], constants[3], constants[4]
     n_trees = group_starts.shape[0] - 1
     block = cells.shape[0]
