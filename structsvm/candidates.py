@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -97,8 +98,7 @@ class CandidateSet:
         if len(self.ids) != n:
             raise BadInput("ids", f"expected one for each of the {n} documents, got {len(self.ids)}")
         if len(set(self.ids)) != n:
-            seen: set[str] = set()
-            twice = next(i for i in self.ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
+            twice = next(i for i, times in Counter(self.ids).items() if times > 1)
             raise BadInput("ids", f"expected distinct ids, got {twice!r} twice")
         self.features = None if features is None else _features(features, n)
         self.query = None if query is None else str(query)

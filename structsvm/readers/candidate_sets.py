@@ -234,10 +234,7 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
     [('FT-1', '1'), ('FT-1', '2'), ('FT-2', '3')]
     """
     path = Path(path)
-    topics: list[str] = []
-    documents: list[str] = []
-    subtopics: list[str] = []
-    grades: list[int] = []
+    rows: list[tuple[str, str, str, int]] = []
     widths: dict[str, int] = {}
     for number, line in read_lines(path, max_expansion=max_expansion):
         parts = line.split()
@@ -251,16 +248,11 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
             raise ValueError(
                 f"{path}:{number}: expected {width} aspects for topic {topic}, got {len(parts[2])}"
             )
-        for aspect, bit in enumerate(parts[2], start=1):
-            topics.append(topic)
-            documents.append(parts[1])
-            subtopics.append(str(aspect))
-            grades.append(int(bit))
-    if not topics:
+        rows += [(topic, parts[1], str(aspect), int(bit)) for aspect, bit in enumerate(parts[2], start=1)]
+    if not rows:
         raise ValueError(f"{path}: expected lines '<topic> <docid> <bits>', got an empty file")
-    return Qrels.from_arrays(
-        topics, documents, np.array(grades, dtype=np.int64), subtopic=subtopics, duplicates="best"
-    )
+    topics, documents, subtopics, grades = zip(*rows, strict=True)
+    return Qrels.from_arrays(topics, documents, grades, subtopic=subtopics, duplicates="best")
 
 
 def judged_candidates(
