@@ -199,7 +199,11 @@ def test_writer_checks_what_it_is_given(tmp_path):
         with pytest.raises(ValueError, match=message):
             append_all(tmp_path / "a.store", [{**good, **change}])
     piece = {**good, "docid": np.array(["a", "b"])}
-    for pieces, message in (([good, good], "query id twice"), ([good, piece], "in each piece or in none")):
+    for pieces, message in (
+        ([good, good], "query id twice"),
+        ([good, piece], "docid: expected in each piece or in none"),
+        ([{**good, "y": None}, good], "y: expected labels in each piece or in none"),
+    ):
         with pytest.raises(ValueError, match=message):
             append_all(tmp_path / "a.store", pieces)
     with pytest.raises(ValueError, match="at least one query"):
