@@ -222,7 +222,7 @@ def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) 
     """Return a tree whose levels have one condition each; its outcome is a bit of the leaf's number."""
     depth = len(features)
     level = np.repeat(np.arange(depth), 1 << np.arange(depth))
-    children = 2 * np.arange(level.size)[:, np.newaxis] + [1, 2]
+    children: Int = 2 * np.arange(level.size)[:, np.newaxis] + np.array([1, 2])
     path = (
         children + 1 - (1 << depth)
     )  # of those below the last level; the first condition is its highest bit

@@ -45,7 +45,6 @@ class Lookup:
     def __init__(self, forest: Forest, thresholds: Sequence[Float], kind: Any) -> None:
         self._n_features = forest.n_features
         self._n_leaves = int(forest.leaves[-1])
-        self._n_trees = int(forest.leaves.shape[0] - 1)
         self._kind = np.dtype(kind)
         limits = rounded_down(forest.threshold, kind)
         bins = [rounded_down(np.asarray(one), kind) for one in thresholds]
@@ -72,7 +71,7 @@ class Lookup:
             np.searchsorted(self._used, forest.feature),
         )
         self._set_bins(edges, bins)
-        self._most_leaves = int(np.diff(forest.leaves).max(initial=1))
+        self._most_leaves = forest.most_leaves
         self._sets = forest.feature, forest.sets, forest.set_starts, forest.set_values
         rank = rank.astype(self._ranks.code_type)
         if self._most_leaves <= MOST_MASKED:
@@ -161,8 +160,7 @@ class _Masks:
     """Arrays for evaluating trees by bit masks, in which leaves from left to right are bits, from the lowest."""
 
     def __init__(self, forest: Forest, column: Int, rank: NDArray[Any]) -> None:
-        n_trees = forest.leaves.shape[0] - 1
-        most = int(np.diff(forest.leaves).max(initial=1))
+        n_trees, most = forest.n_trees, forest.most_leaves
         bits = 16 if most <= 16 else 32 if most <= 32 else 64
         kind: Any = {16: np.uint16, 32: np.uint32, 64: np.uint64}[bits]
         whole = (1 << bits) - 1

@@ -367,12 +367,8 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     documents = record["documents"]
     for i, document in enumerate(documents):
         if not isinstance(document, dict) or not isinstance(document.get("text"), (str, list)):
-            raise BadInput(
-                "documents",
-                f"expected an object with a text, got {json.dumps(document)[:60]}",
-                "embeddings are taken in Python, by CandidateSet.from_similarity",
-                at=f"[{i}]",
-            )
+            remedy = "embeddings are taken in Python, by CandidateSet.from_similarity"
+            raise _wrong(i, "an object with a text", document, remedy)
     titles = None
     if any("title" in d for d in documents):
         empty: Any = "" if isinstance(documents[0]["text"], str) else []
@@ -382,15 +378,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         features = [d.get("features") for d in documents]  # null becomes NaN
         for i, row in enumerate(features):
             if not isinstance(row, list):
-                raise BadInput(
-                    "documents", f"expected a list of features, got {json.dumps(row)[:60]}", at=f"[{i}]"
-                )
+                raise _wrong(i, "a list of features", row)
             if len(row) != len(features[0]):
-                raise BadInput(
-                    "documents",
-                    f"expected {len(features[0])} features as documents[0] has, got {row!r:.60}",
-                    at=f"[{i}]",
-                )
+                raise _wrong(i, f"{len(features[0])} features as documents[0] has", row)
     grades: list[dict[str, float]] = []
     numbered: dict[str, bool] = {}
     for i, document in enumerate(documents):
@@ -405,9 +395,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
                 {_name(s, f"documents[{i}], subtopics[{j}]", numbered): 1.0 for j, s in enumerate(stated)}
             )
         else:
-            raise BadInput(
-                "documents", f"expected subtopics as a list or object, got {stated!r:.60}", at=f"[{i}]"
-            )
+            raise _wrong(i, "subtopics as a list or object", stated)
     names = list(dict.fromkeys(s for graded in grades for s in graded))
     labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades]).reshape(
         len(documents), len(names)
@@ -425,6 +413,10 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         query=None if query is None else _name(query, "query"),
     )  # fmt: skip
     return candidates, labels, names
+
+
+def _wrong(i: int, expected: str, got: Any, remedy: str = "") -> BadInput:
+    return BadInput("documents", f"expected {expected}, got {json.dumps(got)[:60]}", remedy, at=f"[{i}]")
 
 
 def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> str:
