@@ -223,9 +223,8 @@ def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) 
     depth = len(features)
     level = np.repeat(np.arange(depth), 1 << np.arange(depth))
     children: Int = 2 * np.arange(level.size)[:, np.newaxis] + np.array([1, 2])
-    path = (
-        children + 1 - (1 << depth)
-    )  # of those below the last level; the first condition is its highest bit
+    # of children below the last level; the first condition is the highest bit
+    path = children + 1 - (1 << depth)
     number = sum((path >> (depth - 1 - i) & 1) << i for i in range(depth))
     left, right = np.where(path >= 0, ~np.asarray(number), children).T.tolist()
     levels = level.tolist()
