@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -97,8 +98,7 @@ class CandidateSet:
         if len(self.ids) != n:
             raise BadInput("ids", f"expected one for each of the {n} documents, got {len(self.ids)}")
         if len(set(self.ids)) != n:
-            seen: set[str] = set()
-            twice = next(i for i in self.ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
+            twice = next(i for i, times in Counter(self.ids).items() if times > 1)
             raise BadInput("ids", f"expected distinct ids, got {twice!r} twice")
         self.features = None if features is None else _features(features, n)
         self.query = None if query is None else str(query)
@@ -255,27 +255,22 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
         try:
             values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
         except ValueError:
-            raise BadInput(
-                "labels",
-                "expected rows of one length, one entry for each subtopic, got rows of several",
-                at=f"[{i}]",
-            ) from None
+            problem = "expected rows of one length, one entry for each subtopic, got rows of several"
+            raise _bad_labels(i, problem) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
-            raise BadInput(
-                "labels",
-                f"expected numbers of shape (n_documents, n_subtopics), got {values.dtype} of shape {values.shape}",
-                at=f"[{i}]",
-            )
+            got = f"{values.dtype} of shape {values.shape}"
+            raise _bad_labels(i, f"expected numbers of shape (n_documents, n_subtopics), got {got}")
         if n_documents is not None and values.shape[0] != n_documents[i]:
-            raise BadInput(
-                "labels",
-                f"expected {n_documents[i]} rows, one for each document, got shape {values.shape}",
-                at=f"[{i}]",
-            )
+            expected = f"expected {n_documents[i]} rows, one for each document"
+            raise _bad_labels(i, f"{expected}, got shape {values.shape}")
         if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise BadInput("labels", "expected finite values, got NaN or infinity", at=f"[{i}]")
+            raise _bad_labels(i, "expected finite values, got NaN or infinity")
         checked.append(values > 0)
     return checked
+
+
+def _bad_labels(i: int, problem: str) -> BadInput:
+    return BadInput("labels", problem, at=f"[{i}]")
 
 
 def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int:

@@ -221,22 +221,17 @@ def _catboost(model: Any) -> Forest:
 def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) -> Tree:
     """Return a tree whose levels have one condition each; its outcome is a bit of the leaf's number."""
     depth = len(features)
-    levels = [level for level in range(depth) for _ in range(1 << level)]
-    left: list[int] = []
-    right: list[int] = []
-    for node, level in enumerate(levels):
-        for bit, children in ((0, left), (1, right)):
-            child = 2 * node + 1 + bit
-            if level == depth - 1:
-                path = child + 1 - (1 << depth)  # the first condition is its highest bit
-                number = sum((path >> (depth - 1 - i) & 1) << i for i in range(depth))
-                children.append(~number)
-            else:
-                children.append(child)
+    level = np.repeat(np.arange(depth), 1 << np.arange(depth))
+    children: Int = 2 * np.arange(level.size)[:, np.newaxis] + np.array([1, 2])
+    # of children below the last level; the first condition is the highest bit
+    path = children + 1 - (1 << depth)
+    number = sum((path >> (depth - 1 - i) & 1) << i for i in range(depth))
+    left, right = np.where(path >= 0, ~np.asarray(number), children).T.tolist()
+    levels = level.tolist()
     return Tree(
-        [features[level] for level in levels],
-        [borders[level] for level in levels],
-        [nan_left[level] for level in levels],
+        [features[k] for k in levels],
+        [borders[k] for k in levels],
+        [nan_left[k] for k in levels],
         left,
         right,
         1 << depth,

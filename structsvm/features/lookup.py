@@ -45,7 +45,6 @@ class Lookup:
     def __init__(self, forest: Forest, thresholds: Sequence[Float], kind: Any) -> None:
         self._n_features = forest.n_features
         self._n_leaves = int(forest.leaves[-1])
-        self._n_trees = int(forest.leaves.shape[0] - 1)
         self._kind = np.dtype(kind)
         limits = rounded_down(forest.threshold, kind)
         bins = [rounded_down(np.asarray(one), kind) for one in thresholds]
@@ -72,7 +71,7 @@ class Lookup:
             np.searchsorted(self._used, forest.feature),
         )
         self._set_bins(edges, bins)
-        self._most_leaves = int(np.diff(forest.leaves).max(initial=1))
+        self._most_leaves = forest.most_leaves
         self._sets = forest.feature, forest.sets, forest.set_starts, forest.set_values
         rank = rank.astype(self._ranks.code_type)
         if self._most_leaves <= MOST_MASKED:
@@ -161,8 +160,7 @@ class _Masks:
     """Arrays for evaluating trees by bit masks, in which leaves from left to right are bits, from the lowest."""
 
     def __init__(self, forest: Forest, column: Int, rank: NDArray[Any]) -> None:
-        n_trees = forest.leaves.shape[0] - 1
-        most = int(np.diff(forest.leaves).max(initial=1))
+        n_trees, most = forest.n_trees, forest.most_leaves
         bits = 16 if most <= 16 else 32 if most <= 32 else 64
         kind: Any = {16: np.uint16, 32: np.uint32, 64: np.uint64}[bits]
         whole = (1 << bits) - 1
@@ -196,10 +194,10 @@ class _Masks:
             np.array(set_starts, dtype=np.int64), strikes,
         )  # fmt: skip
 
-    def arrays(self, values: Float) -> tuple[NDArray[Any], ...]:
+    def arrays(self, values: Float) -> tuple[Any, ...]:
         """Return what the kernel takes; the values of leaves stand in the order in which it finds them."""
         table = np.where(self._columns >= 0, values[self._columns], 0.0) if values.size else np.empty((0, 0))
-        return *self._conditions, self._constants, self._numbers, table
+        return self._conditions, self._constants, self._numbers, table
 
 
 def _from_left(left: list[int], right: list[int], left_of: list[int], start: int) -> list[int]:
@@ -297,18 +295,8 @@ def _by_masks(
     """Fill ``codes`` and add to ``scores``, each where it has rows."""
     columns, bits, cells, ranks = room
     feature, sets, set_starts, set_values = sets_of_nodes
-    (
-        column,
-        limit,
-        strikes,
-        group_starts,
-        set_nodes,
-        set_node_starts,
-        node_strikes,
-        constants,
-        numbers,
-        values,
-    ) = trees
+    conditions, constants, numbers, values = trees
+    column, limit, strikes, group_starts, set_nodes, set_node_starts, node_strikes = conditions
     zero, one, de_bruijn, full, down = constants[0], constants[1], constants[2], constants[3], constants[4]
     n_trees = group_starts.shape[0] - 1
     block = cells.shape[0]

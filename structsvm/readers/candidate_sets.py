@@ -234,10 +234,7 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
     [('FT-1', '1'), ('FT-1', '2'), ('FT-2', '3')]
     """
     path = Path(path)
-    topics: list[str] = []
-    documents: list[str] = []
-    subtopics: list[str] = []
-    grades: list[int] = []
+    rows: list[tuple[str, str, str, int]] = []
     widths: dict[str, int] = {}
     for number, line in read_lines(path, max_expansion=max_expansion):
         parts = line.split()
@@ -251,16 +248,11 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
             raise ValueError(
                 f"{path}:{number}: expected {width} aspects for topic {topic}, got {len(parts[2])}"
             )
-        for aspect, bit in enumerate(parts[2], start=1):
-            topics.append(topic)
-            documents.append(parts[1])
-            subtopics.append(str(aspect))
-            grades.append(int(bit))
-    if not topics:
+        rows += [(topic, parts[1], str(aspect), int(bit)) for aspect, bit in enumerate(parts[2], start=1)]
+    if not rows:
         raise ValueError(f"{path}: expected lines '<topic> <docid> <bits>', got an empty file")
-    return Qrels.from_arrays(
-        topics, documents, np.array(grades, dtype=np.int64), subtopic=subtopics, duplicates="best"
-    )
+    topics, documents, subtopics, grades = zip(*rows, strict=True)
+    return Qrels.from_arrays(topics, documents, grades, subtopic=subtopics, duplicates="best")
 
 
 def judged_candidates(
@@ -375,12 +367,8 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     documents = record["documents"]
     for i, document in enumerate(documents):
         if not isinstance(document, dict) or not isinstance(document.get("text"), (str, list)):
-            raise BadInput(
-                "documents",
-                f"expected an object with a text, got {json.dumps(document)[:60]}",
-                "embeddings are taken in Python, by CandidateSet.from_similarity",
-                at=f"[{i}]",
-            )
+            remedy = "embeddings are taken in Python, by CandidateSet.from_similarity"
+            raise _wrong(i, "an object with a text", document, remedy)
     titles = None
     if any("title" in d for d in documents):
         empty: Any = "" if isinstance(documents[0]["text"], str) else []
@@ -390,15 +378,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         features = [d.get("features") for d in documents]  # null becomes NaN
         for i, row in enumerate(features):
             if not isinstance(row, list):
-                raise BadInput(
-                    "documents", f"expected a list of features, got {json.dumps(row)[:60]}", at=f"[{i}]"
-                )
+                raise _wrong(i, "a list of features", row)
             if len(row) != len(features[0]):
-                raise BadInput(
-                    "documents",
-                    f"expected {len(features[0])} features as documents[0] has, got {row!r:.60}",
-                    at=f"[{i}]",
-                )
+                raise _wrong(i, f"{len(features[0])} features as documents[0] has", row)
     grades: list[dict[str, float]] = []
     numbered: dict[str, bool] = {}
     for i, document in enumerate(documents):
@@ -413,9 +395,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
                 {_name(s, f"documents[{i}], subtopics[{j}]", numbered): 1.0 for j, s in enumerate(stated)}
             )
         else:
-            raise BadInput(
-                "documents", f"expected subtopics as a list or object, got {stated!r:.60}", at=f"[{i}]"
-            )
+            raise _wrong(i, "subtopics as a list or object", stated)
     names = list(dict.fromkeys(s for graded in grades for s in graded))
     labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades]).reshape(
         len(documents), len(names)
@@ -433,6 +413,10 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         query=None if query is None else _name(query, "query"),
     )  # fmt: skip
     return candidates, labels, names
+
+
+def _wrong(i: int, expected: str, got: Any, remedy: str = "") -> BadInput:
+    return BadInput("documents", f"expected {expected}, got {json.dumps(got)[:60]}", remedy, at=f"[{i}]")
 
 
 def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> str:

@@ -178,35 +178,7 @@ def parse_lines(
             if p == at or buf[p] != 58:
                 return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
             number_at = p + 1
-            # the common case of at most 18 digits and no exponent, without passing an array on: each call counts
-            # references to it, and threads contend for the counter. Up to 2^53 one division of exact numbers is correct
-            p = number_at + (buf[number_at] == 45)
-            m = np.int64(0)
-            first_digit = p
-            while 48 <= buf[p] <= 57:
-                m = m * 10 + (buf[p] - 48)
-                p += 1
-            digits = p - first_digit
-            places = 0
-            if buf[p] == 46:
-                p += 1
-                point = p
-                while 48 <= buf[p] <= 57:
-                    m = m * 10 + (buf[p] - 48)
-                    p += 1
-                places = p - point
-                digits += places
-            kind = 0
-            value = np.nan
-            if 0 < digits <= 18 and (buf[p] | 32) != 101:
-                if m <= 9007199254740992:
-                    value = m / exact[places]
-                else:
-                    value = _scale(m, -places, high[342 - places], low[342 - places])
-                if buf[number_at] == 45:
-                    value = -value
-            if np.isnan(value):
-                value, p, kind = _number(buf, number_at, exact, high, low)
+            value, p, kind = _number(buf, number_at, exact, high, low)
             if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
                 return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
             column = k - base
@@ -338,7 +310,7 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     return p, start, stop - start
 
 
-@kernel
+@kernel(inline="always")
 def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
     """Parse the number at ``p``: return value, end, and 0 or an error code (a word, no number, undecided)."""
     c = buf[p]

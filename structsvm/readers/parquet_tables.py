@@ -287,10 +287,8 @@ def _write(files: Sequence[Path], layout: Layout, path: Path, dtype: np.dtype[An
                 grouping = group_queries(ids, X.shape[0])
                 if grouping.order is not None:
                     raise Apart
-                queries.add(
-                    X.astype(dtype, copy=False), None if layout.label is None else y,
-                    None if layout.docid is None else docid, grouping.query_ids.tolist(), np.diff(grouping.offsets),
-                )  # fmt: skip
+                lengths = np.diff(grouping.offsets)
+                queries.add(X.astype(dtype, copy=False), y, docid, grouping.query_ids.tolist(), lengths)
         queries.finish()
 
 
@@ -298,7 +296,7 @@ def _batches(
     file: Path, layout: Layout, row_groups: Sequence[int] | None = None
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield features, labels, ids of queries and of documents of some rows at a time, of some row groups if named.
-    Without a column of labels they are 0, without one of document ids empty.
+    Labels and ids of documents are None without a column of them.
     """
     import pyarrow
 
@@ -320,13 +318,13 @@ def _batches(
                 remedy = "state a value for missing ones by {fill}" if np.isnan(X[bad]) else ""
                 name, got = layout.features[bad[1]], f"a finite number, got {value_at(X, *bad)}"
                 raise _wrong_cell(file, start + bad[0], name, got, remedy)
-            y = np.zeros(n)
+            y = None
             if layout.label is not None:
-                y[:] = batch.column(layout.label).to_numpy(zero_copy_only=False)
-            if not np.isfinite(y).all():
-                row = int(np.argmin(np.isfinite(y)))
-                got = f"a finite label, got {y[row]}"
-                raise _wrong_cell(file, start + row, layout.label, got, "drop the row or grade it")
+                y = batch.column(layout.label).to_numpy(zero_copy_only=False).astype(np.float64)
+                if not np.isfinite(y).all():
+                    row = int(np.argmin(np.isfinite(y)))
+                    got = f"a finite label, got {y[row]}"
+                    raise _wrong_cell(file, start + row, layout.label, got, "drop the row or grade it")
             column = batch.column(layout.qid)
             if pyarrow.types.is_dictionary(column.type):
                 column = column.dictionary_decode()
@@ -340,7 +338,8 @@ def _batches(
                 group_queries(ids[:1], 1)
             except ValueError as error:
                 raise BadInput(file, f"column {layout.qid!r}: {error}") from None
-            yield X, y, ids, _documents(file, batch, layout.docid, start)
+            docid = None if layout.docid is None else _documents(file, batch, layout.docid, start)
+            yield X, y, ids, docid
             start += n
 
 
@@ -348,10 +347,8 @@ def _wrong_cell(file: Path, row: int, column: str | None, expected: str, remedy:
     return BadInput(file, f"row {row}, column {column!r}: expected {expected}", remedy)
 
 
-def _documents(file: Path, batch: Any, name: str | None, start: int) -> Any:
+def _documents(file: Path, batch: Any, name: str, start: int) -> Any:
     """Return the document ids of a batch as strings."""
-    if name is None:
-        return np.zeros(batch.num_rows, dtype="<U1")
     words = batch.column(name).to_pylist()
     for row, word in enumerate(words):
         if not isinstance(word, (str, int)):

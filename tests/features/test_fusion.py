@@ -50,26 +50,16 @@ def slow(runs, topic):
 def test_definitions_on_random_runs():
     rng = np.random.default_rng(0)
     for _ in range(20):
-        runs = []
-        for _ in range(4):
-            topics = rng.permutation(5)[: rng.integers(1, 6)]
-            runs.append(
-                {
-                    str(t): {
-                        f"d{d}": float(rng.integers(-4, 5))
-                        for d in rng.choice(20, rng.integers(1, 15), False)
-                    }
-                    for t in topics
+        runs = [
+            {
+                str(t): {
+                    f"d{d}": float(rng.integers(-4, 5)) for d in rng.choice(20, rng.integers(1, 15), False)
                 }
-            )
-        pool = candidates(
-            [
-                Run.from_arrays(
-                    *zip(*[(t, d, s) for t, docs in run.items() for d, s in docs.items()], strict=True)
-                )
-                for run in runs
-            ]
-        )
+                for t in rng.permutation(5)[: rng.integers(1, 6)]
+            }
+            for _ in range(4)
+        ]
+        pool = candidates([Run.from_dict(run) for run in runs])
         fused = np.stack([fuse(pool.scores, pool.offsets) for fuse in FUSIONS.values()], axis=1)
         expected = [slow(runs, t)[d] for t, d in zip(pool.qid, pool.docid, strict=True)]
         np.testing.assert_allclose(fused, expected, rtol=1e-12, atol=1e-12)

@@ -45,10 +45,7 @@ def same_partition(codes, leaves):
     """Column by column, one-hot columns of both are the same up to their names."""
     assert codes.shape == leaves.shape
     for t in range(leaves.shape[1]):
-        mine, theirs = (
-            OneHotEncoder().fit_transform(codes[:, [t]]),
-            OneHotEncoder().fit_transform(leaves[:, [t]]),
-        )
+        mine, theirs = (OneHotEncoder().fit_transform(one[:, [t]]) for one in (codes, leaves))
         assert (mine != theirs).nnz == 0, t
 
 
@@ -302,10 +299,9 @@ def test_columns_are_the_one_hot_of_leaves_and_the_thermometer_of_bins():
 def test_rows_are_the_matrix(n_bins, n_leaves):
     leaves, X = fitted(n_bins=n_bins, n_leaves=n_leaves, min_rows=5)
     rows, matrix = leaves.transform_rows(X), leaves.transform(X)
-    assert (leaves.forest_.most_leaves <= 16) == (
-        n_leaves == 5
-    )  # three pairs of trees, and the seventh alone
+    assert (leaves.forest_.most_leaves <= 16) == (n_leaves == 5)
     n_binned = 8 if n_bins else 0
+    # of small trees three pairs, and the seventh alone
     assert rows.nbytes == 1000 * ((4 if n_leaves == 5 else 7) + n_binned)
     assert (rows.codes[:, :7] == codes_of(leaves.forest_, X)).all()
     plain = LeafRows(rows.codes, rows.starts, 7)
@@ -315,9 +311,8 @@ def test_rows_are_the_matrix(n_bins, n_leaves):
     np.testing.assert_allclose(rows @ w, matrix @ w, rtol=0, atol=1e-12)
     np.testing.assert_allclose(leaves.scores(X, w), matrix @ w, rtol=0, atol=1e-12)
     limits = np.tile(leaves.forest_.threshold[:, None], N_FEATURES)
-    single = np.vstack([X, limits]).astype(
-        np.float32
-    )  # rounded to one side or the other of edges and thresholds
+    # rounded to one side or the other of edges and thresholds
+    single = np.vstack([X, limits]).astype(np.float32)
     assert (leaves.scores(single, w) == leaves.scores(single.astype(np.float64), w)).all()
     _, combine, query_joint = rows.row_kernels
     offsets = np.array([0, 40, 40, 300, 1000])

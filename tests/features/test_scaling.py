@@ -91,10 +91,7 @@ def test_scaled_scores_are_binned_as_binning_within_queries_does():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_over_the_data_as_scikit_learn_scales(method, reference, dtype):
     rng = np.random.default_rng(1)
-    train, test = (
-        rng.normal(3, 2, size=(50_000, 6)).astype(dtype),
-        rng.normal(3, 2, size=(9, 6)).astype(dtype),
-    )
+    train, test = (rng.normal(3, 2, size=(n, 6)).astype(dtype) for n in (50_000, 9))
     scaler = QueryScaler(method, within="data").fit(train)
     scaled = scaler.transform(test)
     assert scaled.dtype == dtype

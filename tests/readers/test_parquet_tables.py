@@ -225,18 +225,9 @@ def test_whatever_pyarrow_says_of_a_damaged_file_is_told_with_its_name(tmp_path,
 
 @pytest.mark.parametrize("label", ["label", None])
 def test_documents_that_stand_in_a_query_twice_are_said(tmp_path, label):
-    rows = [
-        ("q1", "a", 1.0, 0),
-        ("q1", "b", 2.0, 1),
-        ("q1", "a", 1.5, 2),
-        ("q2", "a", 1.0, 1),
-        ("q1", "b", 0.5, 1),
-    ]
-    lines = ["qid,docid,x,y", *(",".join(map(str, row)) for row in rows)]
-    (tmp_path / "d.csv").write_text("\n".join(lines) + "\n")
-    names = ("qid", "docid", "x", "y")
+    (tmp_path / "d.csv").write_text("qid,docid,x,y\nq1,a,1,0\nq1,b,2,1\nq1,a,1.5,2\nq2,a,1,1\nq1,b,.5,1\n")
+    pytest.importorskip("pandas").read_csv(tmp_path / "d.csv").to_parquet(tmp_path / "d.parquet")
     columns = {"label": label and "y", "features": ["x"]}
-    write(tmp_path / "d.parquet", **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     for read, name in ((read_csv, "d.csv"), (read_parquet, "d.parquet")):
         with pytest.warns(
             UserWarning, match=rf"{name}: 2 documents have several .* document 'a' of query 'q1'"

@@ -29,12 +29,8 @@ def random_runs(seed, n_runs=4, n_topics=5):
 
 def build(seed):
     runs, qrels = random_runs(seed)
-    return (
-        runs,
-        qrels,
-        [Run.from_dict(run, tag=f"r{i}") for i, run in enumerate(runs)],
-        Qrels.from_dict(qrels),
-    )
+    objects = [Run.from_dict(run, tag=f"r{i}") for i, run in enumerate(runs)]
+    return runs, qrels, objects, Qrels.from_dict(qrels)
 
 
 def ranked(docs):

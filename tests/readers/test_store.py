@@ -116,16 +116,6 @@ def test_store_without_entries(tmp_path):
     assert_same(open_store(tmp_path / "a.store"), data)
 
 
-def test_opened_sparse_data_compute(tmp_path):
-    data = made(np.random.default_rng(2), as_sparse=True)
-    write_store(data, tmp_path / "a.store")
-    back = open_store(tmp_path / "a.store")
-    w = np.arange(5.0)
-    np.testing.assert_array_equal(back.X @ w, data.X @ w)
-    np.testing.assert_array_equal(back.X[2:7].toarray(), data.X[2:7].toarray())
-    np.testing.assert_array_equal(back.select([3, 1]).X.toarray(), data.select([3, 1]).X.toarray())
-
-
 def test_a_new_store_replaces_an_old_one_that_stays_open(tmp_path):
     path = tmp_path / "a.store"
     first, second = (made(np.random.default_rng(seed)) for seed in (3, 4))
@@ -209,7 +199,11 @@ def test_writer_checks_what_it_is_given(tmp_path):
         with pytest.raises(ValueError, match=message):
             append_all(tmp_path / "a.store", [{**good, **change}])
     piece = {**good, "docid": np.array(["a", "b"])}
-    for pieces, message in (([good, good], "query id twice"), ([good, piece], "in each piece or in none")):
+    for pieces, message in (
+        ([good, good], "query id twice"),
+        ([good, piece], "docid: expected in each piece or in none"),
+        ([{**good, "y": None}, good], "y: expected labels in each piece or in none"),
+    ):
         with pytest.raises(ValueError, match=message):
             append_all(tmp_path / "a.store", pieces)
     with pytest.raises(ValueError, match="at least one query"):
@@ -368,18 +362,21 @@ def test_conversion_equals_reading(tmp_path, block, options, docid):
 
 @pytest.mark.parametrize("block", [8, 40, 1 << 20])
 @pytest.mark.parametrize(
-    "text",
+    ("text", "sizes"),
     [
-        "0 qid:1 1:1\n1 qid:2 1:2\n2 qid:1 1:3\n0 qid:3 1:1\n",  # apart
-        "0 qid:1 3:1 1:1\n1 qid:1 9:2 1:1\n0 qid:2 1:1 # 50:1\n0 qid:2 2:1\n",  # widest feature not last
-        "\n# head\n0 qid:1 1:1 # docid = a\n\n1 qid:1 2:1\n# tail",
+        ("0 qid:1 1:1\n1 qid:2 1:2\n2 qid:1 1:3\n0 qid:3 1:1\n", None),  # apart
+        # the widest feature is not the last
+        ("0 qid:1 3:1 1:1\n1 qid:1 9:2 1:1\n0 qid:2 1:1 # 50:1\n0 qid:2 2:1\n", None),
+        ("\n# head\n0 qid:1 1:1 # docid = a\n\n1 qid:1 2:1\n# tail", None),
+        ("0 1:1\n1 1:2\n0 1:3\n", [1, 2]),
     ],
 )
-def test_conversion_of_awkward_files(tmp_path, text, block):
+def test_conversion_of_awkward_files(tmp_path, text, sizes, block):
     (tmp_path / "a.txt").write_text(text)
     for as_sparse in (True, False):
-        convert_letor(tmp_path / "a.txt", tmp_path / "a.store", block_bytes=block, sparse=as_sparse)
-        assert_same(open_store(tmp_path / "a.store"), read_letor(tmp_path / "a.txt", sparse=as_sparse))
+        options = {"sparse": as_sparse, "query_sizes": sizes}
+        convert_letor(tmp_path / "a.txt", tmp_path / "a.store", block_bytes=block, **options)
+        assert_same(open_store(tmp_path / "a.store"), read_letor(tmp_path / "a.txt", **options))
 
 
 def test_conversion_faults_name_the_line_of_the_file(tmp_path):
@@ -410,12 +407,6 @@ def test_conversion_of_a_file_that_looks_narrow_and_dense(tmp_path, monkeypatch)
     with pytest.raises(ValueError, match=r"a\.txt:1: a dense matrix of 2 rows and 2147483648 features"):
         convert_letor(tmp_path / "a.txt", tmp_path / "b.store", sparse=False, dtype=np.float64)
     assert files(tmp_path) == ["a.store", "a.txt"]
-
-
-def test_conversion_with_query_sizes(tmp_path):
-    (tmp_path / "a.txt").write_text("0 1:1\n1 1:2\n0 1:3\n")
-    convert_letor(tmp_path / "a.txt", tmp_path / "a.store", query_sizes=[1, 2])
-    assert open_store(tmp_path / "a.store").offsets.tolist() == [0, 1, 3]
 
 
 def test_read_queries_tells_text_from_store(tmp_path):

@@ -10,7 +10,6 @@ from structsvm.cli import main
 from structsvm.datasets import describe
 from structsvm.queries import QueryData
 from structsvm.readers import (
-    StoreWriter,
     convert_csv,
     convert_letor,
     convert_parquet,
@@ -123,13 +122,6 @@ def test_parquet_files_have_labels_in_all_or_in_none(tmp_path):
         BadInput, match=r"a.parquet: expected the columns of .*0.parquet, got a further column 'label'"
     ):
         read_queries(tmp_path, label=None)
-
-
-def test_pieces_of_a_store_have_labels_in_all_or_in_none(tmp_path):
-    with StoreWriter(tmp_path / "x.store", 2) as writer:
-        writer.append(X, None, [4], [1])
-        with pytest.raises(BadInput, match="y: expected labels in each piece or in none"):
-            writer.append(X, [0, 0, 1, 1], [4], [2])
 
 
 def test_clicks_need_no_labels(tmp_path, capsys):
