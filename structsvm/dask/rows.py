@@ -21,12 +21,13 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Float, Oracle
 from structsvm.queries import (
     LARGEST,
-    Grouping,
     QueryData,
     check_features,
     first_beyond,
     group_queries,
+    refuse_first,
     refuse_masked,
+    rows_in_groups,
     value_at,
 )
 from structsvm.readers import open_store
@@ -161,27 +162,17 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
         if missing.size:
             raise BadInput("qid", "expected the query of each row, got a missing one", at=f"[{missing[0]}]")
         ids = np.asarray(qid.astype(qid.cat.categories.dtype))
-    if ids.dtype.kind == "O" and n_rows and isinstance(ids[0], str):
-        others = [row for row, value in enumerate(ids) if not isinstance(value, str)]
-        if others:
-            raise BadInput(
-                "qid", f"expected a string as the others, got {ids[others[0]]}", at=f"[{others[0]}]"
-            )
-        ids = ids.astype(str)
-    grouping = group_queries(ids, n_rows)
-    weights = None if weight is None else _column("sample_weight", weight, n_rows)
-    if weights is not None and (weights < 0).any():
-        row = int(np.flatnonzero(weights < 0)[0])
-        raise BadInput("sample_weight", f"expected a number >= 0, got {weights[row]:g}", at=f"[{row}]")
-    X, labels, weights = _in_groups(grouping, X, labels, weights)
-    data = QueryData(X, labels, grouping.offsets, grouping.query_ids, None, grouping.order, names)
-    return Rows(data, weights, place)
+    weights = None
+    if weight is not None:
+        weights = _column("sample_weight", weight, n_rows)
+        refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
+    return _grouped(X, labels, ids, weights, names, place)
 
 
-def _in_groups(grouping: Grouping, *columns: Any) -> list[Any]:
-    """Return columns, of which some may be None, in the order of the queries."""
-    order = grouping.order
-    return [column if column is None or order is None else column[order] for column in columns]
+def _grouped(X: Any, y: Float, ids: Any, weight: Float | None, names: Any, place: str) -> Rows:
+    """Return rows that were checked, in the order of their queries."""
+    data = rows_in_groups(X, y, group_queries(ids, int(X.shape[0])), feature_names=names)
+    return Rows(data, weight if weight is None or data.order is None else weight[data.order], place)
 
 
 def _column(name: str, values: Any, n_rows: int) -> Float:
@@ -192,9 +183,7 @@ def _column(name: str, values: Any, n_rows: int) -> Float:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_rows,):
         raise BadInput(name, f"expected {n_rows} values, one for each row of X, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise BadInput(name, f"expected a finite number, got {array[row]}", at=f"[{row}]")
+    refuse_first(name, array, ~np.isfinite(array), "a finite number")
     return array
 
 
@@ -237,15 +226,12 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
     stacked: Any = (
         sparse.vstack(X, format="csr") if any(sparse.issparse(one) for one in X) else np.concatenate(X)
     )
-    grouping = group_queries(np.concatenate([part.data.qid for part in parts]), int(stacked.shape[0]))
+    ids = np.concatenate([part.data.qid for part in parts])
     labels = np.concatenate([part.data.y for part in parts])
     weight = None
     if first.weight is not None:
         weight = np.concatenate([part.weight for part in parts if part.weight is not None])
-    stacked, labels, weight = _in_groups(grouping, stacked, labels, weight)
-    names = first.data.feature_names
-    data = QueryData(stacked, labels, grouping.offsets, grouping.query_ids, None, None, names)
-    return Rows(data, weight, first.place)
+    return _grouped(stacked, labels, ids, weight, first.data.feature_names, first.place)
 
 
 def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:

@@ -33,11 +33,14 @@ def newton_fits(
     max_passes: int,
     w0: Float | None,
     callback: Callback | None,
+    *,
+    keep_interrupted: bool = False,
 ) -> Iterator[Fit]:
     """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R`` and several C, each from the solution of the last.
 
     ``w0`` is a start for the smallest C. ``tol`` is for the relative gap and for the norm of the gradient relative to
-    that at zero: the gap alone would accept zero weights for a small C. Options are not checked.
+    that at zero: the gap alone would accept zero weights for a small C. Options are not checked. With
+    ``keep_interrupted`` an interrupt ends a fit with its best weights, if any were measured.
     """
     # The Newton equations are solved by conjugate gradients, more exactly the nearer the optimum is; each product is a
     # pass. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower bound that costs nothing.
@@ -45,12 +48,18 @@ def newton_fits(
     start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     for C in sorted(set(Cs)):
         record = Recorder(C, tol, problem.n_features, callback)
-        if at_zero is None:
-            if w0 is None:
-                start = _of_part(problem, C, tol, max_passes, record)
-            at_zero = problem.tangent(np.zeros(problem.n_features))
-            record.n_passes += 1
-        fit = descend(problem, C, start, at_zero, record, tol, max_passes)
+        try:
+            if at_zero is None:
+                if w0 is None:
+                    start = _of_part(problem, C, tol, max_passes, record)
+                at_zero = problem.tangent(np.zeros(problem.n_features))
+                record.n_passes += 1
+            fit = descend(problem, C, start, at_zero, record, tol, max_passes)
+        except KeyboardInterrupt:
+            if not keep_interrupted or at_zero is None or not np.isfinite(record.primal):
+                raise
+            record.stopped = True
+            fit = record.finish("newton", n_iterations=len(record.history), n_cuts=0)
         # the curvature is as large as some columns of the rows
         start, at_zero = fit.w, at_zero._replace(curvature=None)
         yield fit

@@ -93,7 +93,7 @@ class Planes(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A dual point of the planes, and the work it took."""
+    """A dual point of the planes, and the Newton steps it took."""
 
     alpha: Float
     """(n_queries, slots): masses; the rest of a query's cap is on its zero plane."""
@@ -102,8 +102,6 @@ class Solution(NamedTuple):
     centre: Float
     """The minimiser at the first ``mu``, near which planes should be added next."""
     n_steps: int
-    n_products: int
-    """Number of products with the second derivative."""
 
 
 def minimise(
@@ -126,7 +124,7 @@ def minimise(
         v = planes.loss - problem.products(w)
         best, highest, lowest = np.zeros_like(v), -math.inf, math.inf
         centre: Float | None = None
-        n_steps = n_products = 0
+        n_steps = 0
         while True:
             share, slack = problem.softmax(v, mu)
             alpha = planes.cap[:, None] * share
@@ -151,8 +149,7 @@ def minimise(
                 mu *= _LOWER
                 continue
             n_steps += 1
-            newton, products = problem.newton_step(share, w - total, mu, w, signs)
-            n_products += products
+            newton = problem.newton_step(share, w - total, mu, w, signs)
             # cut off at the constraints, a step need not lead downhill
             for step in [newton] if signs is None else [project(w + newton, signs) - w, -away]:
                 z = problem.products(step)
@@ -163,7 +160,7 @@ def minimise(
                 break  # limited by rounding
             w = project(w + length * step, signs)
             v -= length * z
-        return Solution(best, lowest - highest, w if centre is None else centre, n_steps, n_products)
+        return Solution(best, lowest - highest, w if centre is None else centre, n_steps)
 
 
 def _longest(w: Float, step: Float, signs: Float | None) -> float:
@@ -257,8 +254,8 @@ class _Smoothed:
         mu: float,
         w: Float | None = None,
         signs: Float | None = None,
-    ) -> tuple[Float, int]:
-        """Return roughly the solution of ``Hessian step = -gradient``, and the products it took."""
+    ) -> Float:
+        """Return roughly the solution of ``Hessian step = -gradient``."""
         # With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
         # carry beyond their sign go to zero, and the equations are those of the others.
         kept, active = _noticeable(share, self.planes.used, _NOTICEABLE)
@@ -285,8 +282,7 @@ class _Smoothed:
                 residual -= product(step)
             residual[held] = 0.0
         most = min(_MAX_PRODUCTS, 2 * gradient.shape[0] + 1)
-        more, n = conjugate_gradients(product, residual, _PRECISION, most, diagonal)
-        return step + more, n
+        return step + conjugate_gradients(product, residual, _PRECISION, most, diagonal)[0]
 
     def search(
         self, v: Float, z: Float, mu: float, w: Float, step: Float, longest: float = math.inf

@@ -18,6 +18,7 @@ from scipy import sparse
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot_at
 from structsvm.protocols import Float, Int
+from structsvm.queries import offsets_of, row_groups
 from structsvm.trainers.pair_index import PairIndex, draw_into, stream_key
 
 Loss = Literal["hinge", "squared"]
@@ -34,11 +35,7 @@ class Views(NamedTuple):
 
     @classmethod
     def of(cls, columns: list[Int]) -> Views:
-        lengths = np.array([len(c) for c in columns], dtype=np.int64)
-        return cls(
-            np.concatenate(columns).astype(np.int64),
-            np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        )
+        return cls(np.concatenate(columns).astype(np.int64), offsets_of([len(c) for c in columns]))
 
 
 class Agreement(NamedTuple):
@@ -187,8 +184,7 @@ def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int
     """Return the positions of the weights of each feature (one per view that has it), and the view of each position."""
     order = np.argsort(views.columns, kind="stable").astype(np.int64)
     count = np.bincount(views.columns, minlength=n_features)
-    view_of = np.repeat(np.arange(views.starts.shape[0] - 1), np.diff(views.starts)).astype(np.int64)
-    return np.concatenate(([0], np.cumsum(count))).astype(np.int64), order, view_of
+    return offsets_of(count), order, row_groups(views.starts)
 
 
 # ---- kernels

@@ -22,6 +22,7 @@ from structsvm.checks import BadInput
 from structsvm.dask import DaskStructuralRanker, cluster, rows
 from structsvm.dask.cluster import ClusterError, connected, gather
 from structsvm.readers import write_letor, write_store
+from tests.trainers.problems import bind, objective
 
 pytestmark = pytest.mark.slow
 
@@ -38,14 +39,18 @@ def tables(frame, tmp_path_factory):
 
 
 def honest(fit, data):
-    one = StructuralRanker("map")._bind(data, np.ones(data.n_queries))
-    cut = one.cut(fit.w)
     local = StructuralRanker("map", C=fit.C, tol=1e-7).fit(data.X, data.y, qid=data.qid).fit_
     assert fit.converged
-    assert fit.primal == pytest.approx(
-        0.5 * fit.w @ fit.w + fit.C * (cut.loss - cut.joint @ fit.w), rel=1e-12
-    )
+    problem = bind((data.X, data.y, data.offsets))
+    assert fit.primal == pytest.approx(objective(problem, fit.C, fit.w), rel=1e-12)
     assert fit.dual <= local.primal * (1 + 1e-12)
+
+
+def mending(client, **options):
+    """A ranker of many rounds for files that cut queries."""
+    return DaskStructuralRanker(
+        "map", **{"C": 100.0, "tol": 1e-6, "client": client, "groups": "mend", **options}
+    )
 
 
 def one_worker(client, pid):
@@ -146,7 +151,7 @@ def test_workers_are_killed_at_any_moment(moments, new_cluster, data, tables, tm
         for k, (moment, blow) in enumerate(moments):
             client.wait_for_workers(2, timeout=300)
             place = answers_ready if moment == "ready" else struck
-            model = DaskStructuralRanker("map", C=100.0, tol=1e-4, client=client, groups="mend")
+            model = mending(client, tol=1e-4)
             with place(client, moment, blow, tmp_path / str(k)):
                 model.fit(tables)
             honest(model.fit_, data)
@@ -167,7 +172,7 @@ def test_no_scheduler_and_no_workers_are_said(new_cluster, tables, monkeypatch):
         def dismiss(progress):
             client.cluster.scale(0)
 
-        model = DaskStructuralRanker("map", C=100.0, tol=1e-6, client=client, groups="mend", callback=dismiss)
+        model = mending(client, callback=dismiss)
         with pytest.raises(ClusterError, match="no worker for 2 s"):
             model.fit(tables)
 
@@ -197,10 +202,7 @@ def test_a_scheduler_that_dies_in_a_round_is_said(new_cluster, tables, tmp_path,
             late.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "2s"}))
             closing.start()
 
-        model = DaskStructuralRanker(
-            "map", C=100.0, tol=1e-6, client=client, groups="mend", checkpoint=tmp_path / "fit.checkpoint",
-            callback=begin,
-        )  # fmt: skip
+        model = mending(client, checkpoint=tmp_path / "fit.checkpoint", callback=begin)
         with pytest.raises(ClusterError, match=r"lost the connection to the scheduler .* same checkpoint="):
             model.fit(tables)
         closing.join()
@@ -222,7 +224,7 @@ def test_a_scheduler_that_any_call_misses_is_said(error, client):
 def test_a_cluster_that_has_no_workers_yet_is_waited_for(new_cluster, data, tables):
     with new_cluster(0) as client:
         client.cluster.adapt(minimum=0, maximum=1, interval="100ms")
-        model = DaskStructuralRanker("map", C=10.0, client=client, groups="mend").fit(tables)
+        model = mending(client, C=10.0, tol=1e-3).fit(tables)
         honest(model.fit_, data)
 
 
@@ -280,9 +282,7 @@ def test_a_client_that_is_killed_resumes_from_its_checkpoint(client, data, table
     assert run.returncode == -signal.SIGKILL, run.stderr.decode()
     assert path.exists()
     seen = []
-    model = DaskStructuralRanker(
-        "map", C=100.0, tol=1e-6, client=client, groups="mend", checkpoint=path, callback=seen.append
-    ).fit(tables)
+    model = mending(client, checkpoint=path, callback=seen.append).fit(tables)
     assert seen[0].n_passes >= 3
     honest(model.fit_, data)
     assert not path.exists()

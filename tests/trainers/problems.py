@@ -40,3 +40,11 @@ def make_problem(loss="map", n_queries=12, m=5, seed=0, *, weights=None, n_jobs=
 def objective(problem, C, w, penalty=lambda w: 0.5 * w @ w):
     cut = problem.cut(w)
     return penalty(w) + C * max(0.0, cut.loss - cut.joint @ w)
+
+
+def check_same_bytes(fits):
+    """Weights, dual rows and the bounds at every pass are those of the first fit."""
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.w, fits[0].w)
+        np.testing.assert_array_equal(fit.dual_rows, fits[0].dual_rows)
+        assert [(p.primal, p.dual) for p in fit.history] == [(p.primal, p.dual) for p in fits[0].history]

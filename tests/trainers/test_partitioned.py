@@ -23,7 +23,7 @@ from structsvm.trainers.partitioned.partition import Blocks, Task
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.segment_search import flat
-from tests.trainers.problems import bind, make_rows, objective
+from tests.trainers.problems import bind, check_same_bytes, make_rows, objective
 
 
 def make_data(n_queries=60, **options):
@@ -101,10 +101,7 @@ def test_the_same_bytes_again_and_for_any_number_of_threads(monkeypatch):
         train_partitioned(SerialPartitions(split(data, [50, 120], n_jobs=n)), 10.0, solver="partitioned")
         for n in (1, 1, 2, 5)
     ]
-    for fit in fits[1:]:
-        np.testing.assert_array_equal(fit.w, fits[0].w)
-        assert fit.primal == fits[0].primal
-        assert fit.dual == fits[0].dual
+    check_same_bytes(fits)
 
 
 class Faulty(SerialPartitions):
@@ -526,16 +523,21 @@ def test_an_archive_of_other_content_is_no_checkpoint(tmp_path, change):
         trained(data, [40], 30.0, checkpoint=path)
 
 
-@pytest.mark.parametrize("solver", ["partitioned", "one_slack"])
-def test_an_interrupt_keeps_the_best_weights(solver):
+@pytest.mark.parametrize(
+    ("solver", "loss"), [("partitioned", "map"), ("one_slack", "map"), ("newton", "ndcg@5")]
+)
+def test_an_interrupt_keeps_the_best_weights(solver, loss):
     data = make_data()
+
+    def interrupted(at):
+        parts = Asked(split(data, [20], loss), at, KeyboardInterrupt())
+        return train_partitioned(parts, 100.0, solver=solver, tol=1e-9)
+
     with pytest.warns(ConvergenceWarning, match="was stopped"):
-        fit = train_partitioned(
-            Asked(split(data, [20]), 5, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9
-        )
-    assert fit.primal == pytest.approx(objective(bind(data), 100.0, fit.w), rel=1e-12)
+        fit = interrupted(5)
+    assert fit.primal == pytest.approx(objective(bind(data, loss), 100.0, fit.w), rel=1e-12)
     with pytest.raises(KeyboardInterrupt):  # nothing to keep
-        train_partitioned(Asked(split(data, [20]), 2, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9)
+        interrupted(2)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder, judge, watched
 from structsvm.trainers.choosing_solver import _LARGEST_PULL
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.newton import descend
+from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.partitioned.checkpoint import Checkpoint, other_rows
 from structsvm.trainers.partitioned.columns import Columns
@@ -165,8 +165,13 @@ def _path_of(
 ) -> Iterator[Fit]:
     """Return the fits by the trainer that is asked for, or chosen."""
     chosen = _choose(whole, grid[0], solver, options.positive)
-    by_newton = chosen == "newton"
-    fits = _newton_path(whole, grid, options) if by_newton else _path(whole, grid, chosen, options)
+    if chosen == "newton":
+        problem, tol = cast(SmoothProblem, whole), options.tol
+        fits = newton_fits(
+            problem, grid, tol, options.max_passes, None, options.callback, keep_interrupted=True
+        )
+    else:
+        fits = _path(whole, grid, chosen, options)
     return watched(fits, whole, grid, options.tol)
 
 
@@ -293,27 +298,6 @@ def _choose(
     heaviest = max(weight for _, _, weight in answers)
     pull = heaviest * sum(total for total, _, _ in answers) / max(1, n)
     return "one_slack" if C * pull > _LARGEST_PULL else "partitioned"
-
-
-def _newton_path(whole: _Whole, grid: Sequence[float], options: _Options) -> Iterator[Fit]:
-    """Yield fits by Newton's method over the sum of all partitions, as on one machine."""
-    w = np.zeros(whole.n_features)
-    at_zero: Tangent | None = None
-    for C in grid:
-        record = Recorder(C, options.tol, whole.n_features, options.callback)
-        try:
-            if at_zero is None:
-                at_zero = whole.tangent(w)
-                record.n_passes += 1
-            problem = cast(SmoothProblem, whole)
-            fit = descend(problem, C, w, at_zero, record, options.tol, options.max_passes)
-        except KeyboardInterrupt:
-            if not np.isfinite(record.primal):
-                raise
-            record.stopped = True
-            fit = record.finish("newton", n_iterations=len(record.history), n_cuts=0)
-        w = fit.w
-        yield fit
 
 
 def _cutting(whole: _Whole, record: Recorder, pool: CutPool, w0: Float | None, options: _Options) -> Fit:
