@@ -25,6 +25,7 @@ from structsvm.common.portable.arrays import dot, products
 from structsvm.common.portable.elementary import exp, log, log1p
 from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
+from structsvm.queries import refuse_first
 
 _SHARES = np.ldexp(0.9, -np.arange(12))
 """Shares of the capital that are bet. The best is near mean / variance, which a few million outcomes resolve to
@@ -129,14 +130,8 @@ def confidence_sequence(
 def check_outcomes(outcomes: ArrayLike) -> Float:
     """Return the outcomes as a vector; raise ValueError with the first outside [-1, 1]."""
     values = check_delta(outcomes)
-    outside = np.flatnonzero(np.abs(values) > 1 + 1e-9)
-    if outside.size:
-        raise BadInput(
-            "outcomes",
-            f"expected a number in [-1, 1], got {values[outside[0]]:g}",
-            "divide by a bound that is known before the clicks",
-            at=f"[{outside[0]}]",
-        )
+    remedy = "divide by a bound that is known before the clicks"
+    refuse_first("outcomes", values, np.abs(values) > 1 + 1e-9, "a number in [-1, 1]", remedy)
     return np.clip(values, -1, 1)
 
 

@@ -143,7 +143,7 @@ def test_drawn_signs_leave_whole_outcomes_and_refuse_others():
     np.testing.assert_array_equal(drawn_signs(whole, 0), [1, 0, -1, 1])
     np.testing.assert_array_equal(drawn_signs([0.5] * 50, 4), drawn_signs([0.5] * 50, 4))
     for bad in (1.5, np.nan):
-        with pytest.raises(ValueError, match=r"expected numbers in \[-1, 1\]"):
+        with pytest.raises(ValueError, match=r"outcomes\[0\]: expected a number in \[-1, 1\]"):
             drawn_signs([bad], 0)
 
 
