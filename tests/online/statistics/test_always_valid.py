@@ -6,9 +6,12 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
+from _click_logs import interleaved
 
+from structsvm import report
 from structsvm.online.statistics import always_valid as av
-from structsvm.online.statistics import confidence_sequence, holm, queries_needed
+from structsvm.online.statistics import analyse, confidence_sequence, holm, queries_needed
+from structsvm.online.statistics.page import page
 from structsvm.online.statistics.significance import benjamini_hochberg
 
 
@@ -135,17 +138,10 @@ def test_outcomes_beyond_one_by_rounding_are_one():
 
 
 def test_the_page_leaves_out_intervals_that_would_flatten_the_others(monkeypatch):
-    from structsvm import report
-    from structsvm.online.clicklog import Click, ClickLog, Impression
-    from structsvm.online.interleaving import Shown
-    from structsvm.online.statistics import analyse
-    from structsvm.online.statistics.page import page
-
     drawn = []
     monkeypatch.setattr(report, "line_chart", lambda lines, **options: drawn.append(lines) or "")
-    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
-    ranks = np.random.default_rng(0).choice([1, 2], size=3000, p=[0.55, 0.45])
-    log = ClickLog.of(Impression(shown, (Click(int(r)),), rankers=("old", "new")) for r in ranks)
+    outcomes = np.random.default_rng(0).choice([1.0, -1.0], size=3000, p=[0.55, 0.45])
+    log = interleaved(outcomes, np.arange(3000))
     page("clicks", log, analyse(log))
     ((mean, lower, upper),) = drawn
     widths = np.subtract(upper.y, lower.y)
