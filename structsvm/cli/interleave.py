@@ -134,10 +134,6 @@ def learn(
     read = []
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
         found = clicklog.read_log(path, missing_record=missing_record, missing_feedback=missing_feedback)
-        if found.method != "team_draft":
-            raise ValueError(
-                f"{path}: expected a log of team_draft, whose clicks have teams, got {found.method}"
-            )
         if name not in found.rankers:
             raise ValueError(f"{path}: --better: expected one of {', '.join(found.rankers)}, got {name!r}")
         read.append((found, name))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from structsvm.readers.qrels import Qrels
 
 Empty = Literal["zero", "one", "skip"]
-T = TypeVar("T")
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
 
@@ -291,9 +290,13 @@ def evaluate_part(
     """Return what :func:`evaluate` does, of queries that may be some of all, and whether it is undefined for each."""
     measure, cutoff = _parse(name)
     is_err = measure is MEASURES["err"]
-    rules = _choose("convention", convention, CONVENTIONS)
-    value_if_empty = _choose("empty", empty, _EMPTY_VALUE)
-    tie_rule = rules.ties if ties is None else _choose("ties", ties, {t: t for t in TIES})
+    check_choice("convention", convention, CONVENTIONS)
+    check_choice("empty", empty, _EMPTY_VALUE)
+    rules = CONVENTIONS[convention]
+    tie_rule = rules.ties
+    if ties is not None:
+        check_choice("ties", ties, TIES)
+        tie_rule = ties
     check_positive("relevance", relevance)
     check_number("max_grade", max_grade, 0, 1000, open_end=True)
     grades = _numbers("y_true", y_true)
@@ -322,7 +325,7 @@ def evaluate_part(
     values, undefined = measure.compute(
         ranking, MeasureOptions(cutoff, float(relevance), float(max_grade), rules)
     )
-    values[undefined] = value_if_empty
+    values[undefined] = _EMPTY_VALUE[empty]
     counted = values[~undefined] if empty == "skip" else values
     mean = float(counted.mean()) if counted.size else math.nan
     return EvaluationResult(name, mean, values, grouping.query_ids), bool(undefined.all())
@@ -347,11 +350,6 @@ def _parse(name: str) -> tuple[Measure, int | None]:
             "metric", f"expected a positive whole number after '@', as in '{base}@10'", remedy, value=name
         )
     return measure, int(depth)
-
-
-def _choose(option: str, value: str, choices: Mapping[str, T]) -> T:
-    check_choice(option, value, choices)
-    return choices[value]
 
 
 def _numbers(argument: str, values: Any) -> Float:

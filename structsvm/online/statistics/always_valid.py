@@ -25,6 +25,7 @@ from structsvm.common.portable.arrays import dot, products
 from structsvm.common.portable.elementary import exp, log, log1p
 from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
+from structsvm.queries import refuse_first
 
 _SHARES = np.ldexp(0.9, -np.arange(12))
 """Shares of the capital that are bet. The best is near mean / variance, which a few million outcomes resolve to
@@ -121,23 +122,16 @@ def confidence_sequence(
     at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
         raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
-    intervals = np.array([_counted_interval(*_counted(values[:t]), alpha) for t in at])
-    p = exp(-np.maximum([_log_capital(*_counted(values[:t]), 0.5) for t in at], 0.0))
-    mean = values.cumsum()[at - 1] / at
-    return ConfidenceSequence(at, mean, intervals[:, 0], intervals[:, 1], p, alpha)
+    counted = [np.unique((1 + values[:t]) / 2, return_counts=True) for t in at]
+    lower, upper, p = np.array([_interval_and_p(*each, alpha) for each in counted]).T
+    return ConfidenceSequence(at, values.cumsum()[at - 1] / at, lower, upper, p, alpha)
 
 
 def check_outcomes(outcomes: ArrayLike) -> Float:
     """Return the outcomes as a vector; raise ValueError with the first outside [-1, 1]."""
     values = check_delta(outcomes)
-    outside = np.flatnonzero(np.abs(values) > 1 + 1e-9)
-    if outside.size:
-        raise BadInput(
-            "outcomes",
-            f"expected a number in [-1, 1], got {values[outside[0]]:g}",
-            "divide by a bound that is known before the clicks",
-            at=f"[{outside[0]}]",
-        )
+    remedy = "divide by a bound that is known before the clicks"
+    refuse_first("outcomes", values, np.abs(values) > 1 + 1e-9, "a number in [-1, 1]", remedy)
     return np.clip(values, -1, 1)
 
 
@@ -153,9 +147,7 @@ def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> 
     """Lower and upper bound and p-value of outcomes in [-1, 1] of which each occurs so often.
     What :func:`confidence_sequence` says of the same outcomes in any order.
     """
-    unit = (1 + values) / 2
-    p = float(exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
-    return *_counted_interval(unit, counts, alpha), p
+    return _interval_and_p((1 + values) / 2, counts, alpha)
 
 
 def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
@@ -185,14 +177,11 @@ def _crossing(growth: Float, alpha: float) -> float:
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
-def _counted(values: Float) -> tuple[Float, NDArray[np.int64]]:
-    """Return the different outcomes, moved to [0, 1], and how often each occurs."""
-    unit, counts = np.unique((1 + values) / 2, return_counts=True)
-    return unit, counts
-
-
-def _counted_interval(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float]:
-    """Return the interval of the means against which the capital is below ``1 / alpha``, of counted values."""
+def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
+    """Return the interval of the means against which the capital is below ``1 / alpha``, and the p-value of mean 0.
+    ``unit`` are the different outcomes, moved to [0, 1], of which each occurs so often.
+    """
+    p = float(exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
     mean = float(np.clip(dot(unit, counts) / counts.sum(), 0.0, 1.0))
     threshold = -log(alpha)
     # at the sample mean no bet has gained, so it is inside; towards 0 and 1 the capital grows
@@ -206,7 +195,7 @@ def _counted_interval(unit: Float, counts: NDArray[np.int64], alpha: float) -> t
             else:
                 outside = middle
         bounds.append(2 * outside - 1)
-    return bounds[0], bounds[1]
+    return bounds[0], bounds[1], p
 
 
 def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:

@@ -32,7 +32,6 @@ from structsvm.online.statistics.significance import (
     drawn_signs,
     standard_error,
 )
-from structsvm.protocols import Float
 
 _BIASED = {
     "balanced": "prefers a ranker even if clicks ignore the documents",
@@ -423,50 +422,41 @@ class PairFigures(NamedTuple):
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
     """Compare every two rankers, with p-values corrected for the number of pairs."""
-    clusters, bound, signs_of = log.codes, log.bound, log.signs(random_state)
-    units = [
-        cluster_means(pair.delta, log.clusters_of(k)) if len(pair.delta) else pair.delta
-        for k, pair in enumerate(log.pairs)
-    ]
+    alpha, level, bound = settings.alpha, settings.level(len(log.pairs)), log.bound
     rng = np.random.default_rng(random_state)
-    tests: list[dict[str, TestResult]] = []
-    for own, outcomes in zip(units, signs_of, strict=True):
+    figures = []
+    for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
+        clusters, has_met = log.clusters_of(k), len(delta) > 0
         # of rankers that never met nothing is known, as of a tie
-        values, signs = (own, outcomes) if len(own) else (np.zeros(1), np.zeros(1))
+        values = cluster_means(delta, clusters) if has_met else np.zeros(1)
         # with clusters the z test too is Student's t
         unit_clusters = None if clusters is None else range(len(values))
         results = {name: TESTS[name](values, clusters=unit_clusters) for name in ("z", "t")}
         if log.method not in DRAWN:
             results = {"sign": TESTS["sign"](values), **results, "wilcoxon": TESTS["wilcoxon"](values)}
         elif bound is not None:
-            drawn = signs if clusters is None else drawn_signs(values, rng)
+            drawn = signs if clusters is None and has_met else drawn_signs(values, rng)
             results = {"sign": TESTS["sign"](drawn), **results}
-        tests.append(results)
-    alpha, level = settings.alpha, settings.level(len(tests))
-    per_unit = [len(pair.delta) / max(len(own), 1) for pair, own in zip(log.pairs, units, strict=True)]
-    figures = [
-        PairFigures(
-            int((signs > 0).sum()),
-            int((signs < 0).sum()),
-            int((signs == 0).sum()),
-            float(values.mean()),
-            student_interval(float(values.mean()), standard_error(values), len(values), alpha),
-            results,
-            per * queries_needed(values, alpha=level, power=settings.power),
-            None if bound is None else _sequence(values, bound, alpha, level, per),
+        mean, per_unit = float(values.mean()), len(delta) / len(values)
+        sequence = None if bound is None else (-bound, bound, 1.0, math.inf)
+        if bound is not None and has_met:
+            seen = confidence_sequence(values / bound, alpha=alpha)
+            ends = bound * float(seen.lower[-1]), bound * float(seen.upper[-1])
+            needed_always = per_unit * outcomes_needed(values / bound, alpha=level)
+            sequence = (*ends, float(seen.p_values[-1]), needed_always)
+        figures.append(
+            PairFigures(
+                int((signs > 0).sum()),
+                int((signs < 0).sum()),
+                int((signs == 0).sum()),
+                mean,
+                student_interval(mean, standard_error(values), len(values), alpha),
+                results,
+                per_unit * queries_needed(values, alpha=level, power=settings.power) if has_met else math.inf,
+                sequence,
+            )
         )
-        if len(values)
-        else _never_met(results, bound)
-        for values, signs, results, per in zip(units, signs_of, tests, per_unit, strict=True)
-    ]
     return compared(log.rankers, figures, settings)
-
-
-def _never_met(results: Mapping[str, TestResult], bound: float | None) -> PairFigures:
-    """Return the figures of two rankers that a bandit did not let meet: nothing is known."""
-    everything = (-math.inf, math.inf)
-    sequence = None if bound is None else (-bound, bound, 1.0, math.inf)
-    return PairFigures(0, 0, 0, 0.0, everything, dict(results), math.inf, sequence)
 
 
 def compared(
@@ -501,18 +491,6 @@ def compared(
             )
         )
     return tuple(made)
-
-
-def _sequence(
-    values: Float, bound: float, alpha: float, level: float, per_unit: float
-) -> tuple[float, float, float, float]:
-    seen = confidence_sequence(values / bound, alpha=alpha)
-    return (
-        bound * float(seen.lower[-1]),
-        bound * float(seen.upper[-1]),
-        float(seen.p_values[-1]),
-        per_unit * outcomes_needed(values / bound, alpha=level),
-    )
 
 
 def student_interval(mean: float, error: float, n: int, alpha: float) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.metrics.significance import holm, p_values
 from structsvm.protocols import Float
+from structsvm.queries import refuse_first
 
 # relative tolerance for ties: sums of the same weights in another order differ in the last digits
 DECIMALS = 12
@@ -157,9 +158,7 @@ def check_delta(delta: ArrayLike) -> Float:
     values = np.asarray(delta, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise BadInput("delta", f"expected one value per query, got shape {values.shape}")
-    if not np.isfinite(values).all():
-        at = int(np.argmin(np.isfinite(values)))
-        raise BadInput("delta", f"expected a finite number, got {values[at]}", at=f"[{at}]")
+    refuse_first("delta", values, ~np.isfinite(values), "a finite number")
     return values
 
 
@@ -188,8 +187,7 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
     # against few large losses. A drawn sign does not: wins and losses are equally likely if and only if the
     # mean outcome is zero. Outcomes of -1, 0 or 1 are not changed.
     values = np.round(np.asarray(outcomes, dtype=np.float64), DECIMALS)
-    if not (np.abs(values) <= 1).all():
-        raise BadInput("outcomes", f"expected numbers in [-1, 1], got {values[~(np.abs(values) <= 1)][0]:g}")
+    refuse_first("outcomes", values, ~(np.abs(values) <= 1), "a number in [-1, 1]")
     drawn = np.random.default_rng(rng).random(values.shape) < np.abs(values)
     return np.where(drawn, np.sign(values), 0.0)
 

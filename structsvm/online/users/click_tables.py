@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
+from structsvm.queries import refuse_first
 
 
 class ClickTables(NamedTuple):
@@ -87,9 +88,7 @@ def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 1 or table.shape[0] == 0:
         raise BadInput(name, f"expected a row of probabilities, got an array of shape {table.shape}")
-    bad = np.flatnonzero(~((table >= 0) & (table <= 1)))
-    if bad.size:
-        raise BadInput(name, f"expected a probability between 0 and 1, got {table[bad[0]]}", at=f"[{bad[0]}]")
+    refuse_first(name, table, ~((table >= 0) & (table <= 1)), "a probability between 0 and 1")
     return tuple(float(v) for v in table)
 
 
@@ -115,13 +114,8 @@ def check_grades(grades: ArrayLike, n_grades: int) -> NDArray[np.int64]:
         raise BadInput("grades", f"expected integers from 0 to {n_grades - 1}, got {values[0]!r}")
     valid = np.isfinite(values) & (values >= 0) & (values < n_grades)
     valid &= values == np.floor(np.where(valid, values, 0))
-    bad = np.flatnonzero(~valid)
-    if bad.size:
-        raise BadInput(
-            "grades",
-            f"expected an integer from 0 to {n_grades - 1} (the model has {n_grades} grades), got {values[bad[0]]}",
-            at=f"[{bad[0]}]",
-        )
+    expected = f"an integer from 0 to {n_grades - 1} (the model has {n_grades} grades)"
+    refuse_first("grades", values, ~valid, expected)
     return values.astype(np.int64)
 
 

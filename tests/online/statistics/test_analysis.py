@@ -173,9 +173,7 @@ def test_bad_options_are_refused():
     shown = Shown("magic", ("a",), 2, ((0,),))
     log = ClickLog.of([Impression(shown, ())])
     for options, message in [
-        ({"test": "f"}, "test='f': expected one of 'sign', 'z', 't', 'wilcoxon'"),
         ({"correction": "hope"}, "correction='hope': expected one of 'holm', 'bh', 'none'"),
-        ({"alpha": 0}, "alpha"),
         ({}, "method: expected one of balanced, .*team_draft, got 'magic'"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -320,7 +318,6 @@ def test_without_a_difference_no_ranker_is_ahead(cli):
     ("options", "message"),
     [
         ("--ranker 1", "two or more, got 1"),
-        ("--ranker 1 --ranker 1", "different rankers"),
         ("--ranker 1 --ranker 01", "different rankers"),
         ("--ranker 1 --ranker 11", "expected a feature from 1 to 10"),
         ("--ranker 1 --ranker absent.npz", "absent.npz: expected a file"),

@@ -15,7 +15,7 @@ from structsvm.checks import BadInput
 from structsvm.common import files
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
-from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
+from structsvm.online.clicklog import ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_formulas, credit_log, read_credits, simulate_log
 from structsvm.online.statistics.features import psi
@@ -121,20 +121,6 @@ def test_weighted_clicks_are_those_of_the_features(tmp_path):
         analyse(read, weights=w)
     with pytest.raises(ValueError, match="weights: expected 14 finite numbers"):
         read_credits(tmp_path / "log.jsonl", weights=[1.0])
-
-
-@pytest.mark.parametrize("feature", range(14))
-def test_no_clicks_exceed_the_bound_of_weighted_clicks(feature):
-    """Each feature alone, by all clicks on lists of two documents."""
-    weights = np.eye(14)[feature]
-    made = []
-    for teams in ((0, 0), (0, 1), (1, 0)):
-        shown = Shown("team_draft", ("a", "b"), 2, (teams,))
-        for ranks in ((), (1,), (2,), (1, 2), (2, 1)):
-            clicks = tuple(Click(rank, download=True) for rank in ranks)
-            made.append(Impression(shown, clicks, query_words=1, title_bold=(1, 0), abstract_bold=(2, 0)))
-    log = credit_log(ClickLog.of(made), weights=weights)
-    assert 0 < np.abs(log.pair(0, 1).delta).max() <= log.bound
 
 
 def both_refuse(path, message, **options):

@@ -35,18 +35,13 @@ def _literal(model, grades: list[int], clicks: tuple[int, ...], k: int = 0) -> f
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_likelihood_and_marginals_equal_enumeration(name):
-    model, total = MODELS[name], 0.0
+def test_likelihood_is_that_of_the_story(name):
+    """That it sums to one and that ``probability`` is its marginal is checked for every user in ``tests/testing``."""
+    model = MODELS[name]
     n = len(model.tables(1).click)
     grades = [n - 1, 0, 1, 0, n - 1]
-    marginal = np.zeros(len(grades))
     for clicks in product((0, 1), repeat=len(grades)):
-        p = model.likelihood(grades, clicks)
-        assert p == pytest.approx(_literal(model, grades, clicks), abs=1e-15)
-        total += p
-        marginal += p * np.array(clicks)
-    assert total == pytest.approx(1, abs=1e-14)
-    np.testing.assert_allclose(model.probability(grades), marginal, atol=1e-14)
+        assert model.likelihood(grades, clicks) == pytest.approx(_literal(model, grades, clicks), abs=1e-15)
 
 
 def test_published_tables():
@@ -57,14 +52,6 @@ def test_published_tables():
     assert user.likelihood([], []) == 1
     # the first document always ends the session of a user who surely clicks and surely leaves
     np.testing.assert_array_equal(CascadeUser([0, 1], [0, 1]).probability([1, 1, 1]), [1, 0, 0])
-
-
-def test_stop_any_only_shortens_sessions():
-    grades = [0, 1, 2, 1, 0]
-    after_click = CascadeUser.named("navigational", 3).probability(grades)
-    after_any = CascadeUser.named("navigational", 3, stop="any").probability(grades)
-    assert after_any[0] == after_click[0]
-    assert (after_any[1:] < after_click[1:]).all()
 
 
 @pytest.mark.parametrize(
@@ -83,12 +70,10 @@ def test_stop_any_only_shortens_sessions():
         (lambda: MODELS["perfect-2"].click([0, 2]), r"grades\[1\]: expected an integer from 0 to 1.*got 2"),
         (lambda: MODELS["perfect-2"].probability([0.5]), r"grades\[0\]: .* got 0.5"),
         (lambda: MODELS["perfect-2"].probability([-1]), r"grades\[0\]: .* got -1"),
-        (lambda: MODELS["perfect-2"].probability([float("nan")]), r"grades\[0\]: .* got nan"),
         (lambda: MODELS["perfect-2"].probability(["1"]), "grades: expected integers"),
         (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per place"),
         (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
         (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
-        (lambda: MODELS["perfect-2"].likelihood([0, 1], [1, 2]), "clicks: expected 0 or 1 .* got 2"),
         (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
         (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 place"),
     ],

@@ -6,7 +6,7 @@ Each list is made only as far as the user reads it. The distributions are those 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
@@ -95,13 +95,8 @@ def compare_pairs(
     _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
     if method == "team_draft":
         outcome[:] = wins - losses
-    by_pair = (both.shape[0], chunks)
-    return PairCounts(
-        n_samples,
-        wins.reshape(by_pair).sum(axis=1),
-        losses.reshape(by_pair).sum(axis=1),
-        outcome.reshape(by_pair).sum(axis=1),
-    )
+    by_pair = (counted.reshape(both.shape[0], chunks).sum(axis=1) for counted in (wins, losses, outcome))
+    return PairCounts(n_samples, *by_pair)
 
 
 def preference_matrix(
@@ -244,19 +239,18 @@ def _in_threads(
     """Run all tasks of ``size`` comparisons in threads, piece by piece, so that Ctrl-C is noticed between pieces."""
     step = max(1, _PIECE // size)
     pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
-    report = callback or (lambda share: None)
-    results = []
-    if max(1, min(n_jobs, len(pieces))) == 1:  # a pool would double the time of a small call
-        for piece in pieces:
-            results.append(run(piece))
-            report(piece.stop / n_tasks)
-        return results
+
+    def told(results: Iterable[Any]) -> Iterator[Any]:
+        for piece, result in zip(pieces, results, strict=True):
+            if callback is not None:
+                callback(piece.stop / n_tasks)
+            yield result
+
+    if n_jobs <= 1 or len(pieces) <= 1:  # a pool would double the time of a small call
+        return list(told(map(run, pieces)))
     with ThreadPoolExecutor(n_jobs) as pool:
         try:
-            for piece, future in zip(pieces, [pool.submit(run, piece) for piece in pieces], strict=True):
-                results.append(future.result())
-                report(piece.stop / n_tasks)
+            return list(told(pool.map(run, pieces)))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return results

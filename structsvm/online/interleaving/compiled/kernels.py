@@ -51,6 +51,15 @@ def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
 
 
 @kernel
+def look(state: np.uint64, tables: ClickTables, grade: int, k: int) -> tuple[np.uint64, bool, bool]:
+    """Return the next state, whether a user clicks on a document at place ``k``, and whether she leaves there."""
+    click, stop_after_click, stop_after_skip = tables
+    state, clicks = happens(state, click[grade, k])
+    state, stops = happens(state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k])
+    return state, clicks, stops
+
+
+@kernel
 def team_draft(
     ranked: RankedQueries,
     tables: ClickTables,
@@ -63,8 +72,7 @@ def team_draft(
 ) -> None:
     """Team draft of two rankings."""
     rankings, _, grades, offsets = ranked
-    click, stop_after_click, stop_after_skip = tables
-    n_queries, length = offsets.shape[0] - 1, click.shape[1]
+    n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
     longest = 0
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
@@ -97,13 +105,9 @@ def team_draft(
                         pointer_b += 1
                     document = rankings[b, pointer_b]
                 last_shown[document] = number
-                grade = grades[start + document]
-                state, clicked = happens(state, click[grade, k])
+                state, clicked, stops = look(state, tables, grades[start + document], k)
                 if clicked:
                     difference += 1 if turn_a else -1
-                state, stops = happens(
-                    state, stop_after_click[grade, k] if clicked else stop_after_skip[grade, k]
-                )
                 if stops:
                     break
             if difference > 0:
@@ -127,8 +131,7 @@ def probabilistic(
 ) -> None:
     """Probabilistic interleaving of two rankings with exact credit."""
     rankings, places, grades, offsets = ranked
-    click, stop_after_click, stop_after_skip = tables
-    n_queries, length = offsets.shape[0] - 1, click.shape[1]
+    n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
     total = np.cumsum(decay)
     # number of the comparison that last showed each document
     last_shown = np.zeros(decay.shape[0], dtype=np.int64)
@@ -172,8 +175,7 @@ def probabilistic(
                         goal -= decay[row - start]
                 last_shown[document] = number
                 weight_a, weight_b = decay[places[a, start + document]], decay[places[b, start + document]]
-                grade = grades[start + document]
-                state, clicked = happens(state, click[grade, k])
+                state, clicked, stops = look(state, tables, grades[start + document], k)
                 if clicked:
                     p = weight_a * mass_b / (weight_a * mass_b + weight_b * mass_a)
                     chance[n_clicks + 1] = chance[n_clicks] * p
@@ -181,9 +183,6 @@ def probabilistic(
                         chance[c] = chance[c] * (1.0 - p) + chance[c - 1] * p
                     chance[0] *= 1.0 - p
                     n_clicks += 1
-                state, stops = happens(
-                    state, stop_after_click[grade, k] if clicked else stop_after_skip[grade, k]
-                )
                 if stops:
                     break
                 mass_a -= weight_a
@@ -216,8 +215,7 @@ def multileave(
 ) -> None:
     """Team draft of several rankings, credited by teams or by SOSM."""
     rankings, places, grades, offsets = ranked
-    click, stop_after_click, stop_after_skip = tables
-    n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, click.shape[1]
+    n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, tables[0].shape[1]
     longest = 0
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
@@ -251,14 +249,12 @@ def multileave(
             documents[k] = document
             if not reading:
                 continue
-            grade = grades[start + document]
-            state, clicks = happens(state, click[grade, k])
+            state, clicks, stops = look(state, tables, grades[start + document], k)
             if clicks:
                 clicked[n_clicks] = document
                 n_clicks += 1
                 if not sosm:
                     credit[i] += 1.0
-            state, stops = happens(state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k])
             if stops:
                 reading = False
             # for teams no document behind the last possible click matters
