@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
 from structsvm.common.portable.elementary import LN2
-from structsvm.oracles.sorting import new_buffers, sort_descending
+from structsvm.oracles.sorting import sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets
 
@@ -49,7 +49,7 @@ class WeightedPairSeparator:
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
         n = self._longest
-        room = np.empty(n), np.empty(n, np.int32), new_buffers(n)
+        room = np.empty(n), np.empty(n, np.int32), sort_buffers(n)
         _separate_pairs(scores, first, last, self._offsets, self._y, self.query_weights, *room, loss, coef)
 
 
