@@ -11,7 +11,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.names import did_you_mean
 from structsvm.protocols import Float
-from structsvm.qp.convex import Convex, nearest
+from structsvm.qp.convex import Convex, position_of
 from structsvm.queries import refuse_number
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
@@ -144,17 +144,8 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
 
 def _column(key: Any, n_features: int, names: Sequence[str] | None) -> int:
     if isinstance(key, str):
-        if names is None:
-            raise BadInput(
-                "monotone_constraints",
-                "the features have no names",
-                "pass X as a data frame, or columns from 0",
-                at=f"[{key!r}]",
-            )
-        listed = [str(name) for name in names]
-        if key not in listed:
-            raise BadInput("monotone_constraints", "no such feature", nearest(key, listed), at=f"[{key!r}]")
-        return listed.index(key)
+        listed = None if names is None else [str(name) for name in names]
+        return position_of(key, listed, "monotone_constraints", f"[{key!r}]")
     if not isinstance(key, numbers.Integral) or isinstance(key, bool) or not 0 <= int(key) < n_features:
         raise BadInput(
             "monotone_constraints", f"expected a name or a column from 0 to {n_features - 1}", at=f"[{key!r}]"
