@@ -135,12 +135,12 @@ def with_a_column_far_away():
         ({"qid": [1.0, 2.5, 2.0]}, r"qid\[1\]: expected an int or a string, got 2.5"),
         (
             {"qid": [1.0, 2.0**53, 2.0]},
-            r"qid\[1\]: .*, got the float 9007199254740992.0; .*: read the ids as int64",
+            r"qid\[1\]: .*, got 9007199254740992.0; .*: read the ids as int64",
         ),
-        ({"qid": [1e20, 1.0, -1e20]}, r"qid\[0\]: expected an int or a string, got the float 1e\+20"),
+        ({"qid": [1e20, 1.0, -1e20]}, r"qid\[0\]: expected an int or a string, got 1e\+20"),
         (
             {"qid": np.array([1, 2**24, 3], dtype=np.float32)},
-            r"qid\[1\]: .* the float 1.6777216e\+07; .* same float32",
+            r"qid\[1\]: .* got 16777216.0; .* same float32",
         ),
         (
             {"qid": np.array(["2020", "2021", "NaT"], dtype="datetime64[Y]")},

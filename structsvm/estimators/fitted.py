@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from functools import wraps
@@ -29,10 +28,11 @@ from structsvm.queries import (
     group_queries,
     one_query,
     places_in,
+    refuse_first,
     refuse_masked,
     refuse_name,
     row_groups,
-    stacklevel_of_user,
+    warn_user,
 )
 
 _log = logging.getLogger("structsvm")
@@ -355,11 +355,9 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
     if warn and 2 * n > of:
-        warnings.warn(
+        warn_user(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
             "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight",
-            UserWarning,
-            stacklevel=stacklevel_of_user(),
         )
 
 
@@ -433,17 +431,12 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
             "repeat each for the rows of its query",
         )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weights < 0).any():
-        row = int(np.flatnonzero(weights < 0)[0])
-        raise BadInput("sample_weight", f"expected a number >= 0, got {weights[row]:g}", at=f"[{row}]")
-    if weights.max() > LARGEST:
-        row = int(weights.argmax())
-        raise BadInput(
-            "sample_weight",
-            f"expected a number up to {LARGEST:g}, got {weights[row]:g}, as sums would overflow",
-            "divide them all, only their ratios count",
-            at=f"[{row}]",
-        )
+    refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
+    # beyond, sums would overflow
+    refuse_first(
+        "sample_weight", weights, weights > LARGEST, f"a number up to {LARGEST:g}",
+        "divide them all, only their ratios count",
+    )  # fmt: skip
     if grouping.order is not None:
         weights = weights[grouping.order]
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths
