@@ -325,14 +325,10 @@ def ranks(scores: Float, grouping: Grouping) -> Int:
 def require_qid(model: Any, qid: Any, method: str = "score") -> None:
     """Raise ValueError if rows of a model trained with queries would be ranked as if all were one query."""
     if qid is None and model._saw_qid:
-        remedy = (
-            "If they are one, state its id: qid=0"
-            if method == "rank"
-            else "In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
-        )
         raise ValueError(
             f"{type(model).__name__}.{method}: expected qid, as in fit; without it all rows would be ranked as one "
-            f"query. {remedy}"
+            "query. If they are one, state its id: qid=0. In cross-validation call "
+            "sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
         )
 
 

@@ -91,7 +91,7 @@ def signs_by_feature(
     else:
         for key, sign in monotone.items():
             refuse_number("monotone_constraints", key, column_numbers)
-            column = _column(key, n_features, names)
+            column = column_of("monotone_constraints", key, n_features, names, f"[{key!r}]")
             if column in told:
                 raise _twice(key)
             told.add(column)
@@ -142,12 +142,10 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
     return None, region
 
 
-def _column(key: Any, n_features: int, names: Sequence[str] | None) -> int:
+def column_of(argument: str, key: Any, n_features: int, names: Sequence[str] | None, at: str) -> int:
+    """Return the column that a name or a number means; errors show the place ``at`` in the argument."""
     if isinstance(key, str):
-        listed = None if names is None else [str(name) for name in names]
-        return position_of(key, listed, "monotone_constraints", f"[{key!r}]")
+        return position_of(key, None if names is None else [str(name) for name in names], argument, at)
     if not isinstance(key, numbers.Integral) or isinstance(key, bool) or not 0 <= int(key) < n_features:
-        raise BadInput(
-            "monotone_constraints", f"expected a name or a column from 0 to {n_features - 1}", at=f"[{key!r}]"
-        )
+        raise BadInput(argument, f"expected a name or a column from 0 to {n_features - 1}", at=at)
     return int(key)
