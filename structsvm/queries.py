@@ -260,9 +260,8 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
     Indices are read once, in chunks that stay in the cache. Anything but such matrices is ignored.
     """
-    if (
-        not bool(sparse.issparse(X)) or len(X.shape) != 2
-    ):  # bool: the type guard would narrow X to a type without attributes
+    # bool: the type guard would narrow X to a type without attributes
+    if not bool(sparse.issparse(X)) or len(X.shape) != 2:
         return
     n_rows, n_columns = (int(n) for n in X.shape)
     if X.format in ("csr", "csc", "bsr"):

@@ -513,10 +513,8 @@ class SVMDiv(Saved, BaseEstimator):
         if (costs is None) != (budget is None):
             raise ValueError("costs and budget: expected both or neither")
         features = self._word_features(self.levels_)
-        if self.benefits_.shape != (
-            len(self.levels_),
-            len(features.thresholds),
-        ):  # compiled code counts on it
+        # compiled code counts on it
+        if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
             raise BadInput("benefits_", f"expected one per level and threshold, got {self.benefits_.shape}")
         benefits = self.benefits_.ravel()
         tasks: list[tuple[Any, ...]] = [(s,) for s in found]

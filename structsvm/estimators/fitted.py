@@ -416,9 +416,8 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
         return np.ones(lengths.shape[0])
     refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
-    if (
-        given.size and given.dtype.kind in "biuf" and not given.any()
-    ):  # scikit-learn would say so without the name
+    # scikit-learn would say so without the name
+    if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):
         raise BadInput(
@@ -428,11 +427,8 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
         )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
-    # beyond, sums would overflow
-    refuse_first(
-        "sample_weight", weights, weights > LARGEST, f"a number up to {LARGEST:g}",
-        "divide them all, only their ratios count",
-    )  # fmt: skip
+    most = f"a number up to {LARGEST:g}"  # beyond, sums would overflow
+    refuse_first("sample_weight", weights, weights > LARGEST, most, "divide all, only their ratios count")
     if grouping.order is not None:
         weights = weights[grouping.order]
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths

@@ -44,11 +44,7 @@ def check_weights(model: Any) -> None:
             )
         items = monotone.items() if isinstance(monotone, Mapping) else enumerate(monotone)
         for key, sign in items:
-            if (
-                isinstance(sign, (bool, np.bool_))
-                or not isinstance(sign, numbers.Real)
-                or sign not in (-1, 0, 1)
-            ):
+            if isinstance(sign, bool) or not isinstance(sign, numbers.Real) or sign not in (-1, 0, 1):
                 raise BadInput("monotone_constraints", f"expected -1, 0 or 1, got {sign!r}", at=f"[{key!r}]")
     for name in ("constraints", "penalty"):
         function = getattr(model, name)
@@ -108,17 +104,15 @@ def _twice(key: Any) -> BadInput:
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
     """Return signs by column, for features given by name or by their number from 1, as files count them."""
     columns: dict[int, int] = {}
+    called = [] if names is None else list(names)
     for feature, sign in signs.items():
-        if names is not None and feature in names:
-            column = list(names).index(feature)
+        if feature in called:
+            column = called.index(feature)
         elif feature.isascii() and feature.isdigit() and 1 <= int(feature) <= n_features:
             column = int(feature) - 1
         else:
-            expected = f"expected a feature from 1 to {n_features}" + (
-                "" if names is None else ", or its name"
-            )
-            near = did_you_mean(feature, () if names is None else names)
-            raise BadInput("monotone_constraints", expected, near, value=feature)
+            expected = f"expected a feature from 1 to {n_features}{', or its name' if called else ''}"
+            raise BadInput("monotone_constraints", expected, did_you_mean(feature, called), value=feature)
         if column in columns:
             raise _twice(feature)
         columns[column] = sign

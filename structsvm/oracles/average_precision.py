@@ -190,9 +190,8 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
                 total, best, position = 0.0, 0.0, k_hi
                 for k in range(k_hi - 1, k_lo - 1, -1):
                     total += share[k] * inverse[k + j + 2] - (rel[k] - z)
-                    position = (
-                        k if total > best else position
-                    )  # a selection, as a branch would be unpredictable
+                    # a selection, as a branch would be unpredictable
+                    position = k if total > best else position
                     best = total if total > best else best
                 best_at[j] = position
                 # the left half next, the right one later
