@@ -130,9 +130,7 @@ class Convex:
         rows = np.zeros((n + 1, size + 1))
         rows[:n, self._own] = -joint
         rows[:, size] = -1.0
-        A: Any = sparse.vstack(
-            [sparse.hstack([self._A, sparse.csc_array((self._A.shape[0], 1))]), rows]
-        ).tocsc()
+        A: Any = _stacked([sparse.hstack([self._A, sparse.csc_array((self._A.shape[0], 1))]), rows]).tocsc()
         P = sparse.block_diag([self._P, sparse.csc_array((1, 1))]).tocsc()
         q = np.append(self._q, C)
         b = np.concatenate([self._b, -loss, [0.0]])
