@@ -20,7 +20,7 @@ from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.features.word_counts import count_words, similarities
 from structsvm.features.word_features import Level, WordFeatures, unit_range
-from structsvm.oracles.selection import bind_loss, lazy_greedy
+from structsvm.oracles.selection import bind_loss, greedy
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -152,7 +152,7 @@ class UnweightedCoverage(_WordMethod):
 
     def _choose(self, candidates: CandidateSet, k: int) -> Int:
         features = WordFeatures([Level.appears()], [0.0], self.vectorizer)
-        return lazy_greedy(features.coverage(candidates), np.ones(1), np.zeros(len(candidates)), k).chosen
+        return greedy(features.coverage(candidates), np.ones(1), np.zeros(len(candidates)), k).chosen
 
 
 class EssentialPages(_WordMethod):

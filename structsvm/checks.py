@@ -230,9 +230,8 @@ def check_fraction(name: str, value: Any) -> None:
 
 def check_flag(name: str, value: Any) -> None:
     """Raise unless ``value`` is True or False."""
-    if (
-        value is not True and value is not False and type(value).__name__ != "bool"
-    ):  # numpy's bool, not imported here
+    # by name also numpy's bool, which is not imported here
+    if type(value).__name__ not in ("bool", "bool_"):
         raise BadInput(name, "expected True or False", value=value)
 
 

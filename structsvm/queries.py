@@ -44,14 +44,18 @@ def one_query(qid: Any, caller: str) -> Any:
     """Return ``qid``, or the id 0 for all rows after a :class:`SingleQueryWarning` if it is None."""
     if qid is not None:
         return qid
-    warnings.warn(
+    warn_user(
         f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "
         "state its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
         "along",
         SingleQueryWarning,
-        stacklevel=stacklevel_of_user(),
     )
     return 0
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that points to the first line outside of this package."""
+    warnings.warn(message, category, stacklevel=stacklevel_of_user())
 
 
 def stacklevel_of_user() -> int:
@@ -146,14 +150,8 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
         refuse_first("qid", ids, ~np.isfinite(ids), "an int or a string", "drop rows without a query")
         refuse_first("qid", ids, ids != np.floor(ids), "an int or a string")
         exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
-        if (np.abs(ids) >= exact).any():
-            row = int(np.flatnonzero(np.abs(ids) >= exact)[0])
-            raise BadInput(
-                "qid",
-                f"expected an int or a string, got the float {ids[row]!s}",
-                f"from {exact:.0f} on different ids are the same {ids.dtype}: read the ids as int64 or str",
-                at=f"[{row}]",
-            )
+        remedy = f"from {exact:.0f} on different ids are the same {ids.dtype}: read the ids as int64 or str"
+        refuse_first("qid", ids, np.abs(ids) >= exact, "an int or a string", remedy)
         return ids.astype(np.int64)
     if ids.dtype.kind == "O":
         other = np.array([not isinstance(v, (int, np.integer, str)) for v in ids])
@@ -262,9 +260,8 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
     Indices are read once, in chunks that stay in the cache. Anything but such matrices is ignored.
     """
-    if (
-        not bool(sparse.issparse(X)) or len(X.shape) != 2
-    ):  # bool: the type guard would narrow X to a type without attributes
+    # bool: the type guard would narrow X to a type without attributes
+    if not bool(sparse.issparse(X)) or len(X.shape) != 2:
         return
     n_rows, n_columns = (int(n) for n in X.shape)
     if X.format in ("csr", "csc", "bsr"):

@@ -77,8 +77,11 @@ for name in structsvm.__all__:
     getattr(structsvm, name)
 from structsvm.live.pages import routes
 assert routes(None)
-from structsvm.oracles.sorting import sort_buffers
-assert len(sort_buffers(3)) == 4
+import numpy as np
+from structsvm.oracles.sorting import sort_buffers, sort_descending
+rows = np.arange(2, dtype=np.int32)
+sort_descending(np.array([1.0, 2.0]), rows, 2, sort_buffers(2))
+assert rows.tolist() == [1, 0]
 from structsvm.online.bandits import NAMES, make
 assert all(make(name, 3, 100) for name in NAMES)
 """

@@ -116,6 +116,12 @@ def test_first_value_beyond_a_limit():
     assert first_beyond(sparse.csr_matrix(X), 4.0) == (2, 0)
 
 
+def with_a_column_far_away():
+    X = sparse.csr_matrix(np.eye(3))
+    X.indices[1] = 1 << 30
+    return X
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -129,12 +135,12 @@ def test_first_value_beyond_a_limit():
         ({"qid": [1.0, 2.5, 2.0]}, r"qid\[1\]: expected an int or a string, got 2.5"),
         (
             {"qid": [1.0, 2.0**53, 2.0]},
-            r"qid\[1\]: .*, got the float 9007199254740992.0; .*: read the ids as int64",
+            r"qid\[1\]: .*, got 9007199254740992.0; .*: read the ids as int64",
         ),
-        ({"qid": [1e20, 1.0, -1e20]}, r"qid\[0\]: expected an int or a string, got the float 1e\+20"),
+        ({"qid": [1e20, 1.0, -1e20]}, r"qid\[0\]: expected an int or a string, got 1e\+20"),
         (
             {"qid": np.array([1, 2**24, 3], dtype=np.float32)},
-            r"qid\[1\]: .* the float 1.6777216e\+07; .* same float32",
+            r"qid\[1\]: .* got 16777216.0; .* same float32",
         ),
         (
             {"qid": np.array(["2020", "2021", "NaT"], dtype="datetime64[Y]")},
@@ -144,6 +150,7 @@ def test_first_value_beyond_a_limit():
         ({"qid": ["a", None, "b"]}, r"qid\[1\]: expected an int or a string, got None"),
         ({"qid": pd.Series(["a", pd.NA, "b"])}, r"qid\[1\]: expected an int or a string"),
         ({"docid": ["a"]}, "docid: expected 3 ids"),
+        ({"X": with_a_column_far_away()}, r"X\.indices\[1\]: expected a column from 0 to 2, got 1073741824"),
     ],
 )
 def test_faults(change, message):
@@ -235,13 +242,6 @@ def test_arrays_of_a_sparse_matrix_that_were_replaced_are_refused():
 def test_offsets_that_lead_out_of_the_rows_are_refused(offsets):
     with pytest.raises(ValueError, match=r"offsets.*: expected .*; the data are damaged"):
         check_offsets(np.array(offsets), 3)
-
-
-def test_from_arrays_refuses_indices_that_lead_out_of_the_matrix():
-    X = sparse.csr_matrix(np.eye(3))
-    X.indices[1] = 1 << 30
-    with pytest.raises(ValueError, match=r"X\.indices\[1\]: expected a column from 0 to 2, got 1073741824"):
-        QueryData.from_arrays(X, [0, 1, 0])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY
 from threading import Lock
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.protocols import Float
-from structsvm.queries import stacklevel_of_user
+from structsvm.queries import warn_user
 
 _SCALES: dict[str, Scale] = {
     "acc": "none",
@@ -136,11 +135,9 @@ class AccuracySVM(LinearSVM):
         self.coef_ = machine.coef_[0].astype(np.float64)
         self.intercept_ = float(machine.intercept_[0] - np.sum(self.coef_ * means))
         if not (machine.decision_function(X) > 0).any():
-            warnings.warn(
+            warn_user(
                 f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is called relevant, so "
                 "that the order need not be better than chance; use variant='acc2' or a larger C",
-                UserWarning,
-                stacklevel=stacklevel_of_user(),
             )
         self.n_iter_ = int(machine.n_iter_)
         return self

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_number
+from structsvm.checks import BadInput, check_number, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.input_rows import naming, validate_rows
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, TrainingRows
+from structsvm.estimators.weight_constraints import column_of
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query
@@ -152,8 +153,9 @@ class CoRegularizedSGD(PairwiseSGD):
         X, y, qid, sample_weight, unlabeled, X_unlabeled, qid_unlabeled
             As in ``fit``. Rows without a labelled pair change nothing.
         """
+        n_steps = check_whole("n_steps", self.n_steps if n_steps is None else n_steps)
         unlabelled = (unlabeled, X_unlabeled, qid_unlabeled)
-        return self._learn(X, y, qid, sample_weight, unlabelled, n_steps=self._steps(n_steps))
+        return self._learn(X, y, qid, sample_weight, unlabelled, n_steps=n_steps)
 
     def _train(self, *args: Any) -> None:
         super()._train(*args)
@@ -180,23 +182,14 @@ class CoRegularizedSGD(PairwiseSGD):
                 "expected a whole number >= 1 or a list that has the columns of each view",
                 value=self.views,
             )
-        names = {str(name): i for i, name in enumerate(getattr(self, "feature_names_in_", ()))}
+        names = getattr(self, "feature_names_in_", None)
         out = []
-        for v, columns in enumerate(self.views):
-            numbers = []
-            for column in np.atleast_1d(np.asarray(columns, dtype=object)):
-                number: Any = names.get(column) if isinstance(column, str) else column
-                is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-                if not is_whole or not 0 <= number < n_features:
-                    raise BadInput(
-                        "views",
-                        f"expected columns of X, 0 to {n_features - 1} or their names, got {column!r}",
-                        at=f"[{v}]",
-                    )
-                numbers.append(int(number))
-            if not numbers:
+        for v, view in enumerate(self.views):
+            columns = np.atleast_1d(np.asarray(view, dtype=object)).tolist()
+            if not columns:
                 raise BadInput("views", "expected at least one column, got none", at=f"[{v}]")
-            out.append(np.unique(np.array(numbers, dtype=np.int64)))
+            found = [column_of("views", one, n_features, names, f"[{v}]: {one!r}") for one in columns]
+            out.append(np.unique(np.array(found, dtype=np.int64)))
         if not out:
             raise BadInput("views", "expected at least one view, got an empty list")
         return out

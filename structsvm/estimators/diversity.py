@@ -27,7 +27,7 @@ from structsvm.features.word_features import Level, WordFeatures, usual_levels, 
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset
-from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, lazy_greedy, swap
+from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit
@@ -513,10 +513,8 @@ class SVMDiv(Saved, BaseEstimator):
         if (costs is None) != (budget is None):
             raise ValueError("costs and budget: expected both or neither")
         features = self._word_features(self.levels_)
-        if self.benefits_.shape != (
-            len(self.levels_),
-            len(features.thresholds),
-        ):  # compiled code counts on it
+        # compiled code counts on it
+        if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
             raise BadInput("benefits_", f"expected one per level and threshold, got {self.benefits_.shape}")
         benefits = self.benefits_.ravel()
         tasks: list[tuple[Any, ...]] = [(s,) for s in found]
@@ -532,8 +530,7 @@ class SVMDiv(Saved, BaseEstimator):
             if len(task) > 1:
                 return budgeted(coverage, benefits, values, task[1], task[2], k=k)
             if self.prediction == "greedy":
-                lazy = benefits.min() >= 0
-                return (lazy_greedy if lazy else greedy)(coverage, benefits, values, many)
+                return greedy(coverage, benefits, values, many)
             if self.prediction == "swap":
                 return swap(coverage, benefits, values, many)
             return best_subset(coverage, benefits, values, many, stop=stop.is_set).selection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from functools import wraps
@@ -29,10 +28,11 @@ from structsvm.queries import (
     group_queries,
     one_query,
     places_in,
+    refuse_first,
     refuse_masked,
     refuse_name,
     row_groups,
-    stacklevel_of_user,
+    warn_user,
 )
 
 _log = logging.getLogger("structsvm")
@@ -325,14 +325,10 @@ def ranks(scores: Float, grouping: Grouping) -> Int:
 def require_qid(model: Any, qid: Any, method: str = "score") -> None:
     """Raise ValueError if rows of a model trained with queries would be ranked as if all were one query."""
     if qid is None and model._saw_qid:
-        remedy = (
-            "If they are one, state its id: qid=0"
-            if method == "rank"
-            else "In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
-        )
         raise ValueError(
             f"{type(model).__name__}.{method}: expected qid, as in fit; without it all rows would be ranked as one "
-            f"query. {remedy}"
+            "query. If they are one, state its id: qid=0. In cross-validation call "
+            "sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
         )
 
 
@@ -355,11 +351,9 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
     if n:
         _log.info("%d of %d queries carry no constraint for %s", n, of, loss)
     if warn and 2 * n > of:
-        warnings.warn(
+        warn_user(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
             "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight",
-            UserWarning,
-            stacklevel=stacklevel_of_user(),
         )
 
 
@@ -422,9 +416,8 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
         return np.ones(lengths.shape[0])
     refuse_masked("sample_weight", sample_weight)
     given = np.asarray(sample_weight)
-    if (
-        given.size and given.dtype.kind in "biuf" and not given.any()
-    ):  # scikit-learn would say so without the name
+    # scikit-learn would say so without the name
+    if given.size and given.dtype.kind in "biuf" and not given.any():
         raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if given.shape == lengths.shape != (X.shape[0],):
         raise BadInput(
@@ -433,17 +426,9 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
             "repeat each for the rows of its query",
         )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weights < 0).any():
-        row = int(np.flatnonzero(weights < 0)[0])
-        raise BadInput("sample_weight", f"expected a number >= 0, got {weights[row]:g}", at=f"[{row}]")
-    if weights.max() > LARGEST:
-        row = int(weights.argmax())
-        raise BadInput(
-            "sample_weight",
-            f"expected a number up to {LARGEST:g}, got {weights[row]:g}, as sums would overflow",
-            "divide them all, only their ratios count",
-            at=f"[{row}]",
-        )
+    refuse_first("sample_weight", weights, weights < 0, "a number >= 0")
+    most = f"a number up to {LARGEST:g}"  # beyond, sums would overflow
+    refuse_first("sample_weight", weights, weights > LARGEST, most, "divide all, only their ratios count")
     if grouping.order is not None:
         weights = weights[grouping.order]
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths

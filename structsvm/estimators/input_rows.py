@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from structsvm.queries import (
     check_sparse,
     first_beyond,
     refuse_masked,
-    stacklevel_of_user,
+    warn_user,
 )
 
 
@@ -66,11 +65,10 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
         return
     called = [f"feature {j + 1}" if names is None else repr(str(names[j])) for j in (large, small)]
     factor = sizes[large] / sizes[small]
-    warnings.warn(
+    warn_user(
         f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
         "which the penalty takes for importance; set scale='zscore' or 'minmax', or scale them beforehand",
         FeatureScaleWarning,
-        stacklevel=stacklevel_of_user(),
     )
 
 
@@ -141,11 +139,9 @@ def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:
         values = X[:, column]
         if y.min() < y.max() and ((values == y).all() or (values == -y).all()):
             called = f"feature {column + 1}" if names is None else f"feature {str(names[column])!r}"
-            warnings.warn(
+            warn_user(
                 f"X: {called} equals y{'' if (values == y).all() else ' times -1'}, as if the labels were among "
                 "the features; drop it, as new rows have no labels",
-                UserWarning,
-                stacklevel=stacklevel_of_user(),
             )
 
 
@@ -318,10 +314,8 @@ def _numbers(column: Any, known: list[Any], name: str) -> Float:
     unseen = {value for value in values[np.isnan(numbers)] if value is not None and value == value}
     if unseen:
         few = ", ".join(map(repr, sorted(map(str, unseen))[:3]))
-        warnings.warn(
+        warn_user(
             f"X: the column {name!r} has {len(unseen)} categories that training did not have ({few}"
             f"{', ...' if len(unseen) > 3 else ''}); they count as missing",
-            UserWarning,
-            stacklevel=stacklevel_of_user(),
         )
     return numbers

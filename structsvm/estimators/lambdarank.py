@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import plain_name
 from structsvm.estimators.fitted import (
@@ -249,12 +249,10 @@ class LambdaRank(FittedRanker, BaseEstimator):
         utility = Utility.of(self._utility, relevance=self.relevance, gain=self.gain)
         if not isinstance(self.early_stopping, (bool, np.bool_)) and self.early_stopping != "auto":
             raise BadInput("early_stopping", "expected True, False or 'auto'", value=self.early_stopping)
-        good = isinstance(self.hidden, (tuple, list)) and len(self.hidden) <= 2
-        integers = (int, np.integer)
-        if not good or not all(
-            isinstance(n, integers) and not isinstance(n, bool) and n >= 1 for n in self.hidden
-        ):
+        if not isinstance(self.hidden, (tuple, list)) or len(self.hidden) > 2:
             raise BadInput("hidden", "expected a tuple of at most two widths >= 1", value=self.hidden)
+        for width in self.hidden:
+            check_whole("hidden", width)
         return utility, check_random_state(self.random_state)
 
     def _takes_sparse(self) -> bool:

@@ -159,7 +159,8 @@ class PairwiseSGD(LinearRanker):
         X, y, qid, sample_weight
             As in ``fit``. A batch whose queries have no two documents of different labels changes nothing.
         """
-        return self._learn(X, y, qid, sample_weight, n_steps=self._steps(n_steps))
+        n_steps = check_whole("n_steps", self.n_steps if n_steps is None else n_steps)
+        return self._learn(X, y, qid, sample_weight, n_steps=n_steps)
 
     def _learn(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, unlabeled: tuple[Any, Any, Any] = (None, None, None), *,
@@ -171,7 +172,11 @@ class PairwiseSGD(LinearRanker):
         mask = unlabeled_rows(X, *unlabeled)
         rows = self._rows(X, y, qid, sample_weight, first=begins, unlabeled=mask)
         if begins:
-            self._begin(rng, rows)
+            # drawn before the views, so that it does not depend on them
+            seed = int(rng.randint(0, 2**31 - 1))
+            self.views_ = self._choose_views(rng, rows.X.shape[1])
+            self.fit_ = start(self._layout, seed)
+            self.history_: list[tuple[int, float]] = []
         labeled = None if mask is None else ~mask
         held_out, weights = None, rows.weights
         if n_steps is None:
@@ -237,13 +242,6 @@ class PairwiseSGD(LinearRanker):
         if self.scaler_ is not None:
             X = scale_rows(self.scaler_, X, qid)
         return rows._replace(X=X)
-
-    def _begin(self, rng: np.random.RandomState, rows: TrainingRows) -> None:
-        """Set seed, views and zero weights; the seed is drawn first, so that it does not depend on the views."""
-        seed = int(rng.randint(0, 2**31 - 1))
-        self.views_ = self._choose_views(rng, rows.X.shape[1])
-        self.fit_ = start(self._layout, seed)
-        self.history_: list[tuple[int, float]] = []
 
     @property
     def _layout(self) -> Views:
@@ -360,10 +358,6 @@ class PairwiseSGD(LinearRanker):
                 patience=int(self.n_iter_no_change),
             )
         self.coef_ = self._coef(self.fit_)
-
-    def _steps(self, n_steps: int | None) -> int:
-        """Return the steps of one call of ``partial_fit``."""
-        return int(self.n_steps) if n_steps is None else check_whole("n_steps", n_steps)
 
     def _coef(self, state: Descent) -> Float:
         """Return the mean of the views' predictions as one weight vector."""

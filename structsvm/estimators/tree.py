@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from structsvm.features.leaves import LeafFeatures, TreeGrowth
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
-from structsvm.queries import Grouping, QueryData, row_groups
+from structsvm.queries import QueryData, row_groups, rows_in_groups
 from structsvm.trainers.certificate import Fit, judge
 from structsvm.trainers.choosing_solver import Solver, check_options
 from structsvm.trainers.frank_wolfe import frank_wolfe
@@ -45,22 +45,6 @@ _FEW_ROWS = 200_000
 
 _C_PER_QUERY, _SMOOTH_C_PER_QUERY = 0.002, 0.01
 """C by default, per training query: least lost on test queries in ``experiments/tree_C.py``, on average."""
-
-
-class _Grouped(NamedTuple):
-    """Rows with their queries together; ``order`` says where they stood."""
-
-    X: NDArray[Any]
-    y: Float
-    grouping: Grouping
-    weights: Float
-
-    @property
-    def row_weights(self) -> Float | None:
-        """Return the weight of each row for growing trees; None where all are alike."""
-        if (self.weights == self.weights[0]).all():
-            return None
-        return np.repeat(self.weights, np.diff(self.grouping.offsets))
 
 
 @parameters
@@ -188,14 +172,14 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         """
         if self.C is not None:
             check_C(self.C)
-        data = self._grouped(X, y, qid, sample_weight)
+        data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
-        C = self._trade_off(self._bind_empty(data), data)
+        C = self._trade_off(self._bind_empty(data, weights), weights)
         held_out = None if validation is None else self._validation(validation)
         if self.batch is not None:
-            self._fit_batches(features, data, C, held_out)
+            self._fit_batches(features, data, weights, C, held_out)
         else:
-            problem = self._problem(self._learn(features, data), data)
+            problem = self._problem(self._learn(features, data, weights), data, weights)
             self.fit_ = next(self._train(problem, [C]))
         self._keep(self.fit_, features, data)
         return self
@@ -261,8 +245,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _most_trees(self) -> int:
         return self.n_trees
 
-    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> _Grouped:
-        """Return validated rows with their queries together; set the attributes that describe the input."""
+    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
+        """Return validated rows with their queries together, and one weight per query; set attributes of the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
         self.categories_: Categories = {}  # of this fit
@@ -279,9 +263,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         forest = None if self.leaves is None else self.leaves.forest
         if forest is not None:
             forest.check_columns(X.shape[1], getattr(self, "feature_names_in_", None))
-        if grouping.order is not None:
-            X, y = X[grouping.order], y[grouping.order]
-        return _Grouped(X, y, grouping, weights)
+        return rows_in_groups(X, y, grouping), weights
 
     def _validation(self, validation: Any) -> tuple[NDArray[Any], Float, Int]:
         if self.batch is None:
@@ -294,49 +276,48 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         coded = partial(encode, categories=self.categories_)
         return read_validation(self, validation, coded=coded, sparse=False, missing=True)
 
-    def _bind_empty(self, data: _Grouped) -> RankingProblem:
+    def _bind_empty(self, data: QueryData, weights: Float) -> RankingProblem:
         """Refuse labels without a constraint before any tree is grown; return the problem without columns."""
-        return self._problem(
-            LeafRows(np.empty((data.X.shape[0], 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0), data
-        )
+        nothing = LeafRows(np.empty((data.n_rows, 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0)
+        return self._problem(nothing, data, weights)
 
-    def _trade_off(self, problem: RankingProblem, data: _Grouped) -> float:
+    def _trade_off(self, problem: RankingProblem, weights: Float) -> float:
         if self.C is not None:
             return float(self.C)
         per_query = _SMOOTH_C_PER_QUERY if problem.smooth else _C_PER_QUERY
-        return per_query * int(np.count_nonzero(data.weights))
+        return per_query * int(np.count_nonzero(weights))
 
-    def _problem(self, rows: LeafRows, data: _Grouped) -> RankingProblem:
-        problem = self._bind(
-            QueryData(rows, data.y, data.grouping.offsets, data.grouping.query_ids), data.weights
-        )
+    def _problem(self, rows: LeafRows, data: QueryData, weights: Float) -> RankingProblem:
+        problem = self._bind(replace(data, X=rows), weights)
         by_newton = problem.smooth and self.solver in ("auto", "newton")
-        problem.keep_rows = by_newton or data.X.shape[0] <= _FEW_ROWS
+        problem.keep_rows = by_newton or data.n_rows <= _FEW_ROWS
         return problem
 
-    def _grow(self, features: LeafFeatures, data: _Grouped, **options: Any) -> Forest:
+    def _grow(self, features: LeafFeatures, data: QueryData, weights: Float, **options: Any) -> Forest:
         if features.forest is not None:
             return features.forest
-        used = data.weights > 0
+        used = weights > 0
         if not used.all():
             if options.get("scores") is not None:
-                options["scores"] = options["scores"][np.repeat(used, np.diff(data.grouping.offsets))]
-            data = _some(data, used)
-        return features.grow(data.X, data.y, data.grouping.offsets, data.row_weights, **options)
+                options["scores"] = options["scores"][np.repeat(used, np.diff(data.offsets))]
+            data, weights = data.select(used), weights[used]
+        alike = (weights == weights[0]).all()
+        row_weights = None if alike else np.repeat(weights, np.diff(data.offsets))
+        return features.grow(data.X, data.y, data.offsets, row_weights, **options)
 
-    def _learn(self, features: LeafFeatures, data: _Grouped) -> LeafRows:
+    def _learn(self, features: LeafFeatures, data: QueryData, weights: Float) -> LeafRows:
         """Grow the trees and choose the bins; return the rows over them."""
-        features._set(self._grow(features, data), features.edges(data.X))
+        features._set(self._grow(features, data, weights), features.edges(data.X))
         return features.rows(data.X)
 
     def _prepare(
         self, X: Any, y: Any, qid: Any, sample_weight: Any
     ) -> tuple[RankingProblem, tuple[Any, ...]]:
         """Return the problem over grown trees, and what :meth:`_keep` takes beside a fit."""
-        data = self._grouped(X, y, qid, sample_weight)
+        data, weights = self._grouped(X, y, qid, sample_weight)
         features = self._features()
-        self._bind_empty(data)
-        return self._problem(self._learn(features, data), data), (features, data)
+        self._bind_empty(data, weights)
+        return self._problem(self._learn(features, data, weights), data, weights), (features, data)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
@@ -345,7 +326,9 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             callback=self.callback,
         )  # fmt: skip
 
-    def _fit_batches(self, features: LeafFeatures, data: _Grouped, C: float, held_out: Any) -> None:
+    def _fit_batches(
+        self, features: LeafFeatures, data: QueryData, weights: Float, C: float, held_out: Any
+    ) -> None:
         """Grow, train and grow again at what was trained; the dual point stays feasible as columns come."""
         assert self.batch is not None
         bins = features.edges(data.X)
@@ -368,7 +351,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             n = min(int(self.batch), n_all - before)
             if told is not None:
                 features.callback = counted(before)
-            grown = self._grow(features, data, n_trees=n, scores=scores)
+            grown = self._grow(features, data, weights, n_trees=n, scores=scores)
             if forest is not None:
                 new = features.with_trees(grown, []).rows(data.X)
                 gain = self.fit_.gain_bound(new) - max(0.0, self.fit_.primal - self.fit_.dual)
@@ -376,7 +359,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
                     break
             forest = grown if forest is None else forest.joined(grown)
             features._set(forest, bins)
-            problem = self._problem(features.rows(data.X), data)
+            problem = self._problem(features.rows(data.X), data, weights)
             w0 = None if best is None else _widened(self.fit_.w, grown.n_trees, forest, bins)
             if problem.smooth and self.solver == "auto":
                 self.fit_ = next(
@@ -411,12 +394,11 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         features._set(forest, bins)
         judge(self.fit_, problem, float(self.tol))
 
-    def _keep(self, fit: Fit, features: LeafFeatures, data: _Grouped) -> None:
+    def _keep(self, fit: Fit, features: LeafFeatures, data: QueryData) -> None:
         """Set what was learned, with the dual point in the order of the rows as they were given."""
-        order, rows = data.grouping.order, fit.dual_rows
-        if rows is not None and order is not None:
-            given = np.empty_like(rows)
-            given[order] = rows
+        if fit.dual_rows is not None and data.order is not None:
+            given = np.empty_like(fit.dual_rows)
+            given[data.order] = fit.dual_rows
             fit = replace(fit, dual_rows=given)
         self.fit_, self.leaves_, self.coef_ = fit, features, fit.w
         warn_of_uninformative(self, self._loss)
@@ -501,43 +483,44 @@ class TreeRankerCV(TreeRanker, CrossValidated):
             Where trees are to be grown without LightGBM.
         """
         Cs = self._grid()
-        data = self._grouped(X, y, qid, sample_weight)
-        splits = self._splits(data.weights.shape[0])
+        data, weights = self._grouped(X, y, qid, sample_weight)
+        splits = self._splits(data.n_queries)
         numbers = self._numbers()
 
         def folds() -> Iterator[tuple[Int, Float]]:
             for number, (training, testing) in enumerate(splits):
-                part, held_out = _some(data, training), _some(data, testing)
+                part = data.select(training), weights[training]
                 with training_part(number):
-                    self._bind_empty(part)
-                yield testing, self._held_out(part, held_out, Cs, numbers)
+                    self._bind_empty(*part)
+                yield testing, self._held_out(*part, data.select(testing), Cs, numbers)
 
-        choice = self._choose(Cs, data.weights, folds())
+        choice = self._choose(Cs, weights, folds())
         self.numbers_of_trees_, self.n_trees_ = numbers, int(numbers[choice.best])
         features = self._features()
         if features.forest is None:
             features.set_params(n_trees=self.n_trees_)
-        problem = self._problem(self._learn(features, data), data)
+        problem = self._problem(self._learn(features, data, weights), data, weights)
         with choice.training():
             fit = next(self._train(problem, [self.C_]))
         self._keep(fit, features, data)
         return self
 
-    def _held_out(self, part: _Grouped, held_out: _Grouped, Cs: Float, numbers: NDArray[np.int64]) -> Float:
+    def _held_out(
+        self, part: QueryData, weights: Float, held_out: QueryData, Cs: Float, numbers: NDArray[np.int64]
+    ) -> Float:
         """Return the values of held-out queries, by number of trees and C; the trees are grown once."""
         features = self._features()
-        inside, outside = self._learn(features, part), features.rows(held_out.X)
-        qid = row_groups(held_out.grouping.offsets)
-        values = np.empty((held_out.weights.shape[0], numbers.size, Cs.size))
+        inside, outside = self._learn(features, part, weights), features.rows(held_out.X)
+        values = np.empty((held_out.n_queries, numbers.size, Cs.size))
         grown = features.forest_.n_trees  # fewer where no split gains, or where a callback ended the growth
         for i, n in enumerate(np.minimum(numbers, grown).tolist()):
             if i > 0 and numbers[i - 1] >= grown:
                 values[:, i] = values[:, i - 1]
                 continue
-            problem = self._problem(inside.of_trees(0, n), part)
+            problem = self._problem(inside.of_trees(0, n), part, weights)
             few = outside.of_trees(0, n)
             for j, fit in enumerate(self._train(problem, Cs.tolist())):
-                values[:, i, j] = self._values(held_out.y, qid, few @ fit.w)
+                values[:, i, j] = self._values(held_out.y, held_out.qid, few @ fit.w)
         return values
 
     def _check_options(self) -> None:
@@ -562,13 +545,6 @@ class TreeRankerCV(TreeRanker, CrossValidated):
 
 def _planes(problem: RankingProblem) -> Literal["auto", "rows"]:
     return "rows" if rows_cache_size(problem) is not None else "auto"
-
-
-def _some(data: _Grouped, queries: Any) -> _Grouped:
-    """Return the rows of some queries."""
-    bounds = data.grouping
-    part = QueryData(data.X, data.y, bounds.offsets, bounds.query_ids).select(queries)
-    return _Grouped(part.X, part.y, Grouping(part.offsets, part.query_ids, None), data.weights[queries])
 
 
 def _widened(w: Float, n_trees: int, forest: Forest, bins: list[Float]) -> Float:

@@ -11,7 +11,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.names import did_you_mean
 from structsvm.protocols import Float
-from structsvm.qp.convex import Convex, nearest
+from structsvm.qp.convex import Convex, position_of
 from structsvm.queries import refuse_number
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
@@ -44,11 +44,7 @@ def check_weights(model: Any) -> None:
             )
         items = monotone.items() if isinstance(monotone, Mapping) else enumerate(monotone)
         for key, sign in items:
-            if (
-                isinstance(sign, (bool, np.bool_))
-                or not isinstance(sign, numbers.Real)
-                or sign not in (-1, 0, 1)
-            ):
+            if isinstance(sign, bool) or not isinstance(sign, numbers.Real) or sign not in (-1, 0, 1):
                 raise BadInput("monotone_constraints", f"expected -1, 0 or 1, got {sign!r}", at=f"[{key!r}]")
     for name in ("constraints", "penalty"):
         function = getattr(model, name)
@@ -91,7 +87,7 @@ def signs_by_feature(
     else:
         for key, sign in monotone.items():
             refuse_number("monotone_constraints", key, column_numbers)
-            column = _column(key, n_features, names)
+            column = column_of("monotone_constraints", key, n_features, names, f"[{key!r}]")
             if column in told:
                 raise _twice(key)
             told.add(column)
@@ -108,17 +104,15 @@ def _twice(key: Any) -> BadInput:
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
     """Return signs by column, for features given by name or by their number from 1, as files count them."""
     columns: dict[int, int] = {}
+    called = [] if names is None else list(names)
     for feature, sign in signs.items():
-        if names is not None and feature in names:
-            column = list(names).index(feature)
+        if feature in called:
+            column = called.index(feature)
         elif feature.isascii() and feature.isdigit() and 1 <= int(feature) <= n_features:
             column = int(feature) - 1
         else:
-            expected = f"expected a feature from 1 to {n_features}" + (
-                "" if names is None else ", or its name"
-            )
-            near = did_you_mean(feature, () if names is None else names)
-            raise BadInput("monotone_constraints", expected, near, value=feature)
+            expected = f"expected a feature from 1 to {n_features}{', or its name' if called else ''}"
+            raise BadInput("monotone_constraints", expected, did_you_mean(feature, called), value=feature)
         if column in columns:
             raise _twice(feature)
         columns[column] = sign
@@ -142,21 +136,10 @@ def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex |
     return None, region
 
 
-def _column(key: Any, n_features: int, names: Sequence[str] | None) -> int:
+def column_of(argument: str, key: Any, n_features: int, names: Sequence[str] | None, at: str) -> int:
+    """Return the column that a name or a number means; errors show the place ``at`` in the argument."""
     if isinstance(key, str):
-        if names is None:
-            raise BadInput(
-                "monotone_constraints",
-                "the features have no names",
-                "pass X as a data frame, or columns from 0",
-                at=f"[{key!r}]",
-            )
-        listed = [str(name) for name in names]
-        if key not in listed:
-            raise BadInput("monotone_constraints", "no such feature", nearest(key, listed), at=f"[{key!r}]")
-        return listed.index(key)
+        return position_of(key, None if names is None else [str(name) for name in names], argument, at)
     if not isinstance(key, numbers.Integral) or isinstance(key, bool) or not 0 <= int(key) < n_features:
-        raise BadInput(
-            "monotone_constraints", f"expected a name or a column from 0 to {n_features - 1}", at=f"[{key!r}]"
-        )
+        raise BadInput(argument, f"expected a name or a column from 0 to {n_features - 1}", at=at)
     return int(key)

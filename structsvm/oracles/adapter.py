@@ -9,7 +9,7 @@ import numpy as np
 
 from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Cut, Float, Int, StructuredModel
-from structsvm.queries import unit_weights
+from structsvm.queries import refuse_first, unit_weights
 
 _METHODS = ("joint_feature", "loss", "loss_augmented_argmax", "argmax")
 _TOLERANCE = 1e-8
@@ -132,11 +132,7 @@ class StructuredProblem:
                 f"example {i}: joint_feature: expected shape ({self.n_features},) as for example 0, "
                 f"got {feature.shape}"
             )
-        if not np.isfinite(feature).all():
-            entry = int(np.flatnonzero(~np.isfinite(feature))[0])
-            raise ValueError(
-                f"example {i}: joint_feature: expected finite values, got {feature[entry]} at index {entry}"
-            )
+        refuse_first(f"example {i}: joint_feature", feature, ~np.isfinite(feature), "finite values")
         return feature
 
     def _loss(self, i: int, y: Any) -> float:

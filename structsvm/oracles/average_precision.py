@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
+from structsvm.oracles.grades import by_grade
 from structsvm.oracles.sorting import BLOCK, sort_descending
 from structsvm.protocols import Float, Int
-from structsvm.queries import labels_of
+from structsvm.queries import labels_of, row_groups
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ class AveragePrecision:
 
     def bind(self, y: Float, offsets: Int) -> AveragePrecisionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        relevant = labels_of(y, offsets) >= self.relevance
-        members, n_relevant = _partition(relevant, offsets)
-        return AveragePrecisionSeparator(members, n_relevant, offsets)
+        relevant = (labels_of(y, offsets) >= self.relevance).astype(np.float64)
+        n_relevant = np.bincount(row_groups(offsets), relevant[: offsets[-1]], offsets.shape[0] - 1)
+        return AveragePrecisionSeparator(
+            by_grade(relevant, offsets).members, n_relevant.astype(np.int64), offsets
+        )
 
 
 class AveragePrecisionSeparator:
@@ -77,19 +80,6 @@ class AveragePrecisionSeparator:
             np.empty(BLOCK, np.float32), np.empty((128, 4), np.int64),
         )  # fmt: skip
         _separate(scores, first, last, *self._labels, room, loss, coef)
-
-
-def _partition(relevant: NDArray[np.bool_], offsets: Int) -> tuple[NDArray[np.int32], Int]:
-    """Return the row numbers inside each query, relevant ones first and both in row order, and the relevant counts."""
-    lengths = np.diff(offsets)
-    before = np.concatenate(([0], np.cumsum(relevant)))
-    n_relevant = np.diff(before[offsets])
-    position = np.arange(relevant.shape[0]) - np.repeat(offsets[:-1], lengths)
-    among = before[:-1] - np.repeat(before[offsets[:-1]], lengths)  # relevant ones before a row in its query
-    target = np.where(relevant, among, position - among + np.repeat(n_relevant, lengths))
-    members = np.empty(relevant.shape[0], np.int32)
-    members[target + np.repeat(offsets[:-1], lengths)] = position
-    return members, n_relevant
 
 
 _FEW = 48
@@ -200,9 +190,8 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
                 total, best, position = 0.0, 0.0, k_hi
                 for k in range(k_hi - 1, k_lo - 1, -1):
                     total += share[k] * inverse[k + j + 2] - (rel[k] - z)
-                    position = (
-                        k if total > best else position
-                    )  # a selection, as a branch would be unpredictable
+                    # a selection, as a branch would be unpredictable
+                    position = k if total > best else position
                     best = total if total > best else best
                 best_at[j] = position
                 # the left half next, the right one later

@@ -20,9 +20,9 @@ from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log, log1p
 from structsvm.common.portable.elementary import LN2, exp2, log2
-from structsvm.oracles.pairs import Pairs
+from structsvm.oracles.grades import ByGrade, by_grade
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets, labels_of
+from structsvm.queries import check_offsets, labels_of, places_in, row_groups
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class LogRankSeparator:
 
     def __init__(self, grades: Float, offsets: Int, k: int | None, *, linear: bool) -> None:
         check_offsets(offsets, np.shape(grades)[0])
-        order = Pairs().bind(grades, offsets)
+        order = by_grade(grades, offsets)
         gains = grades if linear else exp2(grades) - 1.0
         with np.errstate(over="ignore"):
             overflows = not np.isfinite(gains.sum())
@@ -173,14 +173,9 @@ class LogRankSeparator:
                 "use linear gains or smaller grades",
                 code="NDCG(gain='linear')",
             )
-        longest = int(np.diff(offsets).max(initial=1))
-        discount = 1.0 / log2(np.arange(2.0, longest + 2.0))
-        discount[longest if k is None else int(k) :] = 0.0
-        shares, ideal = np.zeros(gains.shape[0]), np.append(0.0, np.cumsum(discount))
-        _fill_shares(gains, offsets, order.members, order.lower, discount, ideal, shares)
-        self._longest = longest
+        self._longest = int(np.diff(offsets).max(initial=1))
         self.informative = order.pair_counts > 0
-        self._labels = (offsets, order.members, order.lower, shares)
+        self._labels = (offsets, order.members, order.lower, _shares(gains, offsets, order, k))
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
@@ -212,22 +207,20 @@ _FULL = 1e150
 """Product of factors above which its logarithm is taken: one more factor, at most exp(300) documents, must fit in."""
 
 
-@kernel
-def _fill_shares(gains, offsets, members, lower, discount, ideal, shares):  # type: ignore[no-untyped-def]
-    """Fill the weight of each threshold, at the place of the first document below it; the others stay zero."""
-    for q in range(offsets.shape[0] - 1):
-        row0 = offsets[q]
-        n = offsets[q + 1] - row0
-        if n == 0 or lower[row0] == n:
-            continue
-        best = 0.0
-        for p in range(n):
-            best += gains[row0 + members[row0 + p]] * discount[p]
-        b = lower[row0]
-        while b < n:
-            step = gains[row0 + members[row0 + b - 1]] - gains[row0 + members[row0 + b]]
-            shares[row0 + b] = (step / best) * ideal[b] / (b * LN2)
-            b = lower[row0 + b]
+def _shares(gains: Float, offsets: Int, order: ByGrade, k: int | None) -> Float:
+    """Return the weight of each threshold at the place of the first document below it, and zeros elsewhere."""
+    query, places = row_groups(offsets), places_in(offsets) - 1
+    discount = 1.0 / log2(np.arange(2.0, np.diff(offsets).max(initial=1) + 2.0))
+    if k is not None:
+        discount[k:] = 0.0
+    ideal = np.append(0.0, np.cumsum(discount))
+    ranked = gains[offsets[query] + order.members]
+    best = np.bincount(query, ranked * discount[places], offsets.shape[0] - 1)
+    below = 1 + np.flatnonzero((places[1:] > 0) & (order.lower[1:] != order.lower[:-1]))
+    step, b = ranked[below - 1] - ranked[below], places[below]
+    shares = np.zeros(offsets[-1])
+    shares[below] = (step / best[query[below]]) * ideal[b] / (b * LN2)
+    return shares
 
 
 @kernel(inline="always")

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.oracles.sorting import merge, new_buffers, sort_descending
+from structsvm.oracles.grades import by_grade
+from structsvm.oracles.sorting import merge, sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of
 
@@ -117,13 +118,8 @@ class PairSeparator:
         self._offsets = offsets
         self._margin = margin
         self._step = step
-        self._longest = longest = int(np.diff(offsets).max(initial=1))
-        self.members, self.lower = np.empty(y.shape[0], np.int32), np.empty(y.shape[0], np.int32)
-        self.pair_counts = np.zeros(offsets.shape[0] - 1, np.int64)
-        labels, rows = np.empty(longest), np.empty(longest, np.int32)
-        _order_by_grade(
-            y, offsets, labels, rows, new_buffers(longest), self.members, self.lower, self.pair_counts
-        )
+        self._longest = int(np.diff(offsets).max(initial=1))
+        self.members, self.lower, self.pair_counts = by_grade(y, offsets)
         self.informative = self.pair_counts > 0
         self.query_weights: Float | None = np.ones(self.pair_counts.shape[0])
 
@@ -133,31 +129,12 @@ class PairSeparator:
         v, places, longs = np.empty(n), np.empty(n, np.int32), np.empty((3, n + 1), np.int64)
         _separate(
             scores, first, last, self._offsets, self.members, self.lower, self.pair_counts, self._margin, self._step,
-            _COUNTING_PAIRS, v, places, new_buffers(n), longs, loss, coef,
+            _COUNTING_PAIRS, v, places, sort_buffers(n), longs, loss, coef,
         )  # fmt: skip
 
 
 _COUNTING_PAIRS = 300
 """Most pairs per document for which comparing each pair, which vectorises, is faster than sorting and merging."""
-
-
-@kernel
-def _order_by_grade(y, offsets, labels, rows, spare, members, lower, pair_counts):  # type: ignore[no-untyped-def]
-    """Find the rows of each query by descending label; for each place the first place of a lower label; and pairs."""
-    for q in range(pair_counts.shape[0]):
-        start = offsets[q]
-        n = offsets[q + 1] - start
-        for i in range(n):
-            labels[i] = y[start + i]
-            rows[i] = i
-        sort_descending(labels, rows, n, spare)
-        end = n
-        for i in range(n - 1, -1, -1):
-            if i + 1 < n and labels[i] != labels[i + 1]:
-                end = i + 1
-            members[start + i] = rows[i]
-            lower[start + i] = end
-            pair_counts[q] += n - end
 
 
 @kernel(inline="always")

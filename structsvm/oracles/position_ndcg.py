@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from structsvm.checks import check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import exp2, log2
-from structsvm.oracles.sorting import sort_buffers, sort_descending, sort_top
+from structsvm.oracles.grades import by_grade
+from structsvm.oracles.sorting import sort_buffers, sort_top
 from structsvm.protocols import Float, Int
-from structsvm.queries import labels_of
+from structsvm.queries import labels_of, places_in, row_groups
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,17 @@ class PositionNDCG:
         k = longest if self.k is None else min(int(self.k), longest)
         alpha = 1.0 / log2(np.arange(2.0, longest + 3))
         alpha[k:] = 0.0
-        target, share, informative = _rank_ideally(grades, gains, offsets, alpha)
+        order, query, places = by_grade(grades, offsets), row_groups(offsets), places_in(offsets) - 1
+        informative = order.pair_counts > 0
+        rows = offsets[query] + order.members
+        # rows of one grade share the mean of their places, those of uninformative queries have none
+        ends = offsets[query] + order.lower
+        number = np.cumsum(np.diff(ends, prepend=ends[:1]) > 0)
+        means = np.bincount(number, alpha[places]) / np.bincount(number)
+        target = np.zeros(rows.size)
+        target[rows] = np.where(informative[query], means[number], 0.0)
+        ideal = np.bincount(query, gains[rows] * alpha[places], offsets.shape[0] - 1)
+        share = np.divide(gains[: rows.size], ideal[query], out=np.zeros(rows.size), where=informative[query])
         return _Separator(offsets, informative, target, share, alpha, k)
 
 
@@ -79,61 +90,26 @@ class _Separator:
         self, offsets: Int, informative: NDArray[np.bool_], target: Float, share: Float, alpha: Float, k: int
     ) -> None:
         self.informative = informative
+        self._longest = int(np.diff(offsets).max(initial=1))
         self._bound = (offsets, informative, target, share, alpha, k)
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
-        _separate(scores, first, last, *self._bound, loss, coef)
+        n = self._longest
+        room = np.empty(n), np.empty(n), np.empty(n, np.int32), sort_buffers(n)
+        _separate(scores, first, last, *self._bound, *room, loss, coef)
 
 
 @kernel
-def _rank_ideally(grades, gains, offsets, alpha):  # type: ignore[no-untyped-def]
-    """Return the mean ``alpha`` of each row over ideal rankings, gains by the ideal DCG, and whether grades differ."""
-    longest = alpha.shape[0]
-    values, rows = np.empty(longest), np.empty(longest, np.int32)
-    spare = sort_buffers(longest)
-    target, share = np.zeros(grades.shape[0]), np.zeros(grades.shape[0])
-    informative = np.zeros(offsets.shape[0] - 1, np.bool_)
-    for q in range(offsets.shape[0] - 1):
-        row0 = offsets[q]
-        n = offsets[q + 1] - row0
-        for i in range(n):
-            values[i] = grades[row0 + i]
-            rows[i] = i
-        sort_descending(values, rows, n, spare)
-        if n == 0 or values[0] == values[n - 1]:
-            continue
-        informative[q] = True
-        ideal = 0.0
-        start = 0
-        while start < n:
-            end = start
-            total = 0.0
-            while end < n and values[end] == values[start]:
-                total += alpha[end]
-                end += 1
-            for i in range(start, end):
-                target[row0 + rows[i]] = total / (end - start)
-                ideal += gains[row0 + rows[i]] * alpha[i]
-            start = end
-        for i in range(row0, row0 + n):
-            share[i] = gains[i] / ideal
-    return target, share, informative
-
-
-@kernel
-def _separate(scores, first, last, offsets, informative, target, share, alpha, depth, loss, coef):  # type: ignore[no-untyped-def]
+def _separate(  # type: ignore[no-untyped-def]
+    scores, first, last, offsets, informative, target, share, alpha, depth, key, best, rows, spare, loss, coef
+):
     """Find the ranking of the largest loss minus margin: sort by ``s_j - gain_j / ideal``."""
-    longest = 1
+    base = offsets[first]
+    for i in range(base, offsets[last]):
+        coef[i - base] = target[i]
     for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
         loss[q - first] = 0.0
-    base, end = offsets[first], offsets[last]
-    coef[: end - base] = target[base:end]
-    key, best = np.empty(longest), np.empty(longest)
-    spare = sort_buffers(longest)
-    rows = np.empty(longest, np.int32)
-    for q in range(first, last):
         if not informative[q]:
             continue
         row0 = offsets[q]

@@ -128,13 +128,6 @@ def greedy(
     return Selection(*_greedy(_arrays(coverage), benefits, values, np.ones(n, dtype=np.bool_), k, own, -1.0))
 
 
-def lazy_greedy(coverage: Coverage, benefits: Float, values: Float, k: int) -> Selection:
-    """Choose as :func:`greedy` for non-negative benefits, where gains only shrink and most need no update."""
-    if benefits.size and benefits.min() < 0:
-        raise ValueError(f"lazy_greedy: expected benefits >= 0, got {benefits.min():g}; use greedy")
-    return Selection(*_lazy(_arrays(coverage), benefits, values, min(k, coverage.n_documents)))
-
-
 def swap(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
@@ -347,45 +340,6 @@ def _greedy(of, benefits, values, allowed, k, subtopics, sign):  # type: ignore[
             _cover(best, uncovered, covered, of)
             for i in range(sub_start[best], sub_start[best + 1]):
                 state[sub_index[i]] *= keep
-    return chosen, gains, total
-
-
-@kernel
-def _lazy(of, benefits, values, k):  # type: ignore[no-untyped-def]
-    counts, doc_start, doc_elements, _, _, element_bin = of
-    n = counts.shape[0]
-    covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
-    left = np.empty(counts.shape[1], dtype=np.int32)
-    bound = np.empty(n)
-    fresh = np.zeros(n, dtype=np.int64)  # the step at which the bound was equal to the gain
-    free = np.ones(n, dtype=np.bool_)
-    for d in range(n):
-        bound[d] = values[d] + dot(counts[d], benefits)
-    total = np.zeros(counts.shape[1])
-    chosen = np.empty(k, dtype=np.int64)
-    gains = np.empty(k)
-    for step in range(k):
-        while True:
-            best = -1
-            for d in range(n):
-                if free[d] and (best < 0 or bound[d] > bound[best]):
-                    best = d
-            left[:] = counts[best]
-            for i in range(doc_start[best], doc_start[best + 1]):
-                e = doc_elements[i]
-                if covered[e]:
-                    left[element_bin[e]] -= 1
-            if fresh[best] == step:
-                break
-            bound[best] = values[best] + dot(left, benefits)
-            fresh[best] = step
-        chosen[step] = best
-        gains[step] = bound[best]
-        free[best] = False
-        for b in range(total.shape[0]):
-            total[b] += left[b]
-        for i in range(doc_start[best], doc_start[best + 1]):
-            covered[doc_elements[i]] = True
     return chosen, gains, total
 
 

@@ -13,15 +13,9 @@ BLOCK = 128
 """Most values sorted by counting; longer arrays are merged from such blocks."""
 
 
-def new_buffers(n: int) -> tuple[NDArray[Any], ...]:
-    """Return :func:`sort_buffers` for kernels that are given them: code that allocates takes long to compile."""
-    buffers: tuple[NDArray[Any], ...] = getattr(sort_buffers, "py_func", sort_buffers)(n)
-    return buffers
-
-
-@kernel
-def sort_buffers(n):  # type: ignore[no-untyped-def]
+def sort_buffers(n: int) -> tuple[NDArray[Any], ...]:
     """Return the buffers of ``sort_descending``: for ``n`` values and rows, and for the keys and places of a block."""
+    # given to kernels, as code that allocates takes long to compile
     return np.empty(n), np.empty(n, np.int32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
 
 

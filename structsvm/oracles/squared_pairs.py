@@ -12,7 +12,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.lanes import gate, load, positive, spread, store, total, zero
 from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
-from structsvm.queries import labels_of
+from structsvm.queries import labels_of, row_groups
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,10 @@ class SquaredPairSeparator:
         self.informative = pairs.informative
         self.pair_counts = pairs.pair_counts
         self.query_weights = pairs.query_weights
-        self._labels = (offsets, pairs.members, pairs.lower, pairs.pair_counts)
+        start = offsets[row_groups(offsets)]
+        number = np.cumsum(np.diff(start + pairs.lower, prepend=-1) > 0)
+        grades = number - number[start] + 1  # from 1, the best of the query
+        self._labels = (offsets, pairs.members, pairs.lower, grades, pairs.pair_counts)
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
@@ -214,19 +217,6 @@ def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _number_grades(lower, n, grade):  # type: ignore[no-untyped-def]
-    """Number the grade of each place from 1, the best; return how many there are."""
-    n_grades = 0
-    start = 0
-    while start < n:
-        n_grades += 1
-        end = lower[start]
-        grade[start:end] = n_grades
-        start = end
-    return n_grades
-
-
-@kernel
 def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):  # type: ignore[no-untyped-def]
     """Sum ``z`` over, and count, the worse partners in violated pairs of each place."""
     tree[: n_grades + 1] = 0.0
@@ -284,14 +274,13 @@ def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 
 @kernel
 def _tangent(scores, first, last, labels, compared_pairs, curvature, loss, coef):  # type: ignore[no-untyped-def]
-    offsets, members, lower, pair_counts = labels
+    offsets, members, lower, grades, pair_counts = labels
     centred, degrees, orders = curvature
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     pull, below, above = np.empty(longest), np.empty(longest), np.empty(longest)
     n_below, n_above = np.empty(longest), np.empty(longest)
-    grade = np.empty(longest, np.int64)
     tree, counts = np.empty(longest + 1), np.empty(longest + 1)
     base = offsets[first]
     for q in range(first, last):
@@ -313,7 +302,7 @@ def _tangent(scores, first, last, labels, compared_pairs, curvature, loss, coef)
         else:
             order = orders[row0 - base : row0 - base + n]
             order[:] = np.argsort(-v)
-            n_grades = _number_grades(lower[row0 : row0 + n], n, grade)
+            grade, n_grades = grades[row0 : row0 + n], grades[row0 + n - 1]
             _sums_below(v, v, order, grade, n_grades, n, tree, counts, below, n_below)
             _sums_above(v, v, order, grade, n_grades, n, tree, counts, above, n_above)
             value = 0.0
@@ -336,13 +325,12 @@ def _tangent(scores, first, last, labels, compared_pairs, curvature, loss, coef)
 
 @kernel
 def _curvature(direction, first, last, labels, compared_pairs, curvature, coef):  # type: ignore[no-untyped-def]
-    offsets, members, lower, pair_counts = labels
+    offsets, members, lower, grades, pair_counts = labels
     centred, degrees, orders = curvature
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     z, below, above, unused = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
-    grade = np.empty(longest, np.int64)
     tree, counts = np.empty(longest + 1), np.empty(longest + 1)
     base = offsets[first]
     for q in range(first, last):
@@ -362,7 +350,7 @@ def _curvature(direction, first, last, labels, compared_pairs, curvature, coef):
             above[:n] = 0.0
         else:
             order = orders[row0 - base : row0 - base + n]
-            n_grades = _number_grades(lower[row0 : row0 + n], n, grade)
+            grade, n_grades = grades[row0 : row0 + n], grades[row0 + n - 1]
             _sums_below(v, z, order, grade, n_grades, n, tree, counts, below, unused)
             _sums_above(v, z, order, grade, n_grades, n, tree, counts, above, unused)
         unit = 2.0 / pair_counts[q]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
 from structsvm.common.portable.elementary import LN2
-from structsvm.oracles.sorting import new_buffers, sort_descending
+from structsvm.oracles.sorting import sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets
+from structsvm.queries import check_offsets, refuse_first
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,7 @@ class WeightedPairSeparator:
     exact = True
 
     def __init__(self, y: Float, offsets: Int) -> None:
-        bad = np.flatnonzero(~(np.isfinite(y) & (y >= 0)))
-        if bad.size:
-            raise ValueError(f"y[{bad[0]}]: expected a finite weight >= 0, got {y[bad[0]]:g}")
+        refuse_first("y", y, ~(np.isfinite(y) & (y >= 0)), "a finite weight >= 0")
         self._y, self._offsets = y, offsets
         self._longest = int(np.diff(offsets).max(initial=1))
         totals, self.informative = _totals(y, offsets)
@@ -49,7 +47,7 @@ class WeightedPairSeparator:
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
         n = self._longest
-        room = np.empty(n), np.empty(n, np.int32), new_buffers(n)
+        room = np.empty(n), np.empty(n, np.int32), sort_buffers(n)
         _separate_pairs(scores, first, last, self._offsets, self._y, self.query_weights, *room, loss, coef)
 
 

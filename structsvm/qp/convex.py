@@ -183,13 +183,7 @@ class Convex:
 
     def _outside(self, z: Float) -> float:
         """By how much multipliers of inequalities and second-order cones are outside of the dual cone."""
-        first = self._n_zero
-        worst = float(-z[first : first + self._n_nonneg].min(initial=0.0))
-        first += self._n_nonneg
-        for length in self._soc:
-            worst = max(worst, float(np.linalg.norm(z[first + 1 : first + length]) - z[first]))
-            first += length
-        return worst
+        return float((self._in_dual_cone(z) - z).max(initial=0.0))
 
     def _in_dual_cone(self, z: Float) -> Float:
         """Multipliers of inequalities and second-order cones moved into them; Clarabel keeps the others inside."""
@@ -263,7 +257,9 @@ class Convex:
         return w
 
     def _check_parts(self, argument: str, one: Any) -> None:
-        """Raise for numbers that are not finite, and for other variables, which have no value at a given ``w``."""
+        """Raise for numbers that are not finite, and for what has no value at a given ``w``."""
+        if one.parameters():
+            raise BadInput(argument, f"expected numbers in place of cvxpy parameters, got {self._text(one)}")
         if any(other.id != self._w.id for other in one.variables()):
             raise BadInput(
                 argument,
@@ -403,15 +399,18 @@ def _clarabel(P: Any, q: Float, A: Any, b: Float, cones: list[Any]) -> Any:
 def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...] | None) -> Any:
     """The variable ``w``, whose entries may also be told by name."""
 
+    def position(name: str) -> int:
+        return position_of(name, names, "constraints", f": w[{name!r}]")
+
     class Weights(cp.Variable):  # type: ignore[misc]
         def __getitem__(self, key: Any) -> Any:
             if isinstance(key, str):
-                return super().__getitem__(_position(key, names))
+                return super().__getitem__(position(key))
             # an array or an index of a frame
             listed = key.tolist() if hasattr(key, "tolist") and np.ndim(key) == 1 else key
             if isinstance(listed, (list, tuple)) and listed:
                 if all(isinstance(one, str) for one in listed):
-                    return super().__getitem__([_position(one, names) for one in listed])
+                    return super().__getitem__([position(one) for one in listed])
                 refuse_number("constraints", listed[0], numbers)
             refuse_number("constraints", key, numbers)
             return super().__getitem__(key)
@@ -423,29 +422,23 @@ def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...]
     return Weights(n, name="w")
 
 
-def _position(name: str, names: list[str] | None) -> int:
+def position_of(name: str, names: list[str] | None, argument: str, at: str) -> int:
+    """Return the column of a feature called by name; errors say where in the argument it is called so."""
     if names is None:
         raise BadInput(
-            "constraints",
-            f"w[{name!r}]: the features have no names",
-            "pass X as a data frame, or count from 0: w[3]",
+            argument, "the features have no names", "pass X as a data frame, or count columns from 0", at=at
         )
     if name not in names:
-        remedy = nearest(name, names) or f"there are {', '.join(names[:8])} ..."
-        raise BadInput("constraints", f"w[{name!r}]: no such feature", remedy)
+        near = difflib.get_close_matches(name, names, 3)
+        meant = f"did you mean {' or '.join(map(repr, near))}?"
+        raise BadInput(
+            argument, "no such feature", meant if near else f"there are {', '.join(names[:8])} ...", at=at
+        )
     return names.index(name)
-
-
-def nearest(name: str, names: list[str]) -> str:
-    """Return a remedy that says which features have names like it; empty if none has."""
-    near = difflib.get_close_matches(name, names, 3)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
     """Call the user's function and return its result; errors name the argument."""
-    if not callable(function):
-        raise BadInput(argument, "expected a function of the cvxpy variable w", value=function)
     try:
         return function(w)
     except BadInput as error:
@@ -465,7 +458,6 @@ def _listed(cp: Any, constraints: Callable[[Any], Any], w: Any) -> list[Any]:
     for i, one in enumerate(found):
         if not isinstance(one, cp.constraints.constraint.Constraint):
             raise BadInput("constraints", f"expected a cvxpy constraint, got {_line(one)}", at=f"[{i}]")
-        _only(one, w, "constraints", f"[{i}]")
     return list(found)
 
 
@@ -473,16 +465,7 @@ def _expression(cp: Any, penalty: Callable[[Any], Any], w: Any) -> Any:
     found = _called("penalty", penalty, w)
     if not isinstance(found, cp.Expression) or not found.is_scalar():
         raise BadInput("penalty", f"expected a cvxpy expression with one value, got {_line(found)}")
-    _only(found, w, "penalty", "")
     return found
-
-
-def _only(what: Any, w: Any, argument: str, at: str) -> None:
-    for one in what.variables():
-        if one.attributes["boolean"] or one.attributes["integer"]:
-            raise BadInput(argument, f"expected continuous variables, {one} is not", at=at)
-    if what.parameters():
-        raise BadInput(argument, "expected numbers in place of cvxpy parameters", at=at)
 
 
 def _signed(w: Any, signs: Float | None) -> list[Any]:

@@ -7,6 +7,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, QPResult
+from structsvm.queries import refuse_first
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -24,12 +25,8 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
             f"expected gram (n, n), loss (n,), group (n,) and cap (n_groups,), got {gram.shape}, {loss.shape}, "
             f"{group.shape} and {cap.shape}",
         )
-    if n and (group.min() < 0 or group.max() >= len(cap)):
-        bad = int(np.flatnonzero((group < 0) | (group >= len(cap)))[0])
-        raise BadInput("qp", f"group[{bad}]: expected 0 <= group < len(cap) = {len(cap)}, got {group[bad]}")
-    if not np.all(np.isfinite(cap)) or np.any(cap < 0):
-        bad = int(np.flatnonzero(~(np.isfinite(cap) & (cap >= 0)))[0])
-        raise BadInput("qp", f"cap[{bad}]: expected a finite number >= 0, got {cap[bad]}")
+    refuse_first("group", group, (group < 0) | (group >= len(cap)), f"a group from 0 to {len(cap) - 1}")
+    refuse_first("cap", cap, ~(np.isfinite(cap) & (cap >= 0)), "a finite number >= 0")
     # only the diagonal: reading the whole matrix would cost more than solving (see `refuse`)
     if not (np.all(np.isfinite(loss)) and np.all(np.isfinite(gram.diagonal()))):
         refuse(gram, loss)

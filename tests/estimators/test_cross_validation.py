@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
-from structsvm import CandidateSet, QueryKFold, StructuralRanker, StructuralRankerCV, SVMDiv
+from structsvm import (
+    CandidateSet,
+    QueryKFold,
+    StructuralRanker,
+    StructuralRankerCV,
+    SVMDiv,
+    TreeRanker,
+    TreeRankerCV,
+)
 from structsvm.estimators.cross_validation import HeldOutLosses, cross_validate_C
 from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.readers import make_ranking
@@ -19,14 +27,21 @@ def fit(qid=QID, sample_weight=None, **options):
     return StructuralRankerCV(**options).fit(X, Y, qid=qid, sample_weight=sample_weight)
 
 
-def test_options_are_checked_without_data():
-    StructuralRankerCV().check_options()
-    with pytest.raises(ValueError, match=r"C=-1\.0: expected"):
-        StructuralRankerCV(Cs=[-1.0]).check_options()
-    with pytest.raises(ValueError, match="selection"):
-        StructuralRankerCV(selection="least").check_options()
-    with pytest.raises(ValueError, match="solver='simplex'"):
-        StructuralRankerCV(solver="simplex").check_options()
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (StructuralRankerCV(Cs=[-1.0]), r"C=-1\.0: expected"),
+        (StructuralRankerCV(selection="least"), "selection"),
+        (StructuralRankerCV(solver="simplex"), "solver='simplex'"),
+        (TreeRankerCV(Cs=[-1.0]), r"C=-1\.0: expected"),
+        (TreeRanker(batch=4, solver="n_slack"), "'n_slack': expected 'auto' or 'frank_wolfe' with batch=4"),
+    ],
+    ids=repr,
+)
+def test_options_are_checked_without_data(model, message):
+    type(model)().check_options()
+    with pytest.raises(ValueError, match=message):
+        model.check_options()
 
 
 @pytest.mark.parametrize(("loss", "weights"), [("map", np.ones(24)), ("ndcg@3", 1.0 + np.arange(24) % 5)])

@@ -82,6 +82,7 @@ RANKERS = [
     (TreeRankerCV(Cs=[1e-3, 10], n_trees=[2, 5], cv=3, random_state=0), GROWN),
     (LambdaRank(scale="none", random_state=0), {}),
     (LambdaRank(random_state=0), POINTWISE),
+    (LambdaRank(scale="minmax", hidden=(6,), learning_rate=0.02, max_epochs=20, random_state=0), POINTWISE),
     (LambdaRank("mrr", learning_rate=0.02, max_epochs=30, random_state=0), POINTWISE),
     (LambdaRank("ranknet", hidden=(8, 4), learning_rate=0.02, max_epochs=30, random_state=0), POINTWISE),
     (LambdaRank("map", hidden=(8,), max_epochs=20, random_state=0), POINTWISE),

@@ -1,10 +1,7 @@
 """LambdaRank: the contract of an estimator, early stopping, warm start, scaling."""
 
-import pickle
-
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 
 from structsvm.estimators.lambdarank import LambdaRank
@@ -44,24 +41,6 @@ def test_a_net_orders_what_no_linear_scorer_can():
     neural = LambdaRank(hidden=(8,), **options).fit(X, y, qid=qid).score(X, y, qid=qid)
     assert linear < 0.7
     assert neural > 0.9
-
-
-@pytest.mark.parametrize("hidden", [(), (6,)])
-@pytest.mark.parametrize("scale", ["none", "minmax", "zscore"])
-def test_dense_sparse_and_dealt_rows_agree(data, hidden, scale):
-    model = LambdaRank(hidden=hidden, scale=scale, max_epochs=5, random_state=0)
-    dense = clone(model).fit(data.X, data.y, qid=data.qid).predict(data.X)
-    rows = (
-        clone(model).fit(sparse.csr_matrix(data.X), data.y, qid=data.qid).predict(sparse.csr_matrix(data.X))
-    )
-    np.testing.assert_allclose(rows, dense, rtol=1e-6, atol=1e-9)
-    dealt = np.argsort(
-        np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets)), kind="stable"
-    )
-    again = clone(model).fit(data.X[dealt], data.y[dealt], qid=data.qid[dealt]).predict(data.X)
-    np.testing.assert_allclose(again, dense, rtol=1e-6, atol=1e-9)
-    single = clone(model).fit(data.X.astype(np.float32), data.y, qid=data.qid).predict(data.X)
-    np.testing.assert_allclose(single, dense, rtol=1e-2, atol=1e-3)
 
 
 def test_units_do_not_matter(data):
@@ -144,12 +123,10 @@ def test_warm_start_goes_on(data):
     assert values[-1] > values[0]
 
 
-def test_callback_and_copies(data):
+def test_the_callback_ends_the_training(data):
     seen = []
     model = LambdaRank(
         max_epochs=9, random_state=0, callback=lambda epoch: seen.append(epoch) or epoch.number == 4
     )
     model.fit(data.X, data.y, qid=data.qid)
     assert [epoch.number for epoch in seen] == [1, 2, 3, 4]
-    model.set_params(callback=None)
-    assert (pickle.loads(pickle.dumps(model)).predict(data.X) == model.predict(data.X)).all()

@@ -77,15 +77,6 @@ def test_the_data_are_not_copied(monkeypatch):
         assert np.shares_memory(seen[-1], own)
 
 
-@pytest.mark.parametrize("loss", ["map", "ndcg@5", "roc"])
-def test_the_order_of_documents_does_not_matter(loss):
-    tied = np.round(X)  # documents of equal features, equal scores
-    order = np.lexsort((np.random.default_rng(0).random(len(Y)), QID))
-    a = StructuralRanker(loss, C=10, tol=1e-6).fit(tied, Y, qid=QID)
-    b = StructuralRanker(loss, C=10, tol=1e-6).fit(tied[order], Y[order], qid=QID[order])
-    assert_same_problem(a, b)
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 @pytest.mark.parametrize("names", [False, True])
 def test_frames_with_a_column_qid(library, names):
@@ -230,13 +221,6 @@ def test_searches_route_qid(model):
     ]
     np.testing.assert_allclose(scores, by_hand, atol=1e-12)
     assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(by_hand), abs=1e-12)
-
-
-def test_cross_validation_that_drops_qid_fails_loudly():
-    """Without routing scikit-learn cannot pass qid to score: an error, not the MAP of one big query."""
-    with pytest.raises(ValueError, match=r"expected qid, as in fit.*enable_metadata_routing=True"):
-        SVMMap().fit(X, Y, qid=QID).score(X, Y)
-    assert isinstance(SVMMap().fit(X, Y, qid=0).score(X, Y, qid=0), float)  # one query throughout is meant
 
 
 # -- bad input ----------------------------------------------------------------------------------------

@@ -179,14 +179,6 @@ def test_cross_validation_where_fewer_trees_grow_than_asked_for(data, options):
         assert np.mean(model.scores_[testing, 1, 0] == expected.per_query) > 0.8
 
 
-def test_options_are_checked_without_data():
-    TreeRankerCV().check_options()
-    with pytest.raises(ValueError, match=r"C=-1\.0: expected"):
-        TreeRankerCV(Cs=[-1.0]).check_options()
-    with pytest.raises(ValueError, match="solver='n_slack': expected 'auto' or 'frank_wolfe' with batch=4"):
-        TreeRanker(batch=4, solver="n_slack").check_options()
-
-
 def test_cross_validation_grows_trees_without_the_held_out_queries(data, monkeypatch):
     X, y, qid = data
     seen = []

@@ -106,7 +106,7 @@ def test_every_missing_method_is_named_before_anything_is_computed():
         ),
         (
             {"joint_feature": lambda x, y: np.array([0, np.nan])},
-            "example 0: .* finite values, got nan at index 1",
+            r"example 0: joint_feature\[1\]: expected finite values, got nan",
         ),
         ({"loss": lambda y_true, y: -1.0}, "example 0: loss: expected a finite value >= 0, got -1"),
         ({"loss": lambda y_true, y: np.nan}, "example 0: loss: expected a finite value >= 0, got nan"),

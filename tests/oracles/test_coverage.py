@@ -11,7 +11,7 @@ from structsvm.features.word_features import Level, WordFeatures
 from structsvm.oracles import exact_selection
 from structsvm.oracles.coverage import CoverageProblem
 from structsvm.oracles.exact_selection import best_subset
-from structsvm.oracles.selection import bind_loss, budgeted, greedy, lazy_greedy, swap
+from structsvm.oracles.selection import bind_loss, budgeted, greedy, swap
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
@@ -84,24 +84,6 @@ def test_greedy_equals_recomputation_negative_weights_included():
         for j in range(len(expected)):
             assert found.gains[: j + 1].sum() == one.value(expected[: j + 1], benefits, values)
     assert n_negative > 500
-
-
-@pytest.mark.slow
-def test_lazy_greedy_chooses_the_same_documents():
-    rng = np.random.default_rng(1)
-    for _ in range(300):
-        one = Instance(rng)
-        k = int(rng.integers(1, 14))
-        benefits, values = whole(rng, 6, low=0) / 7, whole(rng, one.n) / 3
-        lazy, plain = (
-            lazy_greedy(one.coverage, benefits, values, k),
-            greedy(one.coverage, benefits, values, k),
-        )
-        assert lazy.chosen.tolist() == plain.chosen.tolist()
-        np.testing.assert_array_equal(lazy.gains, plain.gains)
-        np.testing.assert_array_equal(lazy.counts, plain.counts)
-    with pytest.raises(ValueError, match="use greedy"):
-        lazy_greedy(one.coverage, -np.ones(6), values, 2)
 
 
 def test_greedy_guarantee_and_exact_optimum():

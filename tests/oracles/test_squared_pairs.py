@@ -1,6 +1,5 @@
 """Squared hinge on pairs: against every pair, its tangents, its curvature, whichever way the sums are taken."""
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -60,26 +59,6 @@ def test_a_shift_of_the_scores_changes_nothing_even_a_large_one():
     far_loss, far_coef = separate(separator, scores + 1e6, offsets)
     assert far_coef == pytest.approx(coef, abs=1e-9)
     assert far_loss == pytest.approx(loss, abs=1e-9)
-
-
-@pytest.mark.usefixtures("path")
-def test_queries_are_independent_of_their_neighbours_and_of_threads():
-    y, offsets, scores = make("graded", LENGTHS)
-    n_queries = len(offsets) - 1
-    separator = SquaredPairs().bind(y, offsets)
-    loss, coef = separate(separator, scores, offsets)
-    whole = curve(separator, scores, coef, offsets)
-    other = SquaredPairs().bind(y, offsets)
-
-    def one(q):
-        a, b = offsets[q], offsets[q + 1]
-        own_loss, own, product = np.empty(1), np.empty(b - a), np.empty(b - a)
-        curvature = other.tangent(scores[a:b], q, q + 1, own_loss, own)
-        other.curve(curvature, own, q, q + 1, product)
-        return own_loss[0] == loss[q] and (own == coef[a:b]).all() and (product == whole[a:b]).all()
-
-    with ThreadPoolExecutor(3) as pool:
-        assert all(pool.map(one, range(n_queries)))
 
 
 def test_counts_and_weights_are_those_of_the_pairs_oracle():

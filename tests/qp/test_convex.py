@@ -174,6 +174,7 @@ def test_names_in_what_is_said():
     assert region.penalty == "norm1(w)"
 
 
+BOUND = cp.Variable(name="t", value=0.3)
 BAD_CONSTRAINTS = [
     (lambda w: [w["titel"] >= 0], r"constraints: w\['titel'\]: no such feature; .*'title'\?"),
     (lambda w: [w[5] >= 0], "the function raised IndexError: .*out of bounds"),
@@ -181,13 +182,14 @@ BAD_CONSTRAINTS = [
     (lambda w: [0 <= w <= 1], "the function raised Exception: .*chain constraints"),
     (lambda w: w >= 0, "expected a list of cvxpy constraints, got 0.0 <= w"),
     (lambda w: [True], r"constraints\[0\]: expected a cvxpy constraint, got True"),
-    (3, "constraints=3: expected a function of the cvxpy variable w"),
     (
         lambda w: [w["title"] >= 1, w["body"] <= 5, w["title"] <= w["body"] - 6, w >= -9],
         r"no weights satisfy \"1.0 <= w\['title'\]\" and \"w\['body'\] <= 5.0\" and .*together",
     ),
     (lambda w: [cp.norm(w) >= 1], r"constraints\[0\]: expected a convex set.*DCP rules"),
-    (lambda w: [cp.Variable(boolean=True) <= w[0]], "expected continuous variables"),
+    (lambda w: [cp.norm1(w) <= BOUND], "constraints: expected w as the only"),
+    (lambda w: [w[0] <= np.inf], r"constraints: expected finite numbers, got w\['title'\] <= inf"),
+    (lambda w: [w[0] <= np.nan], "constraints: expected finite numbers"),
 ]
 BAD_PENALTIES = [
     (lambda w: cp.abs(w["titel"]), r"penalty: w\['titel'\]: no such feature"),
@@ -195,7 +197,7 @@ BAD_PENALTIES = [
     (cp.sum, "penalty: expected a lower bound over the weights allowed"),
     (lambda w: w, "penalty: expected a cvxpy expression with one value, got w"),
     (lambda w: 3.0, "penalty: expected a cvxpy expression with one value, got 3.0"),
-    ("l1", "penalty='l1': expected a function"),
+    (lambda w: cp.norm1(w) + BOUND**2, "penalty: expected w as the only"),
     (lambda w: cp.Parameter(nonneg=True) * cp.norm1(w), "expected numbers in place of cvxpy param"),
 ]
 BAD_TOGETHER = [
