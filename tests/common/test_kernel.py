@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,20 +165,18 @@ def test_a_full_disk_ends_nothing(room):
     assert run(room, NUMBA_CACHE_DIR="") == ["21", "0"]
 
 
-def test_a_kernel_does_not_take_over_the_options_of_its_caller(tmp_path):
+def test_a_kernel_does_not_take_over_the_options_of_its_caller(room):
     """Numba compiles a function with the fastmath of the first function that calls it, unless it has its own."""
-    (tmp_path / "room.py").write_text(
+    (room / "made.py").write_text(
         "from structsvm.common.kernel import kernel\n"
         "@kernel\ndef callee(x):\n    return 1.0 if x <= 1.0 else 2.0 if x > 1.0 else x\n"
         "@kernel(fastmath={'nnan'})\ndef caller(x):\n    return callee(x)\n"
+    )
+    script = (
+        "from room.made import callee, caller\n"
         "caller(0.0)\nprint(callee(float('nan')), callee.targetoptions['fastmath'])\n"
     )
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
-    ran = subprocess.run(
-        [sys.executable, "room.py"], cwd=tmp_path, env=environment,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert ran.stdout.split()[:2] == ["nan", "False"]
+    assert run(room, script) == ["nan", "False"]
 
 
 @kernel
