@@ -465,15 +465,14 @@ def test_ctrl_c_while_options_are_read_is_said(cli, monkeypatch):
     assert "structsvm: interrupted; nothing was written" in cli.err
 
 
-def test_help_starts_at_once_and_names_every_command():
+def test_help_starts_at_once_and_names_every_command(python):
     heavy = {"numba", "sklearn", "scipy", "matplotlib", "pandas"}
     heavy |= {"starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client", "psycopg"}
     code = (
         "import sys; from structsvm.cli import main; main(['--help']); "
         f"print([m for m in {heavy} if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *text, loaded = done.stdout.splitlines()
+    *text, loaded = python(code).splitlines()
     assert loaded == "[]"
     for command in ("train", "predict", "evaluate", "convert", "demo"):
         assert any(command in line for line in text)
