@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain
@@ -82,6 +84,18 @@ def cli(capsys, tmp_path, monkeypatch):
     """The command line, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     return CommandLine(capsys)
+
+
+@pytest.fixture(scope="session")
+def python() -> Callable[..., str]:
+    """Return a function that runs code in a process of its own, and returns what it printed."""
+
+    def run(code: str, *arguments: object, **variables: str) -> str:
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        environment = os.environ | variables
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    return run
 
 
 def skipped(reports: list[Any]) -> dict[str, int]:

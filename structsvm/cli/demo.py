@@ -10,7 +10,7 @@ import typer
 from structsvm.cli import paths
 from structsvm.cli.files import Jobs
 from structsvm.cli.options import Relevance
-from structsvm.cli.terminal import working
+from structsvm.cli.terminal import print_table, working
 
 
 def demo(
@@ -24,9 +24,6 @@ def demo(
 ) -> None:
     """Learn to rank in a minute, on synthetic data and scikit-learn's digits or on your data; write a page about it."""
     paths.check_output(output, [paths.check_input(path) for path in data or ()])
-
-    from rich.console import Console
-    from rich.table import Table
 
     from structsvm.studies import demo as task_room
 
@@ -42,12 +39,9 @@ def demo(
     columns, rows = task_room.results_table(outcome)
     # the measures first, the training figures apart: together they are wider than a terminal of 80 columns
     for title, chosen in ((task.title, slice(1, 5)), ("Training", slice(5, None))):
-        table = Table(title=title, title_justify="left")
-        for column in [columns[0], *columns[chosen]]:
-            table.add_column(column.name, justify="right" if column.numeric else "left", no_wrap=True)
-        for row in rows:
-            if any(row[chosen]):
-                table.add_row(row[0], *row[chosen])
-        Console().print(table)
+        typer.echo(title)
+        shown = [[row[0], *row[chosen]] for row in rows if any(row[chosen])]
+        print_table([columns[0], *columns[chosen]], shown)
+        typer.echo()
     typer.echo(task_room.headline(outcome))
     typer.echo(f"Report: {output}")

@@ -33,12 +33,15 @@ def affine_steps(pipeline: Any) -> tuple[Float, Float, Float]:
     """Return ``A``, ``b`` and the stand-ins of missing values (NaN without): the steps give ``A x + b``."""
     n = int(pipeline.n_features_in_)
     A, b = np.eye(n), np.zeros(n)
-    for name, step in pipeline.steps[:-1]:
-        if step is None or step == "passthrough":
-            continue
+    for name, step in _steps(pipeline):
         slope, shift = _affine(name, step, A.shape[0])
         A, b = matmul(slope, A), products(slope, b) + shift
     return A, b, _stand_ins(pipeline, A, b)
+
+
+def _steps(pipeline: Any) -> list[tuple[str, Any]]:
+    """Return the steps before the ranker that do something."""
+    return [(name, step) for name, step in pipeline.steps[:-1] if step not in (None, "passthrough")]
 
 
 def _affine(name: str, step: Any, n: int) -> tuple[Float, Float]:
@@ -69,9 +72,7 @@ def _stand_ins(pipeline: Any, A: Float, b: Float) -> Float:
         row = np.zeros((1, A.shape[1]))
         row[0, j] = np.nan
         filled_by = None
-        for name, step in pipeline.steps[:-1]:
-            if step is None or step == "passthrough":
-                continue
+        for name, step in _steps(pipeline):
             try:
                 row = _transform(step, row)
             except ValueError:  # it takes no missing values

@@ -276,9 +276,7 @@ def _names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[st
 
 
 def _predict(model: Any, X: Float) -> Float:
-    with warnings.catch_warnings():  # a model trained with named columns remarks on their absence
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
+    return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
 
 
 def _check_linear(model: Any, form: LinearForm, kind: str) -> None:

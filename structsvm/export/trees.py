@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,8 +160,11 @@ def _tree_fields(valued: ValuedForest, t: int) -> dict[str, str]:
     return fields | {"is_linear": "0", "shrinkage": "1"}
 
 
-def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[float], Any]) -> list[Any]:
-    """Each tree from its leaves up; ``node`` is told the largest float32 that goes to the left."""
+def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[int, float], Any]) -> list[Any]:
+    """Each tree as nested values; ``node`` and ``leaf`` are told their number, from the root on, left before right.
+
+    ``node`` is also told its depth, and the largest float32 that goes to the left.
+    """
     forest = valued.forest
     if (forest.sets >= 0).any():
         used = sorted({valued.names[f] for f in forest.feature[forest.sets >= 0].tolist()})
@@ -172,55 +176,35 @@ def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[floa
     # rounded as they round it, or the value itself would go the other way
     below = np.clip(forest.threshold, -np.finfo(np.float32).max, np.finfo(np.float32).max).astype(np.float32)
     _warn_of_float32(valued, below)
-    trees = []
-    for t in range(forest.n_trees):
-        first, leaves = int(forest.nodes[t]), int(forest.leaves[t])
-        if first == int(forest.nodes[t + 1]):
-            trees.append(leaf(float(valued.values[leaves])))
-            continue
-        made: dict[int, Any] = {}
 
-        def child(number: int, leaves: int = leaves, made: dict[int, Any] = made) -> Any:
-            return leaf(float(valued.values[leaves + ~number])) if number < 0 else made[number]
+    def grown(t: int, child: int, depth: int, numbers: Iterator[int]) -> Any:
+        number = next(numbers)
+        if child < 0:
+            return leaf(number, float(valued.values[int(forest.leaves[t]) + ~child]))
+        k = int(forest.nodes[t]) + child
+        left, right = (grown(t, int(side[k]), depth + 1, numbers) for side in (forest.left, forest.right))
+        name, nan_left = valued.names[forest.feature[k]], bool(forest.nan_left[k])
+        return node(number, depth, name, below[k], nan_left, left, right)
 
-        for i in reversed(range(int(forest.nodes[t + 1]) - first)):  # children are higher than their parents
-            k = first + i
-            made[i] = node(
-                valued.names[forest.feature[k]], below[k], bool(forest.nan_left[k]),
-                child(int(forest.left[k])), child(int(forest.right[k])),
-            )  # fmt: skip
-        trees.append(made[0])
-    return trees
+    roots = np.where(np.diff(forest.nodes) > 0, 0, ~0).tolist()
+    return [grown(t, root, 0, count()) for t, root in enumerate(roots)]
 
 
 def _elasticsearch(valued: ValuedForest, name: str) -> bytes:
-    def node(feature: str, below: np.float32, nan_left: bool, left: Any, right: Any) -> Any:
+    def node(
+        number: int, depth: int, feature: str, below: np.float32, nan_left: bool, left: Any, right: Any
+    ) -> Any:
         # smaller values go to "yes": the first float32 that does not, or infinity's neighbour
         with np.errstate(over="ignore"):
             edge = np.nextafter(below, np.float32(np.inf))
+        missing = left if nan_left else right
         return {
-            "split": feature,
+            "nodeid": number, "depth": depth, "split": feature,
             "split_condition": float(edge if np.isfinite(edge) else below),
-            "missing": nan_left,
-            "children": [left, right],
-        }
-
-    def numbered(tree: Any, depth: int = 0) -> Any:
-        count[0] += 1
-        own = {"nodeid": count[0] - 1}
-        if "children" not in tree:
-            return own | tree
-        left, right = (numbered(part, depth + 1) for part in tree["children"])
-        missing = left if tree["missing"] else right
-        return own | {
-            "depth": depth, "split": tree["split"], "split_condition": tree["split_condition"],
             "yes": left["nodeid"], "no": right["nodeid"], "missing": missing["nodeid"], "children": [left, right],
         }  # fmt: skip
 
-    trees = []
-    for tree in _nested(valued, node, lambda value: {"leaf": value}):
-        count = [0]
-        trees.append(numbered(tree))
+    trees = _nested(valued, node, lambda number, value: {"nodeid": number, "leaf": value})
     content = {"type": "model/xgboost+json", "definition": json.dumps(trees, allow_nan=False)}
     return _json({"model": {"name": name, "model": content}})
 
@@ -258,13 +242,14 @@ def _without_slack(below: np.float32) -> np.float32:
 
 
 def _solr(valued: ValuedForest, name: str) -> bytes:
-    def node(feature: str, below: np.float32, _: bool, left: Any, right: Any) -> Any:
+    def node(
+        number: int, depth: int, feature: str, below: np.float32, nan_left: bool, left: Any, right: Any
+    ) -> Any:
         threshold = repr(float(_without_slack(below)))
         return {"feature": feature, "threshold": threshold, "left": left, "right": right}
 
-    trees = [
-        {"weight": "1", "root": root} for root in _nested(valued, node, lambda value: {"value": repr(value)})
-    ]
+    roots = _nested(valued, node, lambda _, value: {"value": repr(value)})
+    trees = [{"weight": "1", "root": root} for root in roots]
     return _json({
         "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
         "name": name,
@@ -316,16 +301,11 @@ def _onnx(valued: ValuedForest, name: str) -> bytes:
     if forest.nodes[-1] == 0:  # the operator needs a condition
         idle = type(forest).of([_Steps([0], [_LARGEST], [True], [~0], [~1], 2, {})], forest.n_features)
         forest, values = forest.joined(idle), np.append(values, [0.0, 0.0])
+    starts, n_nodes = forest.nodes[:-1], np.diff(forest.nodes)
     constant = 0.0
-    roots = []
-    starts = np.zeros(forest.n_trees, dtype=np.int64)
-    for t in range(forest.n_trees):
-        if forest.nodes[t] == forest.nodes[t + 1]:
-            constant += float(values[forest.leaves[t]])
-            continue
-        starts[t] = forest.nodes[t]
-        roots.append(int(forest.nodes[t]))
-    tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.nodes))
+    for value in values[forest.leaves[:-1][n_nodes == 0]].tolist():
+        constant += value
+    tree = np.repeat(np.arange(forest.n_trees), n_nodes)
 
     def ids(children: Any) -> tuple[list[int], list[int]]:
         leaf = children < 0
@@ -343,7 +323,7 @@ def _onnx(valued: ValuedForest, name: str) -> bytes:
         "n_targets": 1,
         "aggregate_function": _SUM,
         "post_transform": 0,
-        "tree_roots": roots,
+        "tree_roots": starts[n_nodes > 0].tolist(),
         "nodes_featureids": forest.feature.tolist(),
         "nodes_modes": numpy_helper.from_array(
             np.where(forest.sets >= 0, _MEMBER, _LEQ).astype(np.uint8), "modes"

@@ -51,6 +51,12 @@ def by_trec_eval(path, topics):
     return [found[topic]["map"] for topic in topics]
 
 
+def by_library(**options):
+    judgments = read_qrels(Path("qrels.txt"))
+    pool = candidates([read_run(Path(path)) for path in RUNS], judgments)
+    return pool, cross_validate_fusion(pool, judgments, depth=1000, **options)
+
+
 def test_run_model_page_and_numbers_agree(cli):
     runs = " ".join(RUNS)
     command = "fuse --qrels qrels.txt -o out.run --save model.npz --report page.html --per-query --runs"
@@ -62,9 +68,7 @@ def test_run_model_page_and_numbers_agree(cli):
     run = read_run(Path("out.run"))
     assert run.tag == "structsvm"
     # and the library says the same
-    judgments = read_qrels(Path("qrels.txt"))
-    pool = candidates([read_run(Path(path)) for path in RUNS], judgments)
-    result = cross_validate_fusion(pool, judgments, depth=1000)
+    pool, result = by_library()
     assert record["C"]["folds"] == list(result.chosen)
     # the single run that could have been chosen: the best on the other folds, measured on this one
     values = {name: np.array(record["per_query"][name]) for name in record["runs"]}
@@ -104,9 +108,7 @@ def test_the_rule_that_chooses_C(cli):
     for rule in ("max", "one_se"):
         record = cli.json(f"{LEARN} --selection {rule}")
         chosen[rule] = [record["C"]["final"], *record["C"]["folds"]]
-    judgments = read_qrels(Path("qrels.txt"))
-    pool = candidates([read_run(Path(path)) for path in RUNS], judgments)
-    result = cross_validate_fusion(pool, judgments, depth=1000, selection="one_se")
+    _, result = by_library(selection="one_se")
     assert chosen["one_se"] == [result.model.certificate.C, *result.chosen]
     assert chosen["one_se"][0] == select_C(np.array(result.Cs), result.curve, selection="one_se")
     assert all(one_se <= best for one_se, best in zip(chosen["one_se"], chosen["max"], strict=True))

@@ -1,10 +1,10 @@
 """Scores, tables and runs of a model on rows with and without labels."""
 
-import csv
 import io
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import structsvm
@@ -26,10 +26,10 @@ def room(tmp_path_factory):
     scores = ranker.predict(X)
     ranker.feature_names_in_ = np.array(NAMES, dtype=object)
     ranker.save(folder / "m.npz")
-    lines = [["docid", "links", "qid", "age", "bm25"]]
-    lines += [[d, x[2], q, x[1], x[0]] for d, q, x in zip(DOCUMENTS, QUERIES, X.tolist(), strict=True)]
-    with (folder / "rows.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(lines)
+    frame = pd.DataFrame(
+        {"docid": DOCUMENTS, "links": X[:, 2], "qid": QUERIES, "age": X[:, 1], "bm25": X[:, 0]}
+    )
+    frame.to_csv(folder / "rows.csv", index=False)
     text = [f"qid:{q} 1:{a} 2:{b} 3:{c}" for q, (a, b, c) in zip("33474", X, strict=True)]
     (folder / "anonymous.txt").write_text("\n".join(text) + "\n")
     named = "".join(f"{line} #docid = d{k}\n" for k, line in enumerate(text))
@@ -64,14 +64,12 @@ def test_a_table_without_labels_is_scored_in_its_order(room, predict, table, cli
     cli(predict, table, "-o s.csv")
     assert cli.err == ""
     assert Path("s.csv").read_text() == out
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert [(row["query"], row["document"]) for row in rows] == list(zip(QUERIES, DOCUMENTS, strict=True))
-    np.testing.assert_array_equal([float(row["score"]) for row in rows], scores)
-    of_query = np.array(QUERIES) == "007"
+    rows = pd.read_csv(io.StringIO(out), dtype={"query": str, "score": str})
+    assert (rows["query"].tolist(), rows["document"].tolist()) == (QUERIES, DOCUMENTS)
+    np.testing.assert_array_equal(rows["score"].map(float), scores)
     # the first and the fourth row are equal: they rank in their order
-    expected = np.argsort(np.argsort(-scores[of_query], kind="stable"), kind="stable") + 1
-    assert [int(row["rank"]) for row in rows if row["query"] == "007"] == expected.tolist()
-    assert sorted(int(row["rank"]) for row in rows if row["query"] != "007") == [1, 2]
+    expected = (-pd.Series(scores)).groupby(QUERIES).rank(method="first")
+    assert rows["rank"].tolist() == expected.tolist()
 
 
 def test_a_store_of_rows_without_labels(predict, table, cli):
@@ -108,10 +106,8 @@ def test_a_csv_of_predict_is_evaluated(cli):
     data = make_ranking(6, 5, 3, random_state=2)
     structsvm.SVMMap().fit(data.X, data.y, qid=data.qid).save("m.npz")
     order = np.random.default_rng(0).permutation(data.n_rows)  # queries apart
-    rows = [["qid", "docid", "label", *"abc"]]
-    rows += [[f"q {data.qid[i]}", f"d,{i}", data.y[i], *data.X[i]] for i in order]
-    with Path("rows.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(rows)
+    rows = [[f"q {data.qid[i]}", f"d,{i}", data.y[i], *data.X[i]] for i in order]
+    pd.DataFrame(rows, columns=["qid", "docid", "label", *"abc"]).to_csv("rows.csv", index=False)
     docid, answers = "--docid docid", set()
     for of_predict, of_evaluate in (("--features a,b,c", ""), (docid, ""), (docid, docid)):
         for form in ("scores", "csv"):

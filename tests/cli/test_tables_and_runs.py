@@ -1,6 +1,5 @@
 """Tables, TREC files and pipes on the command line: the same numbers as LETOR text, in every command that reads it."""
 
-import csv
 import gzip
 import itertools
 import os
@@ -10,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import structsvm
@@ -32,8 +32,6 @@ NAMED = f"--features {','.join(NAMES)}"
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
     """The same rows as LETOR text, CSV (commas, tabs, gzip) and Parquet; queries are cut up and have names."""
-    from pyarrow import parquet, table
-
     folder = tmp_path_factory.mktemp("tables")
     data = make_ranking(24, 8, 4, grades=3, noise=0.5, random_state=3)
     order = np.random.default_rng(0).permutation(data.n_rows)
@@ -44,16 +42,12 @@ def room(tmp_path_factory):
         for cells, grade, query, document in zip(X, y, qid, docid, strict=True):
             features = " ".join(f"{j}:{v!r}" for j, v in enumerate(cells.tolist(), 1))
             file.write(f"{grade} qid:{query.replace(' ', '_')} {features} #docid = {document}\n")
-    columns = {
+    frame = pd.DataFrame({
         "docid": docid, "age": X[:, 1], "label": y, "bm25": X[:, 0], "qid": qid, "title": X[:, 3], "links": X[:, 2],
-    }  # fmt: skip
-    parquet.write_table(table(columns), folder / "rows.parquet")
-    cells = zip(*(c if isinstance(c, list) else c.tolist() for c in columns.values()), strict=True)
-    lines = [list(columns), *cells]
-    for name, comma in (("rows.csv", ","), ("rows.tsv", "\t")):
-        with (folder / name).open("w", newline="") as file:
-            csv.writer(file, delimiter=comma).writerows(lines)
-    (folder / "rows.csv.gz").write_bytes(gzip.compress((folder / "rows.csv").read_bytes()))
+    })  # fmt: skip
+    frame.to_parquet(folder / "rows.parquet")
+    for name, comma in (("rows.csv", ","), ("rows.csv.gz", ","), ("rows.tsv", "\t")):
+        frame.to_csv(folder / name, sep=comma, index=False)
     return folder
 
 
@@ -99,10 +93,8 @@ def test_search_and_compare_read_tables(room, name, cli):
 
 def test_folds_of_tables(room, cli):
     """Parts with their columns in different orders are one benchmark."""
-    from pyarrow import parquet
-
-    rows = parquet.read_table(room / "rows.parquet").to_pandas().sort_values(["qid", "docid"])
-    rows["qid"] = [query.replace(" ", "_") for query in rows["qid"]]
+    rows = pd.read_parquet(room / "rows.parquet").sort_values(["qid", "docid"])
+    rows["qid"] = rows["qid"].str.replace(" ", "_")
     queries = rows["qid"].unique()
     for folder in ("tables", "text"):
         Path(folder, "Fold1").mkdir(parents=True)
@@ -239,9 +231,9 @@ def test_means_over_different_topics_have_their_number(trec, cli):
 def test_whole_ids_written_as_floats_are_those_of_other_files(cli):
     """From training to evaluation: ``1.0`` of one file is ``1`` of the others, and of judgments."""
     rows = [(q, f"d{q}{d}", d, int(d > q)) for q in (1, 2, 3) for d in range(4)]
-    for name, suffix in (("whole", ""), ("floats", ".0")):
-        lines = [f"{q}{suffix},{d},{value},{label}" for q, d, value, label in rows]
-        Path(f"{name}.csv").write_text("\n".join(["qid,docid,f,label", *lines]) + "\n")
+    frame = pd.DataFrame(rows, columns=["qid", "docid", "f", "label"])
+    frame.to_csv("whole.csv", index=False)
+    frame.astype({"qid": float}).to_csv("floats.csv", index=False)
     Path("qrels").write_text("".join(f"{q} 0 {d} {label}\n" for q, d, _, label in rows))
     for name, other in (("whole", "floats"), ("floats", "whole")):
         cli(f"train {name}.csv -o m.npz")

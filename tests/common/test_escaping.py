@@ -19,21 +19,6 @@ def test_control_characters_are_written_out():
     assert printable(plain) == plain
 
 
-def test_pages_have_none():
-    text = report.page(
-        NASTY,
-        report.section(NASTY, report.paragraph(NASTY), report.details(NASTY)),
-        report.table([report.Column(NASTY)], [[NASTY]], caption=NASTY),
-        report.line_chart([report.Series(NASTY, [1, 2], [1.0, 2.0])], x=NASTY, y=NASTY),
-        report.bar_list([NASTY], [1.0], caption=NASTY),
-        report.rankings("q", NASTY, [report.Shelf(NASTY, NASTY, [])]),
-        lead=NASTY,
-    )
-    assert WRITTEN in text
-    assert all(c.isprintable() or c == "\n" for c in text)
-    text.encode()  # no half of a surrogate pair
-
-
 def test_messages_and_tables_have_none(capsys):
     note(f"error: {NASTY}")
     print_table([report.Column("query")], [[NASTY]])

@@ -1,9 +1,7 @@
 """The cache of compiled code notices an edit in any file of the folder."""
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,18 +39,20 @@ def room(tmp_path):
     return folder
 
 
-def run(room, script=RUN, **variables):
-    """What a fresh process prints."""
-    path = os.pathsep.join([str(room.parent), *sys.path])
-    environment = os.environ | {"PYTHONPATH": path} | variables
-    return subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    ).stdout.split()
+@pytest.fixture
+def run(python):
+    """Return a function that says what a fresh process prints."""
+
+    def run(room, script=RUN, **variables):
+        path = os.pathsep.join([str(room.parent), *sys.path])
+        return python(script, PYTHONPATH=path, **variables).split()
+
+    return run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cached_in", ["beside the file", "a folder of the user's"])
-def test_an_edited_callee_is_compiled_anew_and_nothing_else(room, tmp_path, cached_in):
+def test_an_edited_callee_is_compiled_anew_and_nothing_else(room, tmp_path, cached_in, run):
     directory = "" if cached_in == "beside the file" else str(tmp_path / "cache")
     assert run(room, NUMBA_CACHE_DIR=directory) == ["21", "0"]
     assert run(room, NUMBA_CACHE_DIR=directory) == ["21", "1"]
@@ -62,7 +62,7 @@ def test_an_edited_callee_is_compiled_anew_and_nothing_else(room, tmp_path, cach
     assert list((tmp_path / "cache" if directory else room).rglob("*.nbc"))
 
 
-def test_without_the_names_of_numba_nothing_is_cached_and_nothing_is_stale(room):
+def test_without_the_names_of_numba_nothing_is_cached_and_nothing_is_stale(room, run):
     script = "from numba.core import caching\ndel caching.CompileResultCacheImpl\n" + RUN
     assert run(room, script) == ["21", "0"]
     (room / "callee.py").write_text(CALLEE.format(factor=3))
@@ -70,14 +70,14 @@ def test_without_the_names_of_numba_nothing_is_cached_and_nothing_is_stale(room)
     assert not list(room.rglob("*.nbc"))
 
 
-def test_locators_of_the_user_leave_nothing_stale(room):
+def test_locators_of_the_user_leave_nothing_stale(room, run):
     name = "numba.core.caching.InTreeCacheLocator"  # read by Numba from 0.62 on
     assert run(room, NUMBA_CACHE_LOCATOR_CLASSES=name)[0] == "21"
     (room / "callee.py").write_text(CALLEE.format(factor=3))
     assert run(room, NUMBA_CACHE_LOCATOR_CLASSES=name)[0] == "31"
 
 
-def test_an_edit_in_a_folder_that_is_called_is_noticed(room):
+def test_an_edit_in_a_folder_that_is_called_is_noticed(room, run):
     other = room.parent / "other"
     other.mkdir()
     (other / "__init__.py").touch()
@@ -125,7 +125,7 @@ def test_a_damaged_entry_is_compiled_anew(tmp_path, kept):
 @pytest.mark.parametrize("beside", [True, False])
 @pytest.mark.parametrize("at_home", [True, False])
 def test_where_code_is_kept_is_said_once_and_only_if_it_is_not_beside_the_package(
-    room, tmp_path, beside, at_home
+    room, tmp_path, beside, at_home, run
 ):
     home = tmp_path / "home"
     if not beside:
@@ -150,13 +150,13 @@ def test_where_code_is_kept_is_said_once_and_only_if_it_is_not_beside_the_packag
         assert said[3:] == ([] if kept and process else place.split())
 
 
-def test_code_in_folders_that_cannot_be_written_is_found(room):
+def test_code_in_folders_that_cannot_be_written_is_found(room, run):
     assert run(room, NUMBA_CACHE_DIR="") == ["21", "0"]
     script = "from structsvm.common import kernel\nkernel._writable = lambda folder: False\n" + RUN
     assert run(room, script, NUMBA_CACHE_DIR="", XDG_CACHE_HOME="nowhere") == ["21", "1"]
 
 
-def test_a_full_disk_ends_nothing(room):
+def test_a_full_disk_ends_nothing(room, run):
     full = (
         "import warnings\nfrom structsvm.common import kernel\n"
         "def save(*arguments):\n    raise OSError(28, 'No space left on device')\n"
@@ -166,20 +166,18 @@ def test_a_full_disk_ends_nothing(room):
     assert run(room, NUMBA_CACHE_DIR="") == ["21", "0"]
 
 
-def test_a_kernel_does_not_take_over_the_options_of_its_caller(tmp_path):
+def test_a_kernel_does_not_take_over_the_options_of_its_caller(room, run):
     """Numba compiles a function with the fastmath of the first function that calls it, unless it has its own."""
-    (tmp_path / "room.py").write_text(
+    (room / "made.py").write_text(
         "from structsvm.common.kernel import kernel\n"
         "@kernel\ndef callee(x):\n    return 1.0 if x <= 1.0 else 2.0 if x > 1.0 else x\n"
         "@kernel(fastmath={'nnan'})\ndef caller(x):\n    return callee(x)\n"
+    )
+    script = (
+        "from room.made import callee, caller\n"
         "caller(0.0)\nprint(callee(float('nan')), callee.targetoptions['fastmath'])\n"
     )
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
-    ran = subprocess.run(
-        [sys.executable, "room.py"], cwd=tmp_path, env=environment,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert ran.stdout.split()[:2] == ["nan", "False"]
+    assert run(room, script) == ["nan", "False"]
 
 
 @kernel

@@ -1,9 +1,6 @@
 """Portable sums and functions against their definitions, lane by lane, and against longer arithmetic."""
 
 import math
-import os
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -175,7 +172,7 @@ def test_lgamma():
         assert compiled.lgamma(x) == pytest.approx(math.lgamma(x), rel=4e-15, abs=3e-14)
 
 
-def test_without_compilation_the_bits_are_the_same():
+def test_without_compilation_the_bits_are_the_same(python):
     """``NUMBA_DISABLE_JIT`` makes kernels Python functions, to step through them."""
     code = (
         "import numpy as np\n"
@@ -188,11 +185,4 @@ def test_without_compilation_the_bits_are_the_same():
         "print(sums.dot(a, b), *sums.products(np.outer(b, a), b), sums.squared_distance(a, b), loss[0], *coef)\n"
         "print(*[compiled.exp(x) + compiled.log(x + 0.1) + compiled.log2(x + 3) for x in a])\n"
     )
-    ran = [
-        subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | {"NUMBA_DISABLE_JIT": off}, capture_output=True, text=True,
-            check=True,
-        ).stdout
-        for off in ("0", "1")
-    ]  # fmt: skip
-    assert ran[0] == ran[1]
+    assert python(code, NUMBA_DISABLE_JIT="0") == python(code, NUMBA_DISABLE_JIT="1")

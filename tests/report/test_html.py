@@ -48,6 +48,7 @@ def every_piece(word: str) -> list[str]:
     series = [report.Series(word, [1, 2], [0.5, 0.1])]
     return [
         report.section(word, report.paragraph(word), report.paragraph(word, small=True)),
+        report.details(word, report.paragraph(word)),
         report.side_by_side(
             report.table([report.Column(word), report.Column(word, True)], [[word, word]], caption=word)
         ),
@@ -71,6 +72,13 @@ def test_whatever_comes_in_is_text():
     assert addresses
     assert all(value.startswith("data:image/png;base64,") for value in addresses)
     assert "".join(page.words).count(HOSTILE) >= 12
+
+
+def test_control_characters_are_written_out():
+    nasty = "q\x1b[2J\x9b1m\u202e\ud800"
+    text = report.page(nasty, *every_piece(nasty), lead=nasty)
+    assert "q\\x1b[2J\\x9b1m\\u202e\\ud800" in text
+    assert all(c.isprintable() or c == "\n" for c in text)
 
 
 def test_a_page_refuses_to_load_anything():

@@ -1,7 +1,6 @@
 """Results in a notebook: short text, a small picture, a frame."""
 
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -92,9 +91,9 @@ def test_without_pandas_the_error_says_what_to_install(results, monkeypatch):
         results["fit"].to_frame()
 
 
-def test_the_room_of_reports_loads_when_a_notebook_asks():
+def test_the_room_of_reports_loads_when_a_notebook_asks(python):
     code = (
         "import sys\nfrom structsvm.metrics import evaluate\nresult = evaluate('map', [1, 0], [2, 1], qid=0)\n"
         "assert 'structsvm.report' not in sys.modules\nresult._repr_html_()\nassert 'structsvm.report' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python(code)

@@ -376,17 +376,14 @@ for path in map(Path, sys.argv[1:]):
 
 
 @pytest.mark.slow
-def test_seconds_are_those_of_training_not_of_compiling(tmp_path):
+def test_seconds_are_those_of_training_not_of_compiling(tmp_path, python):
     """In a new process: after the warm-up nothing is loaded, compiled or imported."""
     data = make_ranking(60, 8, 5, random_state=0)
     write_letor(data, tmp_path / "dense.txt")
     sparse = dataclasses.replace(data, X=scipy.sparse.csr_matrix(data.X))
     write_store(sparse, tmp_path / "sparse.store")
-    done = subprocess.run(
-        [sys.executable, "-c", WARMED, str(tmp_path / "dense.txt"), str(tmp_path / "sparse.store")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    rows = [line.split() for line in done.stdout.splitlines()]
+    done = python(WARMED, tmp_path / "dense.txt", tmp_path / "sparse.store")
+    rows = [line.split() for line in done.splitlines()]
     assert len(rows) == 10
     assert int(rows[0][2]) > 0  # the record does notice
     assert [row for row in rows if row[3:] != ["0", "0"]] == []

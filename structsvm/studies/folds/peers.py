@@ -11,7 +11,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.protocols import Float
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, row_groups
 
 
 class Point(NamedTuple):
@@ -146,7 +146,7 @@ def _xgboost(
     }  # fmt: skip
     if point.l2 is not None:
         options["lambda"] = point.l2
-    data = xgboost.DMatrix(train.X, label=y, qid=_numbers(train))
+    data = xgboost.DMatrix(train.X, label=y, qid=row_groups(train.offsets))
     booster = xgboost.Booster(options, [data])
 
     def grown(X: Any, first: int, last: int) -> Float:
@@ -191,7 +191,7 @@ def catboost_model(
     import catboost
 
     def pool(data: QueryData, y: Float) -> Any:
-        return catboost.Pool(data.X, label=y, group_id=_numbers(data))
+        return catboost.Pool(data.X, label=y, group_id=row_groups(data.offsets))
 
     y = (train.y >= 1).astype(np.float64) if y is None else y
     measure = "MAP" if y.max() <= 1 else "NDCG"
@@ -206,11 +206,6 @@ def catboost_model(
         options |= {"eval_metric": measure, "od_type": "Iter", "od_wait": patience}
     model = catboost.CatBoost(options)
     return model.fit(pool(train, y), eval_set=None if held_out is None else pool(held_out, held_out.y))
-
-
-def _numbers(data: QueryData) -> Any:
-    """Return the number of the query of each row."""
-    return np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
 
 
 PEERS = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}

@@ -19,6 +19,7 @@ from structsvm.metrics import Comparison, compare
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float, Int
+from structsvm.queries import row_groups
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import Candidates
 
@@ -39,7 +40,7 @@ class PoolJudge:
         self.relevance = relevance
         self._depth = depth
         self._offsets = pool.offsets
-        self._topic = _topic_of_rows(pool)
+        self._topic = row_groups(pool.offsets)
         missed, topics = _missed(pool, qrels)
         self._y = np.concatenate((pool.y, missed))
         self._qid = np.concatenate((self._topic, topics))
@@ -189,7 +190,7 @@ def cross_validate_fusion(
         best = grid.index(select_C(np.array(grid), inside, selection=selection))
         chosen.append(grid[best])
         scores = parts[k][1]
-        rows[np.isin(_topic_of_rows(known), test)] = scores[best]
+        rows[np.isin(row_groups(known.offsets), test)] = scores[best]
     outer = ((test, values) for (_, test), (values, _) in zip(splits[:folds], parts[:folds], strict=True))
     choice = choose_C(np.array(grid), np.ones(known.n_topics), outer, selection=selection)
     final = grid[: grid.index(choice.C) + 1]
@@ -245,10 +246,6 @@ def _free(name: str, used: dict[str, Any]) -> str:
     return name if name not in used else f"{name} (of these runs)"
 
 
-def _topic_of_rows(pool: Candidates) -> Int:
-    return np.repeat(np.arange(pool.n_topics), np.diff(pool.offsets))
-
-
 def _order(values: Float, topic: Int) -> Int:
     """Return the rows topic by topic, best first.
 
@@ -260,16 +257,12 @@ def _order(values: Float, topic: Int) -> Int:
 def _missed(pool: Candidates, qrels: Qrels) -> tuple[Float, Int]:
     """Return grades and topic numbers of the documents with a grade above 0 that are not in the pool."""
     number_of = {topic: t for t, topic in enumerate(qrels.topics.tolist())}
-    grades: list[Float] = []
-    topics: list[Int] = []
+    grades, topics = [np.empty(0)], [np.empty(0, dtype=np.int64)]
     for t, topic in enumerate(pool.topics.tolist()):
         q = number_of[topic]
-        judged = qrels.grades[qrels.offsets[q] : qrels.offsets[q + 1]]
-        pooled = pool.y[pool.offsets[t] : pool.offsets[t + 1]]
-        for grade in np.unique(judged[judged > 0]):
-            n = int((judged == grade).sum() - (pooled == grade).sum())
-            grades.append(np.full(n, float(grade)))
-            topics.append(np.full(n, t, dtype=np.int64))
-    if not grades:
-        return np.empty(0), np.empty(0, dtype=np.int64)
+        judged = slice(qrels.offsets[q], qrels.offsets[q + 1])
+        pooled = pool.docid[pool.offsets[t] : pool.offsets[t + 1]]
+        missed = (qrels.grades[judged] > 0) & ~np.isin(qrels.docid[judged], pooled)
+        grades.append(qrels.grades[judged][missed].astype(np.float64))
+        topics.append(np.full(grades[-1].size, t, dtype=np.int64))
     return np.concatenate(grades), np.concatenate(topics)
