@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from numba.core import ir
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.inline_closurecall import InlineWorker
 from numba.core.untyped_passes import InlineInlinables
@@ -31,6 +31,18 @@ def _lean(manager: Any, *left_out: str) -> Any:
         if each.__name__ not in _LEFT_OUT and each.__name__ not in left_out
     ]
     return manager
+
+
+class _Flags(Flags):
+    """Flags that are compared at once: Numba looks at all forty for each operation whose type it infers."""
+
+    _HASH = hash(tuple(sorted(Flags.options)))  # that of Flags with any values
+
+    def __hash__(self) -> int:
+        return self._HASH
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == getattr(other, "_values", None) or super().__eq__(other)
 
 
 class _Owned(ir.Block):
@@ -70,6 +82,10 @@ def _optimize_functions(codegen: Any, module: Any) -> None:
 
 class Pipeline(CompilerBase):
     """The passes that kernels need: each of the others analyses the function again."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.state.flags = _Flags(self.state.flags)
 
     def define_pipelines(self) -> list[Any]:
         library = self.state.targetctx.codegen().create_library(self.state.func_id.func_qualname)
