@@ -20,11 +20,11 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "structsvm.estimators",
         "structsvm.load",
     ),
-    "Data": ("structsvm:structsvm", "structsvm.readers", "structsvm.datasets"),
+    "Data": ("structsvm:structsvm", "structsvm.CandidateSet", "structsvm.readers"),
     "Features": ("structsvm:structsvm.features", "structsvm.features"),
     "Measures": ("structsvm.metrics",),
     "Figures and pages": ("structsvm.plots",),
-    "Choosing documents without learning": ("structsvm.baselines",),
+    "Choosing documents without learning": ("structsvm.estimators.baselines",),
     "Export": ("structsvm.export",),
     "Losses": ("structsvm.oracles",),
     "Trainers and the small QP": (
@@ -88,10 +88,10 @@ def _listed(place: str) -> list[tuple[str, str]]:
 
 def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     """Return the names that users may choose: for each kind of thing the columns and the rows."""
+    from structsvm.cli.studies.diversity import METHODS
     from structsvm.export import FORMATS
     from structsvm.metrics import available_metrics
     from structsvm.online.bandits.by_name import compiled_names
-    from structsvm.studies.diversity import METHODS
 
     compiled = compiled_names()
     losses = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
 from structsvm.estimators.cross_validation import cross_validate_C
 from structsvm.features.word_counts import count_words
 from structsvm.metrics import compare, weighted_subtopic_loss

@@ -18,7 +18,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
 
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
 from structsvm.features import smooth_similarity
 
 

@@ -23,9 +23,9 @@ from clicks_to_ranker import NOISE, cells_of, harvested, production, simulate
 from scipy.stats import t
 
 from structsvm import PairwiseSVM
-from structsvm.checks import BadInput
 from structsvm.clicks import ClickCells, evaluate_from_clicks, harvest, trust_bias
 from structsvm.clicks.propensities import TRUST_LEVEL
+from structsvm.common.checks import BadInput
 from structsvm.queries import QueryData
 
 K = 10

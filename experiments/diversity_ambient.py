@@ -22,8 +22,8 @@ from _diversity_common import against, counted, cross_validated, held_out
 from _diversity_similarity import pair_auc, smoothed, with_tree
 from sklearn.feature_extraction.text import CountVectorizer
 
-from structsvm import baselines
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
+from structsvm.estimators import baselines
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
 from structsvm.features.word_features import THRESHOLDS, Level

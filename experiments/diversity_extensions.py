@@ -21,8 +21,8 @@ import numpy as np
 from _common import Experiment
 from _diversity_common import against, counted, pick
 
-from structsvm import baselines
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
+from structsvm.estimators import baselines
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
 from structsvm.features.word_features import Level

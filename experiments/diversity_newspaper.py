@@ -23,8 +23,8 @@ from _diversity_common import against, counted, cross_validated
 from scipy import sparse
 from sklearn.base import clone
 
-from structsvm import baselines
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
+from structsvm.estimators import baselines
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_features import Level
 from structsvm.metrics import weighted_subtopic_loss

@@ -14,7 +14,7 @@ import numpy as np
 from _common import Experiment
 from _diversity_common import against, cross_validated
 
-from structsvm import baselines
+from structsvm.estimators import baselines
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_features import Level, WordFeatures
 from structsvm.metrics import alpha_ndcg, weighted_subtopic_loss

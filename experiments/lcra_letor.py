@@ -26,11 +26,11 @@ from joblib import Parallel, delayed
 from scipy import stats
 
 from structsvm import CoRegularizedSGD, PairwiseSGD
+from structsvm.cli.studies.folds import find_folds
 from structsvm.common.files import replacing
 from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
-from structsvm.studies.folds import find_folds
 from structsvm.trainers.pairwise_descent import Views, view_weights
 
 # Table 1 of the paper: MAP

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from _common import Experiment
 
-from structsvm.studies.folds import Measures, Training, find_folds
-from structsvm.studies.folds import run as compare_methods
+from structsvm.cli.studies.folds import Measures, Training, find_folds
+from structsvm.cli.studies.folds import run as compare_methods
 
 METHODS = (
     "svm-map", "svm-roc", "svm-pairs", "svm-ndcg", "svm-ndcg@10", "svm-mrr", "ranksvm", "ranksvm-l2", "acc", "acc2",

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from _common import Experiment
 
+from structsvm.cli.studies.demo import digits_task
+from structsvm.cli.studies.demo import run as learn
 from structsvm.metrics import compare
-from structsvm.studies.demo import digits_task
-from structsvm.studies.demo import run as learn
 
 
 def main() -> None:

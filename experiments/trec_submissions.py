@@ -27,6 +27,7 @@ from _common import Experiment, mq2008, together
 from joblib import Parallel, delayed
 
 from structsvm import QueryScaler
+from structsvm.cli.studies.fusion import PoolJudge, fusion_path
 from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.fusion import FUSIONS
@@ -35,7 +36,6 @@ from structsvm.metrics import compare, evaluate
 from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.run_features import Candidates, candidates, judge_run
 from structsvm.readers.runs import read_run
-from structsvm.studies.fusion import PoolJudge, fusion_path
 
 # MAP and wins/losses of SVM-map, ** where significant; TREC 9, then TREC 10
 PUBLISHED = {

@@ -36,6 +36,7 @@ from scipy.stats import wilcoxon
 from sklearn.datasets import load_svmlight_file
 
 from structsvm import StructuralRanker, TreeRanker
+from structsvm.cli.studies.folds.peers import PEERS, Point, boosted_path, catboost_model
 from structsvm.common.files import replacing
 from structsvm.estimators.structural import model_path
 from structsvm.features import LeafFeatures
@@ -43,7 +44,6 @@ from structsvm.features.scaling import with_percentiles
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import make_taught, read_letor
-from structsvm.studies.folds.peers import PEERS, Point, boosted_path, catboost_model
 from structsvm.trainers.certificate import ConvergenceWarning
 
 SETS = ("forest-300", "product-300", "MQ2008", "lightgbm_rank", "step-300", "forest-1500", "product-1500")

@@ -16,7 +16,6 @@ from structsvm.common.lazy import attach
 from structsvm.common.namesake import refuse_namesake
 
 if TYPE_CHECKING:
-    from structsvm import baselines as baselines
     from structsvm import clicks as clicks
     from structsvm import estimators as estimators
     from structsvm import export as export
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from structsvm import readers as readers
     from structsvm import testing as testing
     from structsvm import trainers as trainers
-    from structsvm.candidates import CandidateSet as CandidateSet
     from structsvm.clicks.svm import ClickSVM as ClickSVM
+    from structsvm.common.candidates import CandidateSet as CandidateSet
     from structsvm.estimators.accuracy import AccuracySVM as AccuracySVM
     from structsvm.estimators.co_regularized import CoRegularizedSGD as CoRegularizedSGD
     from structsvm.estimators.cross_validation import StructuralRankerCV as StructuralRankerCV
@@ -59,10 +58,10 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm": (
-            "baselines clicks estimators export features metrics online oracles plots protocols qp "
+            "clicks estimators export features metrics online oracles plots protocols qp "
             "readers testing trainers"
         ),
-        "structsvm.candidates": "CandidateSet",
+        "structsvm.common.candidates": "CandidateSet",
         "structsvm.clicks.svm": "ClickSVM",
         "structsvm.estimators.accuracy": "AccuracySVM",
         "structsvm.estimators.co_regularized": "CoRegularizedSGD",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100

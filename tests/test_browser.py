@@ -12,19 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import clicks, report
+from structsvm import clicks
+from structsvm.cli.studies import demo
+from structsvm.cli.studies.folds import find_folds, run
+from structsvm.cli.studies.folds.page import page as compare_page
+from structsvm.cli.studies.fusion import cross_validate_fusion
+from structsvm.cli.studies.fusion.page import page as fuse_page
 from structsvm.clicks.page import Search, clicks_page
+from structsvm.plots import pages
+from structsvm.plots.figures import differences
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import candidates
 from structsvm.readers.runs import Run
-from structsvm.report.figures import differences
-from structsvm.studies import demo
-from structsvm.studies.folds import find_folds, run
-from structsvm.studies.folds.page import page as compare_page
-from structsvm.studies.fusion import cross_validate_fusion
-from structsvm.studies.fusion.page import page as fuse_page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
@@ -104,24 +105,24 @@ def page_text() -> str:
     """One of every piece, with more and longer content than a phone is wide."""
     rng = np.random.default_rng(0)
     passes = [
-        report.Series(f"a system of a rather long name {i}", [1, 2, 9], [1, 0.1, 10.0**-i]) for i in range(4)
+        pages.Series(f"a system of a rather long name {i}", [1, 2, 9], [1, 0.1, 10.0**-i]) for i in range(4)
     ]
-    columns = [report.Column("System"), *(report.Column(f"measure {j}", True) for j in range(5))]
-    image = report.picture(rng.random((8, 8)), alt="noise")
-    shelf = report.Shelf("SVM-map", "AP 0.5", [(image, bool(i % 2)) for i in range(10)])
-    return report.page(
+    columns = [pages.Column("System"), *(pages.Column(f"measure {j}", True) for j in range(5))]
+    image = pages.picture(rng.random((8, 8)), alt="noise")
+    shelf = pages.Shelf("SVM-map", "AP 0.5", [(image, bool(i % 2)) for i in range(10)])
+    return pages.page(
         "A title with-a-very-long-word-" + "x" * 60,
-        report.section(
+        pages.section(
             "Table",
-            report.table(
+            pages.table(
                 columns, [["System " * 3, *["0.1234"] * 5]] * 3, caption="A caption " * 12, highlight=1
             ),
         ),
-        report.section("Lines", report.line_chart(passes, x="passes", y="gap", log_y=True, mark=0.01)),
-        report.section("Differences", report.draw(differences(rng.normal(size=50), measure="d"))),
-        report.section("Bars", report.bar_list(["feature" * 9, "b"], [1.0, -0.3], caption="weights")),
-        report.section("Image", report.weight_image(rng.normal(size=(8, 8)), title="w", caption="w")),
-        report.section("Rankings", report.rankings(image, "a query", [shelf])),
+        pages.section("Lines", pages.line_chart(passes, x="passes", y="gap", log_y=True, mark=0.01)),
+        pages.section("Differences", pages.draw(differences(rng.normal(size=50), measure="d"))),
+        pages.section("Bars", pages.bar_list(["feature" * 9, "b"], [1.0, -0.3], caption="weights")),
+        pages.section("Image", pages.weight_image(rng.normal(size=(8, 8)), title="w", caption="w")),
+        pages.section("Rankings", pages.rankings(image, "a query", [shelf])),
         lead="x" * 80,
     )
 
@@ -191,7 +192,7 @@ def clicks_text() -> str:
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
+def written(tmp_path_factory):
     """Text, headings in order, fewest tables and fewest charts of each page."""
     folder = tmp_path_factory.mktemp("pages")
     return {
@@ -222,8 +223,8 @@ def pages(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["fuse", "compare", "demo", "clicks"])
 @pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (360, DARK), (1100, LIGHT), (1100, DARK)])
-def test_pages_of_the_commands(name, width, scheme, pages, tmp_path):
-    text, headings, tables, charts = pages[name]
+def test_pages_of_the_commands(name, width, scheme, written, tmp_path):
+    text, headings, tables, charts = written[name]
     found = seen(text, tmp_path, width, scheme)
     assert found["headings"] == headings
     assert found["tables"] >= tables

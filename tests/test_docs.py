@@ -106,12 +106,11 @@ def test_no_name_twice(names):
     assert len({lives_in(name) for name in names}) == len(names)
 
 
-# the command line is no library, studies, the demo and the store are for its commands; figures and compiled forms serve
-# the other rooms
+# the command line is no library, the demo and the store are for its commands; compiled forms serve the other rooms
 INTERNAL = {
-    "structsvm.cli", "structsvm.report", "structsvm.online.bandits.compiled", "structsvm.live.demo",
-    "structsvm.live.pages", "structsvm.live.store", "structsvm.studies.demo", "structsvm.studies.diversity",
-    "structsvm.studies.folds", "structsvm.studies.fusion", "structsvm.trainers.partitioned",
+    "structsvm.cli", "structsvm.cli.studies", "structsvm.online.bandits.compiled", "structsvm.live.demo",
+    "structsvm.live.pages", "structsvm.live.store", "structsvm.cli.studies.demo", "structsvm.cli.studies.diversity",
+    "structsvm.cli.studies.folds", "structsvm.cli.studies.fusion", "structsvm.trainers.partitioned",
 }  # fmt: skip
 
 
@@ -119,7 +118,13 @@ def test_what_a_room_exports_is_documented(names):
     documented = {lives_in(name) for name in names}
     rooms = [found.name for found in pkgutil.walk_packages(structsvm.__path__, "structsvm.") if found.ispkg]
     assert {"structsvm.oracles", "structsvm.online.bandits"} <= set(rooms)
-    for room in ["structsvm", *rooms, "structsvm.baselines", "structsvm.plots", "structsvm.protocols"]:
+    for room in [
+        "structsvm",
+        *rooms,
+        "structsvm.estimators.baselines",
+        "structsvm.plots",
+        "structsvm.protocols",
+    ]:
         if room in INTERNAL or not (exported := getattr(import_module(room), "__all__", ())):
             continue
         public = {f"{room}.{name}" for name in exported if name not in ("__version__", "Float", "Int")}

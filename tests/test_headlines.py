@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from structsvm import CandidateSet, SVMDiv, load
+from structsvm.cli.studies import demo
+from structsvm.cli.studies.diversity import compare_methods
+from structsvm.cli.studies.diversity.page import headline as of_diversity
+from structsvm.cli.studies.diversity.page import page as diversity_page
+from structsvm.cli.studies.folds import Measures, MethodResult, Results
+from structsvm.cli.studies.folds.page import headline as of_methods
+from structsvm.cli.studies.fusion.cross_validation import LEARNED
+from structsvm.cli.studies.fusion.page import headline as of_fusion
 from structsvm.metrics import compare
 from structsvm.metrics.significance import leaders
 from structsvm.readers import make_ranking, write_candidates, write_letor
 from structsvm.readers.candidate_sets import LabelledSets
-from structsvm.studies import demo
-from structsvm.studies.diversity import compare_methods
-from structsvm.studies.diversity.page import headline as of_diversity
-from structsvm.studies.diversity.page import page as diversity_page
-from structsvm.studies.folds import Measures, MethodResult, Results
-from structsvm.studies.folds.page import headline as of_methods
-from structsvm.studies.fusion.cross_validation import LEARNED
-from structsvm.studies.fusion.page import headline as of_fusion
 
 RNG = np.random.default_rng(0)
 LOW = RNG.uniform(0.2, 0.6, 30)

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
 ROOMS = (
-    "trainers", "qp", "oracles", "estimators", "features", "metrics", "readers", "baselines.py", "clicks", "online"
+    "trainers", "qp", "oracles", "estimators", "features", "metrics", "readers", "clicks", "online"
 )  # fmt: skip
 
 BLAS = {"dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
@@ -48,7 +48,7 @@ ALLOWED = {
     "estimators/linear.py": "products of sparse rows, which SciPy adds in the order of the entries",
     "features/word_counts.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "features/word_features.py": "products of sparse word counts, which SciPy adds in the order of the entries",
-    "baselines.py": "products of sparse word counts, which SciPy adds in the order of the entries",
+    "estimators/baselines.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "trainers/rows.py: queries @ stored": "which features a query has: truth values",
     "readers/teachers.py": "sums of whole numbers, which are exact in any order",
 }

@@ -142,8 +142,8 @@ LINES = [
     ),
     ("export/search_engines.py", "FORMATS: dict", "def _made(form, name):\n    return b'made'\n\n\n"),
     ("export/search_engines.py", '    "svmlight": _svm', '    "made": _made,\n'),
-    ("baselines.py", "class OriginalOrder(", _CHOICE),
-    ("baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),
+    ("estimators/baselines.py", "class OriginalOrder(", _CHOICE),
+    ("estimators/baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),
 ]
 
 LOOK = """
@@ -154,14 +154,15 @@ sys.path.insert(0, sys.argv[1])
 found = {}
 
 import structsvm
-from structsvm import baselines, export, metrics, oracles
+from structsvm import export, metrics, oracles
+from structsvm.estimators import baselines
 from structsvm.online import bandits, interleaving, simulate, users
 from structsvm.online.clicklog import write_log
 from structsvm.online.statistics import read_credits, simulate_log
 from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking
-from structsvm.studies.diversity import check_names
-from structsvm.studies.folds.methods import check_method
+from structsvm.cli.studies.diversity import check_names
+from structsvm.cli.studies.folds.methods import check_method
 from structsvm.testing import check_bandit, check_click_model, check_interleaver, check_oracle
 
 found["exports"] = [

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import structsvm
 from structsvm import SVMNDCG, SingleQueryWarning, StructuralRanker, StructuralRankerCV, SVMMap
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.estimators.structural import model_path
 from structsvm.export.pyterrier import PyTerrierRanker
 from structsvm.metrics import evaluate, make_scorer, permutation_importance

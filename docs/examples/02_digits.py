@@ -3,8 +3,8 @@ An image asks, the other images are the documents, and an image of the same digi
 pair say, pixel by pixel, how the two images agree. Data: the digits of scikit-learn.
 """
 
+from structsvm.cli.studies.demo import digits_task, headline, run
 from structsvm.plots import differences, weights
-from structsvm.studies.demo import digits_task, headline, run
 
 task = digits_task()
 outcome = run(task, n_jobs=1)

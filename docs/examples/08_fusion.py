@@ -3,11 +3,10 @@ Each run gives scores on its own scale. A step function per run says how much ea
 SVM-map learns all of them together.
 """
 
-from structsvm.datasets import make_runs
 from structsvm.estimators import fusion_path
 from structsvm.metrics import evaluate
 from structsvm.plots import step_functions
-from structsvm.readers import candidates, judge_run
+from structsvm.readers import candidates, judge_run, make_runs
 
 runs, qrels, _ = make_runs(n_topics=30, n_docs=60, n_runs=4, random_state=0)
 pool = candidates(runs, qrels)

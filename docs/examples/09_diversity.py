@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from structsvm import CandidateSet, SVMDiv
-from structsvm.baselines import MMR, UnweightedCoverage
+from structsvm.estimators.baselines import MMR, UnweightedCoverage
 
 # %%
 # Made sets: each subtopic has words of its own, which several of its documents share; beside them every

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures

@@ -11,7 +11,6 @@ import numpy as np
 import typer
 
 from structsvm import online
-from structsvm.checks import check_choice, check_whole
 from structsvm.cli import paths
 from structsvm.cli.files import Jobs, Table, by_name, load_ranker
 from structsvm.cli.groups import Group
@@ -19,6 +18,7 @@ from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
 from structsvm.common.arrays import Archive, Damaged, read_header
+from structsvm.common.checks import check_choice, check_whole
 from structsvm.common.files import read_blocks, read_lines, shorten
 from structsvm.common.machine import count_threads
 

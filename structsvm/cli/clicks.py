@@ -16,12 +16,12 @@ import typer
 
 import structsvm
 from structsvm import clicks
-from structsvm.checks import BadInput
 from structsvm.cli import paths
 from structsvm.cli.files import Table, by_name, keep_names, naming, predicted
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Report, Scale
 from structsvm.cli.terminal import GapProgress, group, note, print_json
+from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten
 from structsvm.common.lazy import labelled
 

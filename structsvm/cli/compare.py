@@ -34,14 +34,14 @@ from structsvm.cli.terminal import bar, note, print_json, print_table
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
     if method == ["list"]:
-        from structsvm.studies.folds import METHODS
+        from structsvm.cli.studies.folds import METHODS
 
         for name, description in METHODS.items():
             typer.echo(f"{name:<16}{description}")
         raise typer.Exit
     if method is None:
         return None
-    from structsvm.studies.folds.methods import full_name
+    from structsvm.cli.studies.folds.methods import full_name
 
     return [full_name(name) for name in split_names(method)]
 
@@ -110,7 +110,7 @@ class Study(Group):
 
     def measures(self, report: Sequence[str]) -> Any:
         """Return the measures of the study, of which those of ``report`` are for the test queries."""
-        from structsvm.studies.folds import Measures
+        from structsvm.cli.studies.folds import Measures
 
         selection: Any = self.selection
         found = Measures(self.select, tuple(report), self.convention, self.relevance, selection)
@@ -119,21 +119,21 @@ class Study(Group):
 
     def training(self, signs: Mapping[str, int] | None = None) -> Any:
         """Return how each method is trained."""
-        from structsvm.studies.folds import Training
+        from structsvm.cli.studies.folds import Training
 
         monotone = tuple((signs or {}).items())
         return Training(self.scale, self.relevance, self.tol, random_state=self.seed, monotone=monotone)
 
     def find(self, data: Path, table: TrainingTable, **options: Any) -> Any:
         """Return the folds of the data."""
-        from structsvm.studies.folds import find_folds
+        from structsvm.cli.studies.folds import find_folds
 
         columns = table.options()
         return find_folds(data, n_folds=self.folds, random_state=self.seed, columns=columns, **options)
 
     def run(self, folds: Any, table: TrainingTable, measures: Any, training: Any, **options: Any) -> Any:
         """Train and measure everything; a bar on the terminal counts cells."""
-        from structsvm.studies import folds as comparison
+        from structsvm.cli.studies import folds as comparison
 
         with bar("training", "{task.fields[last]}", counts=True) as shown:
             total, said = len(folds) * len(set(self.methods)), [time.monotonic()]
@@ -185,9 +185,9 @@ def compare(
     study.check(data)
     paths.check_outputs({"--csv": csv, "--latex": latex, "--markdown": markdown, "--report": report}, [data])
 
-    from structsvm.report import measure_name
-    from structsvm.studies.folds.page import as_records, page, tests_table
-    from structsvm.studies.folds.results import LEVEL, paired_tests, remarks
+    from structsvm.cli.studies.folds.page import as_records, page, tests_table
+    from structsvm.cli.studies.folds.results import LEVEL, paired_tests, remarks
+    from structsvm.plots.pages import measure_name
 
     measures = study.measures(metric or ("map", "ndcg@10"))
     found = study.find(data, table)
@@ -212,8 +212,8 @@ def compare(
 
 
 def _print_comparison(results: Any, study: Study) -> None:
-    from structsvm.studies.folds.page import headline, tests_table
-    from structsvm.studies.folds.page import table as table_of
+    from structsvm.cli.studies.folds.page import headline, tests_table
+    from structsvm.cli.studies.folds.page import table as table_of
 
     print_table(*table_of(results))
     if (tested := tests_table(results))[1]:
@@ -254,8 +254,8 @@ def search(
     if output is not None:
         paths.check_model_output(output, [data])
 
-    from structsvm.studies.folds.page import best_in_search
-    from structsvm.studies.folds.results import remarks
+    from structsvm.cli.studies.folds.page import best_in_search
+    from structsvm.cli.studies.folds.results import remarks
 
     measures = study.measures((study.select,))
     found = study.find(data, table, validation=validation, test=False)
@@ -301,7 +301,7 @@ def _search_record(results: Any, best: Any) -> dict[str, Any]:
 
 
 def _print_search(results: Any, best: Any) -> None:
-    from structsvm.report.html import Column
+    from structsvm.plots.pages import Column
 
     chosen, mean = best.best()
     select = results.measures.select
@@ -333,8 +333,8 @@ def _warn_unconverged(results: Any, tol: float) -> None:
 
 def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: Path) -> None:
     """Train the winner on all queries."""
+    from structsvm.cli.studies.folds.methods import takes_missing, walk
     from structsvm.export.model_file import save
-    from structsvm.studies.folds.methods import takes_missing, walk
 
     rows, kept = table.read_to_train(data, keep=table.missing is None and takes_missing(best.name))
     chosen, _ = best.best()
@@ -347,7 +347,7 @@ def _refit(data: Path, best: Any, training: Any, table: TrainingTable, output: P
 
 
 def _write_csv(path: Path, results: Any) -> None:
-    from structsvm.studies.folds.results import paired_tests
+    from structsvm.cli.studies.folds.results import paired_tests
 
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structsvm import readers
-from structsvm.checks import BadInput, check_choice
 from structsvm.cli import paths
 from structsvm.cli.files import Jobs, Table
 from structsvm.cli.terminal import bar
+from structsvm.common.checks import BadInput, check_choice
 
 if TYPE_CHECKING:
     from structsvm.queries import QueryData

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from structsvm import readers
-from structsvm.checks import BadInput
 from structsvm.cli.files import Columns, Table
+from structsvm.common.checks import BadInput
 
 _SECONDS = 30
 """To reach a scheduler."""

@@ -9,17 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm import datasets
-from structsvm.checks import BadInput
+from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.files import Table
 from structsvm.cli.options import AsJson
 from structsvm.cli.terminal import group, note, print_json
+from structsvm.common.checks import BadInput
 
 
 def list_(as_json: AsJson = False) -> None:
     """List what 'make' can write, with the options and their defaults."""
-    sets = datasets.list_datasets()
+    sets = readers.list_datasets()
     if as_json:
         print_json([asdict(dataset) for dataset in sets])
         return
@@ -44,7 +44,7 @@ def describe(
     options: dict[str, Any] = {} if table.fill is None else {"fill": table.fill}
     if paths.is_table(paths.check_input(path)):
         options |= table.options()
-    found = datasets.describe(path, **options)
+    found = readers.describe(path, **options)
     if as_json:
         print_json(found.to_dict())
         return
@@ -66,7 +66,7 @@ def make(
     ] = None,
 ) -> None:
     """Write the synthetic data set NAME to PATH; the same options give the same bytes."""
-    known = {dataset.name: dataset.options for dataset in datasets.list_datasets()}
+    known = {dataset.name: dataset.options for dataset in readers.list_datasets()}
     options: dict[str, Any] = {}
     for pair in option or ():
         key, equals, value = pair.partition("=")
@@ -79,7 +79,7 @@ def make(
             options[key] = value
     paths.check_folder(path)
     try:
-        datasets.make(name, path, **options)
+        readers.make_dataset(name, path, **options)
     except BadInput as error:
         raise (error.within("--option") if error.argument in options else error) from None
     typer.echo(f"{path}: written")

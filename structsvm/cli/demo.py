@@ -25,7 +25,7 @@ def demo(
     """Learn to rank in a minute, on synthetic data and scikit-learn's digits or on your data; write a page about it."""
     paths.check_output(output, [paths.check_input(path) for path in data or ()])
 
-    from structsvm.studies import demo as task_room
+    from structsvm.cli.studies import demo as task_room
 
     with working("reading") as status:
         options: Any = {"n_jobs": jobs, "callback": lambda name: status.update(f"learning: {name}")}

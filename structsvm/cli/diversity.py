@@ -201,8 +201,8 @@ def compare(
     if len(models) < len(model or ()):
         raise ValueError("--model: expected files of different names, got one twice")
 
-    from structsvm.studies.diversity import check_names, compare_methods, with_subtopics
-    from structsvm.studies.diversity.page import as_records, headline, page, table
+    from structsvm.cli.studies.diversity import check_names, compare_methods, with_subtopics
+    from structsvm.cli.studies.diversity.page import as_records, headline, page, table
 
     check_names(models, method or ())
     paths.check_outputs({"--report": report}, [data, *(model or ())])

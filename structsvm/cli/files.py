@@ -18,9 +18,9 @@ import typer
 
 import structsvm
 from structsvm import readers
-from structsvm.checks import BadInput
 from structsvm.cli import paths
 from structsvm.cli.groups import Group
+from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.machine import count_threads
 from structsvm.common.names import QID

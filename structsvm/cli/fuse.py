@@ -11,12 +11,12 @@ import typer
 
 import structsvm
 from structsvm import oracles, readers
-from structsvm.checks import BadInput, check_positive
 from structsvm.cli import paths
 from structsvm.cli.files import Jobs, names_of_runs
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, print_json, print_table, working
+from structsvm.common.checks import BadInput, check_positive
 
 if TYPE_CHECKING:
     from structsvm.readers.run_features import Candidates
@@ -54,7 +54,7 @@ class Learning(Group):
 
     def cross_validate(self, pool: Candidates, judgments: Any, **options: Any) -> Any:
         """Return the held-out rankings and the final model."""
-        from structsvm.studies.fusion import cross_validate_fusion
+        from structsvm.cli.studies.fusion import cross_validate_fusion
 
         selection: Any = self.selection
         return cross_validate_fusion(
@@ -101,7 +101,7 @@ def fuse(
     learning.check()
     depth = learning.depth
 
-    from structsvm.studies.fusion.page import as_record, headline, page, table
+    from structsvm.cli.studies.fusion.page import as_record, headline, page, table
 
     with working("reading") as status:
         judgments = readers.read_qrels(qrels)
@@ -153,7 +153,7 @@ def _check_files(
 
 
 def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:
-    from structsvm.studies.fusion import FusionModel
+    from structsvm.cli.studies.fusion import FusionModel
 
     model = structsvm.load(path)
     if not isinstance(model, FusionModel):

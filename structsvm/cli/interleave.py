@@ -14,11 +14,11 @@ import numpy as np
 import typer
 
 from structsvm import clicks, readers
-from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.cli import paths
 from structsvm.cli.files import Table, load_ranker
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import bar, group, note, print_json
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import compression, is_stream
 from structsvm.common.lazy import labelled
 from structsvm.online import statistics

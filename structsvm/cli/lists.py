@@ -37,7 +37,7 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
         [*_of("structsvm.export", "FORMATS"), *_of("structsvm.export.trees", "TREE_FORMATS")]
     ),
     "measures": lambda: import_module("structsvm.metrics").available_metrics(),
-    "selections": lambda: _of("structsvm.studies.diversity", "METHODS"),
+    "selections": lambda: _of("structsvm.cli.studies.diversity", "METHODS"),
 }
 
 

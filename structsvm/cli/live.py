@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.cli import paths
 from structsvm.cli.terminal import group, note, working
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import replacing
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from structsvm.report.html import Column
+    from structsvm.plots.pages import Column
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -26,7 +26,7 @@ def means_table(
 
     ``\\0b`` begins what is bold, ``\\0r`` what is raised, and ``\\0`` ends both.
     """
-    from structsvm.report import Column, measure_name
+    from structsvm.plots.pages import Column, measure_name
 
     letters = {name: chr(ord("a") + k) for k, name in enumerate(results.baselines)}
     measures = results.measures.report

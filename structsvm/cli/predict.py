@@ -14,13 +14,13 @@ import numpy as np
 import typer
 
 from structsvm import readers
-from structsvm.checks import BadInput
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import Data, Jobs, Table, by_name, load_ranker, predicted, read_data
 from structsvm.cli.options import known
 from structsvm.cli.tables import fill_of, kept_medians, read_as_trained
 from structsvm.cli.terminal import note
+from structsvm.common.checks import BadInput
 from structsvm.common.files import is_model
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ import typer.core
 from typer.models import OptionInfo
 
 from structsvm import trainers
-from structsvm.checks import BadInput
 from structsvm.cli.groups import spelled_out
+from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.protocols import Progress
 
 if TYPE_CHECKING:
-    from structsvm.report.html import Column
+    from structsvm.plots.pages import Column
     from structsvm.trainers.certificate import Fit
 
 

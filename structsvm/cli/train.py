@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 import structsvm
-from structsvm.checks import check_choice
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
 from structsvm.cli.files import Data, Jobs, keep_names, naming
@@ -17,6 +16,7 @@ from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import GapProgress
+from structsvm.common.checks import check_choice
 from structsvm.common.escaping import printable
 
 _NAMED = 6
@@ -58,7 +58,7 @@ class Trees(Group):
 
     def ranker(self, loss: str, C: float | None, **options: Any) -> Any:
         """Return the ranker, not fitted."""
-        from structsvm.studies.folds.peers import check_installed
+        from structsvm.cli.studies.folds.peers import check_installed
 
         check_installed("lightgbm")
         sizes = {"n_trees": self.n_trees, "n_leaves": self.n_leaves}

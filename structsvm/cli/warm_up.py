@@ -15,9 +15,9 @@ import typer
 
 import structsvm
 from structsvm import clicks, features, online, oracles, readers, trainers
-from structsvm.checks import BadInput
 from structsvm.cli.terminal import working
 from structsvm.common import compiling
+from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
 
 if TYPE_CHECKING:

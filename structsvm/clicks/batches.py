@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from structsvm.checks import BadInput
 from structsvm.clicks.cells import ClickCells, Dropped
+from structsvm.common.checks import BadInput
 
 _BATCH = 1 << 20  # impressions counted at once
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import check_number, check_whole
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import TableUser, at_positions, rows_of_query, sessions_of, unseen
 from structsvm.clicks.sessions import ClickSessions
+from structsvm.common.checks import check_number, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable import elementary
 from structsvm.common.portable.arrays import dot

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from structsvm.checks import BadInput, check_choice, check_fraction, check_number, check_whole
 from structsvm.clicks.cells import ClickCells, check_clicked, once_each
 from structsvm.clicks.position_based import sessions_of
 from structsvm.clicks.propensities import (
@@ -24,6 +23,7 @@ from structsvm.clicks.propensities import (
     trust_bias,
 )
 from structsvm.clicks.sessions import ClickSessions, joined_sessions
+from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number, check_whole
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
 

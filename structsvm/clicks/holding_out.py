@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_number
 from structsvm.clicks.cells import ClickCells, check_cells
+from structsvm.common.checks import BadInput, check_number
 from structsvm.queries import offsets_of
 
 _KEPT = 1024

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
 from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import ClickCells
+from structsvm.common.checks import BadInput
 from structsvm.protocols import Int
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from structsvm.checks import BadInput, check_choice, check_fraction
 from structsvm.clicks.cells import ClickCells, check_cells, check_clicked
 from structsvm.clicks.propensities import Propensities, given_or_harvested
+from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
 

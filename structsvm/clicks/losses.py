@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_choice, check_number
 from structsvm.clicks.cells import ClickCells, check_clicked
 from structsvm.clicks.propensities import Propensities
+from structsvm.common.checks import BadInput, check_choice, check_number
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import log2
 from structsvm.oracles.weighted import WeightedLogRank, WeightedPairs

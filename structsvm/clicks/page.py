@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm import report
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.evaluation import CounterfactualEstimate
 from structsvm.clicks.judging import METHODS, ClickJudgments
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.quality import ModelQuality
-from structsvm.report.figures import Lines
+from structsvm.plots import pages
+from structsvm.plots.figures import Lines
 
 _MOST_POSITIONS = 50  # in a table
 _MOST_DOCUMENTS = 20
@@ -51,13 +51,13 @@ def clicks_page(
     if estimate is not None:
         values |= _estimate(estimate)
     if search is not None:
-        tried = report.Series("by held-out clicks", list(search.Cs), list(search.scores), ring=search.chosen)
+        tried = pages.Series("by held-out clicks", list(search.Cs), list(search.scores), ring=search.chosen)
         values["tried"] = Lines([tried], x="C", y="share of the best possible", log_x=True)
     if judged is not None:
         values |= _judgments(judged, levels)
     if qualities:
         values |= _models(qualities)
-    return report.render(
+    return pages.render(
         "clicks/page.html", title=f"Clicks: {name}", lead=size_of_log(cells) if lead is None else lead,
         columns=_columns, propensities=propensities, qualities=qualities, estimate=estimate, weights=weights,
         search=search, judged=judged, most_positions=_MOST_POSITIONS,
@@ -91,9 +91,9 @@ def _words(name: str) -> str:
     return " ".join([words[0], *(word.lower() if word != "Bayesian" else word for word in words[1:])])
 
 
-def _columns(*names: str, text: int = 1) -> list[report.Column]:
+def _columns(*names: str, text: int = 1) -> list[pages.Column]:
     """Return the columns of a table, of which the first ``text`` hold no numbers."""
-    return [report.Column(name, index >= text) for index, name in enumerate(names)]
+    return [pages.Column(name, index >= text) for index, name in enumerate(names)]
 
 
 def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str
     ]
     names = ["Position", "Impressions", "Clicks", "Clicks per impression"]
     if propensities is None:
-        lines = [report.Series("click-through", positions, rate.tolist())]
+        lines = [pages.Series("click-through", positions, rate.tolist())]
         chart = Lines(lines, x="position", y="clicks per impression", whole_x=True)
         return {"by_position": chart, "names": names, "positions": rows}
     theta = propensities.theta.tolist()
@@ -116,8 +116,8 @@ def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str
     label = "propensity, with its 95% interval" if known else "propensity, as given"
     relative = (rate / (rate[0] if rate[0] > 0 else 1)).tolist()
     lines = [
-        report.Series(label, list(range(1, len(theta) + 1)), theta, low, high),
-        report.Series("click-through, relative to position 1", positions, relative),
+        pages.Series(label, list(range(1, len(theta) + 1)), theta, low, high),
+        pages.Series("click-through, relative to position 1", positions, relative),
     ]
     names[1:1] = ["Propensity", "95% interval"]
     for i, row in enumerate(rows):
@@ -135,7 +135,7 @@ def _models(qualities: Sequence[tuple[str, ModelQuality]]) -> dict[str, Any]:
     lowest = [min(filter(None, column)) for column in zip_longest(*curves)]
     rows = [(_words(label), f"{q.log_likelihood:.4f}", f"{q.perplexity:.4f}") for label, q in qualities]
     lines = [
-        report.Series(name, list(range(1, len(curve) + 1)), np.subtract(curve, lowest[: len(curve)]).tolist())
+        pages.Series(name, list(range(1, len(curve) + 1)), np.subtract(curve, lowest[: len(curve)]).tolist())
         for (name, *_), curve in zip(rows, curves, strict=True)
     ]
     return {

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_choice, check_number, check_whole
 from structsvm.clicks.attraction_examination import ProductCells, fit_product
 from structsvm.clicks.cells import ClickCells, check_cells
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.sessions import ClickSessions
+from structsvm.common.checks import BadInput, check_choice, check_number, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log, log1p
 from structsvm.online.users.click_tables import ClickTables, TableClicks

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from structsvm.checks import BadInput, check_fraction, check_whole
 from structsvm.clicks.cells import ClickCells, check_cells, check_clicked
+from structsvm.common.checks import BadInput, check_fraction, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.arrays import combine, dot, inverse, matmul, products, solve
 from structsvm.common.portable.compiled import exp as kernel_exp

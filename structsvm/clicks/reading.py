@@ -9,8 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from structsvm.checks import BadInput, check_choice
 from structsvm.clicks.cells import ClickCells
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.lazy import labels
 

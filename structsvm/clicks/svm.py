@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.clicks.cells import ClickCells, once_each
 from structsvm.clicks.holding_out import sketch_of
 from structsvm.clicks.losses import Weighting, click_values, click_weights, loss_by_name
 from structsvm.clicks.propensities import Propensities, given_or_harvested
+from structsvm.common.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import (
     MAX_POSITION,
@@ -23,6 +22,7 @@ from structsvm.clicks.cells import (
     _is_known,
     first_position_of,
 )
+from structsvm.common.checks import BadInput
 from structsvm.common.files import is_stream, read_rows, shorten
 from structsvm.readers.parquet_tables import opened
 

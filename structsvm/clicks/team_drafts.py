@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.checks import BadInput
 from structsvm.clicks.cells import UNKNOWN_CLICKS, Dropped, _is_known
 from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess, source_of
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
+from structsvm.common.checks import BadInput
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Shown
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.batches import Parts
 from structsvm.clicks.cells import MAX_POSITION, ClickCells
 from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, read_entries
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, rows_from
 

@@ -28,7 +28,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 
 _KINDS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 _SUFFIXES: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}

@@ -6,7 +6,7 @@ import ctypes
 import numbers
 import os
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 
 
 def count_threads(n_jobs: int | None) -> int:

@@ -8,10 +8,10 @@ from typing import Any
 
 
 def html_by(name: str) -> Callable[[Any], str]:
-    """Return a ``_repr_html_`` that calls the function ``name`` of ``structsvm.report.notebook`` with the result."""
+    """Return a ``_repr_html_`` that calls the function ``name`` of ``structsvm.plots.notebook`` with the result."""
 
     def _repr_html_(self: Any) -> str:
-        made: str = getattr(import_module("structsvm.report.notebook"), name)(self)
+        made: str = getattr(import_module("structsvm.plots.notebook"), name)(self)
         return made
 
     return _repr_html_

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.dask.rows import call
 
 _POLL = 0.25

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from structsvm.checks import check_whole
+from structsvm.common.checks import check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.dask.cluster import DaskPartitions, ask
 from structsvm.dask.estimator import DaskStructuralRanker

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.checks import BadInput, check_C, check_choice, check_flag, check_fraction, check_number
+from structsvm.common.checks import BadInput, check_C, check_choice, check_flag, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
 from structsvm.dask.cluster import (

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.dask.cluster import ask
 from structsvm.dask.rows import (
     Rows,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.estimators.linear import linear_scores
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.oracles import get_oracle

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.dask.cluster import ask
 from structsvm.dask.rows import Rows
 from structsvm.estimators.linear import Scale, make_scaler

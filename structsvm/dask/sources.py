@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.names import QID
 from structsvm.dask.rows import Rows, Stamp, check_stamp, load_store, stamp, to_rows
 from structsvm.protocols import Int

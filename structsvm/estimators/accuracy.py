@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from structsvm.checks import BadInput, check_C, check_choice
+from structsvm.common.checks import BadInput, check_C, check_choice
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale

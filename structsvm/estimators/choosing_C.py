@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_C, check_choice
+from structsvm.common.checks import BadInput, check_C, check_choice
 from structsvm.common.portable.arrays import combine
 from structsvm.protocols import Float, Int
 from structsvm.trainers.certificate import NothingLearnedWarning

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_number, check_whole
+from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.input_rows import naming, validate_rows

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
-from structsvm.candidates import CandidateSet, check_labels, check_sets
-from structsvm.checks import BadInput, check_whole
+from structsvm.common.candidates import CandidateSet, check_labels, check_sets
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.elementary import geomspace
 from structsvm.estimators.choosing_C import Choice, Selection, check_grid, check_selection, choose_C, select_C

@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
-from structsvm.checks import BadInput, check_C, check_choice, check_whole
+from structsvm.common.candidates import CandidateSet, Coverage, check_labels, check_sets
+from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here

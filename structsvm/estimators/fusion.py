@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.estimators.fitted import Saved
 from structsvm.features.binning import BinnedFeatures, StepFunction
 from structsvm.oracles import get_oracle
@@ -46,7 +46,7 @@ class FusionModel(Saved):
 
     Examples
     --------
-    >>> from structsvm.datasets import make_runs
+    >>> from structsvm.readers import make_runs
     >>> from structsvm.estimators import fusion_path
     >>> from structsvm.readers import candidates
     >>> runs, qrels, _ = make_runs(random_state=0)

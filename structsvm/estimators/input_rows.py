@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.machine import memory_bytes
 from structsvm.protocols import Float
 from structsvm.queries import (

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import plain_name
 from structsvm.estimators.fitted import (

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from structsvm.checks import (
+from structsvm.common.checks import (
     check_choice,
     check_flag,
     check_fraction,

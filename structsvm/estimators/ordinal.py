@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.checks import BadInput, check_C, check_choice
+from structsvm.common.checks import BadInput, check_C, check_choice
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, scaled_rows
 from structsvm.estimators.linear import LinearSVM, Scale, linear_scores

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, Literal
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs

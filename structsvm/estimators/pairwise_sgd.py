@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structsvm.checks import BadInput, check_choice, check_flag, check_positive, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_flag, check_positive, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import (
     TrainingRows,

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
-from structsvm.checks import BadInput, check_flag, check_whole
+from structsvm.common.checks import BadInput, check_flag, check_whole
 from structsvm.common.names import QID
 from structsvm.protocols import Int
 from structsvm.queries import group_queries, row_groups

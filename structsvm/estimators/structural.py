@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.checks import BadInput, check_C, check_flag, check_whole, missing_parts
+from structsvm.common.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.checks import BadInput, check_C, check_whole
+from structsvm.common.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.estimators.cross_validation import CrossValidated, training_part
 from structsvm.estimators.fitted import (

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 
 
 def as_regressor(ranker: Any) -> Any:

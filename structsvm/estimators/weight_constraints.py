@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.names import did_you_mean
 from structsvm.protocols import Float
 from structsvm.qp.convex import Convex, position_of

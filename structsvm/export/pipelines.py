@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.portable.arrays import matmul, products
 from structsvm.protocols import Float
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float
 

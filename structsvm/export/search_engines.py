@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import replacing
 from structsvm.common.portable.arrays import combine, dot, products
 from structsvm.export.pipelines import affine_steps, as_given

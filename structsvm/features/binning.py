@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import feature_names
 from structsvm.features.coded_rows import BinnedRows

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.features.forest import Forest, Tree
 from structsvm.protocols import Float, Int
 

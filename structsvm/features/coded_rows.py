@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets, offsets_of

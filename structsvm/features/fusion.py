@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_number
+from structsvm.common.checks import BadInput, check_number
 from structsvm.features.scaling import minmax_within
 from structsvm.protocols import Float, Int
 from structsvm.queries import row_groups

@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from structsvm.checks import BadInput, check_number, check_positive, check_whole
+from structsvm.common.checks import BadInput, check_number, check_positive, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads, return_freed_memory
 from structsvm.features.binning import BinnedFeatures

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.interpreted import run
 from structsvm.common.kernel import kernel
 from structsvm.features.ranks import Ranks, fill_ranks, rounded_down

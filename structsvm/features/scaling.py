@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.estimator_parameters import parameters
 from structsvm.protocols import Float, Int
 from structsvm.queries import (

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.candidates import CandidateSet
-from structsvm.checks import check_whole
+from structsvm.common.candidates import CandidateSet
+from structsvm.common.checks import check_whole
 from structsvm.common.portable.arrays import matmul
 from structsvm.common.portable.elementary import log
 from structsvm.protocols import Float

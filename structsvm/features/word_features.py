@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from structsvm.candidates import CandidateSet, Coverage
+from structsvm.common.candidates import CandidateSet, Coverage
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log
 from structsvm.features.word_counts import Words, count_words, similarities
@@ -120,7 +120,7 @@ def usual_thresholds(levels: Sequence[Level]) -> Sequence[float]:
 
 
 class WordFeatures:
-    """Map from candidate sets to :class:`~structsvm.candidates.Coverage`, and from weights to benefits.
+    """Map from candidate sets to :class:`~structsvm.common.candidates.Coverage`, and from weights to benefits.
 
     The joint feature of a subset has, for each level and threshold ``t``, the number of words covered at the level
     whose document frequency is at least ``t`` of the candidates (thesis, equation 4.3), then the sums of the

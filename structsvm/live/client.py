@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from structsvm.checks import BadInput, check_positive
+from structsvm.common.checks import BadInput, check_positive
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.live.bodies import MOST, Config
 from structsvm.live.engines.answers import at_path
 

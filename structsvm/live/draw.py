@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.online.interleaving import Optimized, Shown, TeamDraft
 from structsvm.online.interleaving.team_draft import draft
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from structsvm.checks import check_choice
+from structsvm.common.checks import check_choice
 
 SCOPES = ("show", "click", "read", "admin")
 """What a key may allow: ask for lists; send clicks of others; read reports; change experiments (and all else)."""

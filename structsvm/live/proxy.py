@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.live.bodies import MAX_ID
 from structsvm.live.calls import Refused
 from structsvm.live.config import is_name, is_text

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Set
 from typing import Any
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.live.assign import Experiment, fresh_bandit
 from structsvm.live.calls import Refused
 from structsvm.live.clock import Clock

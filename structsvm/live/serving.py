@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.live.app import create_app
 from structsvm.live.settings import Settings
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from structsvm.checks import BadInput, check_flag, check_number, check_whole
+from structsvm.common.checks import BadInput, check_flag, check_number, check_whole
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.candidates import check_chosen, check_labels
-from structsvm.checks import BadInput, check_number, check_whole
+from structsvm.common.candidates import check_chosen, check_labels
+from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_choice, check_number, check_positive
+from structsvm.common.checks import BadInput, check_choice, check_number, check_positive
 from structsvm.common.frames import frame
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.common.notebook import html_by

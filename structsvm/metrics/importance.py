@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.names import QID, feature_names
 from structsvm.common.notebook import html_by

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import EvaluationResult

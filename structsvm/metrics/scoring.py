@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.cut_queries import warn_of_cut_queries
 from structsvm.common.names import QID
 from structsvm.metrics.evaluation import evaluate, evaluate_part

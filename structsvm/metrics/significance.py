@@ -1,6 +1,6 @@
 """Paired comparison of two systems over queries, and corrections for several comparisons.
 
-:func:`compare` is one test, uncorrected, and :func:`holm` the formula. ``structsvm.studies.folds.results`` applies
+:func:`compare` is one test, uncorrected, and :func:`holm` the formula. ``structsvm.cli.studies.folds.results`` applies
 it to the tests of ``structsvm compare``, ``run_table`` to those of a table.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.notebook import html_by
 from structsvm.metrics.evaluation import EvaluationResult
 from structsvm.protocols import Float

@@ -54,7 +54,7 @@ from msgspec import UNSET, DecodeError, Meta, Struct, ValidationError, convert
 from msgspec.json import Decoder, decode
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import read_blocks, replacing
 from structsvm.online.interleaving.record import RecordFields, Shown, explain, restore
 from structsvm.online.interleaving.team_draft import TeamDraft, check_draft

@@ -10,7 +10,7 @@ import re
 from importlib import import_module
 from typing import cast
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labels
 from structsvm.common.names import did_you_mean, plain_name
 from structsvm.protocols import Oracle

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.candidates import Coverage
-from structsvm.checks import check_choice
+from structsvm.common.candidates import Coverage
+from structsvm.common.checks import check_choice
 from structsvm.common.portable.sums import combine, dot, products
 from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import (

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from structsvm.candidates import Coverage
+from structsvm.common.candidates import Coverage
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot, matmul, products
 from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap

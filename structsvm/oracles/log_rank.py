@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log, log1p
 from structsvm.common.portable.elementary import LN2, exp2, log2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import check_whole
+from structsvm.common.checks import check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.oracles.grades import by_grade

@@ -1,8 +1,8 @@
 """Choice of documents from a candidate set: greedily, with exchanges, or within a budget.
 
-A candidate set is a :class:`~structsvm.candidates.Coverage`; a model gives each bin of elements a benefit and each
-document a value of its own. The value of a subset is the benefit of all elements it covers, each counted once, plus
-the values of its documents. In training a loss over labelled subtopics is added.
+A candidate set is a :class:`~structsvm.common.candidates.Coverage`; a model gives each bin of elements a benefit and
+each document a value of its own. The value of a subset is the benefit of all elements it covers, each counted once,
+plus the values of its documents. In training a loss over labelled subtopics is added.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.candidates import Coverage
+from structsvm.common.candidates import Coverage
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log2
 from structsvm.common.portable.sums import dot, products
@@ -115,7 +115,7 @@ def greedy(
 
     Examples
     --------
-    >>> from structsvm.candidates import CandidateSet
+    >>> from structsvm.common.candidates import CandidateSet
     >>> from structsvm.features.word_features import Level, WordFeatures
     >>> features = WordFeatures([Level.appears()], [0.0])
     >>> coverage = features.coverage(CandidateSet(["red rose", "red sea", "blue sea storm"]))
@@ -149,7 +149,7 @@ def swap(
 
     Examples
     --------
-    >>> from structsvm.candidates import CandidateSet
+    >>> from structsvm.common.candidates import CandidateSet
     >>> from structsvm.features.word_features import Level, WordFeatures
     >>> features = WordFeatures([Level.appears()], [0.0])
     >>> coverage = features.coverage(CandidateSet(["a1 a2 b1 b2", "a1 a2 a3", "b1 b2 b3"]))
@@ -188,7 +188,7 @@ def budgeted(
 
     Examples
     --------
-    >>> from structsvm.candidates import CandidateSet
+    >>> from structsvm.common.candidates import CandidateSet
     >>> from structsvm.features.word_features import Level, WordFeatures
     >>> coverage = WordFeatures([Level.appears()], [0.0]).coverage(CandidateSet(["red", "a long text about the sea"]))
     >>> budgeted(coverage, np.array([1.0]), np.zeros(2), np.array([1.0, 6.0]), 6.0).chosen

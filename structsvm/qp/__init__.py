@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from structsvm.checks import check_choice
+from structsvm.common.checks import check_choice
 from structsvm.protocols import QPSolver
 
 __all__ = ["SOLVERS", "get_solver"]

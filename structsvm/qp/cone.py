@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.portable.sums import combine, dot, products
 from structsvm.common.portable.sums import gram as gram_of
 from structsvm.protocols import Float, QPSolver

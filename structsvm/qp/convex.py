@@ -30,7 +30,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.qp.cvxpy import require
 from structsvm.queries import refuse_number

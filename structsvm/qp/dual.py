@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, QPResult
 from structsvm.queries import refuse_first

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from structsvm.readers.conversion import convert_letor as convert_letor
     from structsvm.readers.csv_tables import convert_csv as convert_csv
     from structsvm.readers.csv_tables import read_csv as read_csv
+    from structsvm.readers.describing import describe as describe
     from structsvm.readers.letor import read_letor as read_letor
     from structsvm.readers.letor import write_letor as write_letor
+    from structsvm.readers.making import list_datasets as list_datasets
+    from structsvm.readers.making import make_dataset as make_dataset
+    from structsvm.readers.making import make_runs as make_runs
     from structsvm.readers.parquet_tables import convert_parquet as convert_parquet
     from structsvm.readers.parquet_tables import read_parquet as read_parquet
     from structsvm.readers.qrels import Qrels as Qrels
@@ -55,7 +59,9 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "structsvm.readers.conversion": "convert_letor",
         "structsvm.readers.csv_tables": "convert_csv read_csv",
+        "structsvm.readers.describing": "describe",
         "structsvm.readers.letor": "read_letor write_letor",
+        "structsvm.readers.making": "list_datasets make_dataset make_runs",
         "structsvm.readers.qrels": "Qrels read_qrels write_qrels",
         "structsvm.readers.run_features": "candidates judge_run",
         "structsvm.readers.runs": "Run read_run write_run",

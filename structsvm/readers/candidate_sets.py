@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.candidates import CandidateSet, check_labels
-from structsvm.checks import BadInput
+from structsvm.common.candidates import CandidateSet, check_labels
+from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, replacing
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.files import read_rows, shorten
 from structsvm.common.names import QID, did_you_mean
 from structsvm.queries import QueryData

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.files import read_rows, shorten, unpacked
 from structsvm.common.names import QID
 from structsvm.queries import QueryData, group_queries, rows_in_groups, stacklevel_of_user

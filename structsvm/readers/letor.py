@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
-from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
 from structsvm.protocols import Float, Int

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
 from structsvm.common.names import QID
 from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at

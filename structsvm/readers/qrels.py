@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.protocols import Int
 from structsvm.readers.trec import (
     Block,

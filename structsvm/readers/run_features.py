@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
 from structsvm.queries import choose_groups, offsets_of, stacklevel_of_user
 from structsvm.readers.qrels import Qrels

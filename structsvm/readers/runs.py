@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import check_whole
+from structsvm.common.checks import check_whole
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first, rows_from
 from structsvm.readers.trec import (

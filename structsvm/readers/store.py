@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
-from structsvm.checks import BadInput
 from structsvm.common.arrays import Damaged, read_header, read_json
+from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, permissions
 from structsvm.queries import (
     QueryData,

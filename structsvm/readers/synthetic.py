@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import check_number, check_whole
+from structsvm.common.checks import check_number, check_whole
 from structsvm.common.portable.arrays import norm
 from structsvm.protocols import Float
 from structsvm.queries import QueryData

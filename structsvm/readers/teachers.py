@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import check_choice
+from structsvm.common.checks import check_choice
 from structsvm.common.portable.arrays import matmul, products
 from structsvm.common.portable.elementary import exp
 from structsvm.protocols import Float

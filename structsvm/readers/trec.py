@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import read_blocks, replacing, shorten
 from structsvm.common.frames import frame as pandas_frame
 from structsvm.protocols import Int

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_choice
+from structsvm.common.checks import check_choice
 from structsvm.protocols import Interleaver
 from structsvm.testing.require import Requirement
 

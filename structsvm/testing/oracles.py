@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import missing_parts
+from structsvm.common.checks import missing_parts
 from structsvm.protocols import Float, Int, Oracle, Separator
 from structsvm.testing.require import Requirement
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import missing_parts
+from structsvm.common.checks import missing_parts
 
 
 class Requirement:

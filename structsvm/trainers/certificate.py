@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_C
+from structsvm.common.checks import BadInput, check_C
 from structsvm.common.compiling import clock
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by

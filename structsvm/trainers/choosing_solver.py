@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_choice, check_flag
+from structsvm.common.checks import BadInput, check_choice, check_flag
 from structsvm.protocols import Float, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.convex import Convex

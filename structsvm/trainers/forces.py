@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp
 from structsvm.common.portable.elementary import exp2, log2

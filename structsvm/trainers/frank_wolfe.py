@@ -24,7 +24,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot, norm, squared_distance
 from structsvm.protocols import Callback, Cut, Float, Int, Problem

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Cut, Float, Int, Problem, Separator

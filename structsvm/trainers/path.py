@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_C
+from structsvm.common.checks import BadInput, check_C
 from structsvm.common.portable.elementary import exp, log
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Callback, Float, Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, Problem

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int

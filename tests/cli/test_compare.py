@@ -14,12 +14,12 @@ from structsvm.cli.dask import predict_there
 from structsvm.cli.files import Columns
 from structsvm.cli.options import parse_grid
 from structsvm.cli.paper import latex, markdown
+from structsvm.cli.studies.folds import METHODS, Measures, MethodResult, Results
+from structsvm.cli.studies.folds.results import remarks as remarks_of
 from structsvm.estimators.choosing_C import select_C
 from structsvm.metrics.significance import compare, holm
+from structsvm.plots.pages import Column
 from structsvm.readers import make_ranking, read_letor, write_letor
-from structsvm.report import Column
-from structsvm.studies.folds import METHODS, Measures, MethodResult, Results
-from structsvm.studies.folds.results import remarks as remarks_of
 
 THREE = "--folds 3 --jobs 1"
 
@@ -206,7 +206,7 @@ def test_grids_that_are_none(text):
 
 @pytest.mark.slow
 def test_trees_and_peers_stand_in_the_same_table(rows, cli, monkeypatch):
-    from structsvm.studies.folds import peers
+    from structsvm.cli.studies.folds import peers
 
     lightgbm = pytest.importorskip("lightgbm")
     pytest.importorskip("xgboost")

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from structsvm import CandidateSet, SVMDiv, load
-from structsvm.baselines import MMR
 from structsvm.cli import main
+from structsvm.cli.studies.diversity import METHODS
 from structsvm.estimators import cross_validate_C
+from structsvm.estimators.baselines import MMR
 from structsvm.features import Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
-from structsvm.studies.diversity import METHODS
 
 
 @pytest.fixture(scope="module")

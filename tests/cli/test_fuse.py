@@ -8,11 +8,11 @@ import pytest
 import pytrec_eval
 
 import structsvm
+from structsvm.cli.studies.fusion import FusionModel, cross_validate_fusion
 from structsvm.estimators.choosing_C import select_C
 from structsvm.readers.qrels import Qrels, read_qrels, write_qrels
 from structsvm.readers.run_features import candidates
 from structsvm.readers.runs import Run, read_run, write_run
-from structsvm.studies.fusion import FusionModel, cross_validate_fusion
 
 N_TOPICS = 12
 RUNS = ("half0.run.gz", "half1.run.gz")

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 import structsvm
-from structsvm.checks import BadInput
-from structsvm.datasets import describe
+from structsvm.common.checks import BadInput
 from structsvm.readers import (
     convert_csv,
     convert_letor,
     convert_parquet,
+    describe,
     open_store,
     read_queries,
 )
@@ -303,7 +303,7 @@ def test_a_page_that_fails_leaves_the_results(products, cli, monkeypatch):
     def fail(*_):
         raise OSError("no page")
 
-    monkeypatch.setattr("structsvm.studies.folds.page.page", fail)
+    monkeypatch.setattr("structsvm.cli.studies.folds.page.page", fail)
     options = "--qid query --features stock --method map,roc --C 1 --folds 3"
     written = "--markdown t.md --report page.html"
     assert cli.code(f"compare {products}/train.csv", options, written) == 2
@@ -332,7 +332,7 @@ def test_repeated_names_of_columns_add_up(cli):
 @pytest.mark.parametrize("form", ["csv", "text"])
 def test_methods_of_trees_alone_take_gaps_as_they_are(products, cli, monkeypatch, form):
     """A search finds the scores of ``train --trees``; with a linear method a gap stays an error."""
-    from structsvm.studies.folds import peers
+    from structsvm.cli.studies.folds import peers
 
     pytest.importorskip("lightgbm")
     monkeypatch.setattr(peers, "_MOST_TREES", 10)

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from structsvm.checks import BadInput
 from structsvm.clicks import (
     CascadeModel,
     ClickCells,
@@ -19,6 +18,7 @@ from structsvm.clicks import (
     read_clicks,
     trust_bias,
 )
+from structsvm.common.checks import BadInput
 
 
 def as_dict(cells):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from structsvm.checks import BadInput
 from structsvm.clicks import (
     CascadeModel,
     ClickCells,
@@ -18,6 +17,7 @@ from structsvm.clicks import (
     UserBrowsingModel,
     model_quality,
 )
+from structsvm.common.checks import BadInput
 from structsvm.online.interleaving.compiled.comparisons import preference_matrix
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import structsvm
-from structsvm.checks import BadInput
 from structsvm.clicks import ClickSVM, ClickSVMCV, Propensities, click_weights, harvest
+from structsvm.common.checks import BadInput
 from structsvm.estimators.structural import model_path
 
 THETA = 1 / np.arange(1, 7)

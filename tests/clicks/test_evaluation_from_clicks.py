@@ -5,8 +5,8 @@ import pytest
 from _click_logs import GAPS, discounted, liked, logged, of_users, with_gaps
 from scipy import stats
 
-from structsvm.checks import BadInput
 from structsvm.clicks import ClickCells, Propensities, evaluate_from_clicks, judgments
+from structsvm.common.checks import BadInput
 from structsvm.readers import read_qrels
 
 THETA = 1 / np.arange(1, 7)

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from structsvm.checks import BadInput
 from structsvm.cli import main
 from structsvm.clicks import ClickCells, divide_by_query, read_table
 from structsvm.clicks.holding_out import learned_share, sketch_of
+from structsvm.common.checks import BadInput
 
 
 def test_the_parts_of_a_log_are_the_whole(simulated_log):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from structsvm.checks import BadInput
 from structsvm.clicks import ClickSVM, ClickSVMCV
 from structsvm.clicks.losses import MeanOfPairs, click_values, loss_by_name
+from structsvm.common.checks import BadInput
 from structsvm.estimators.fitted import ranks
 from structsvm.oracles import ReciprocalRank
 from structsvm.oracles.weighted import WeightedLogRank, WeightedPairs

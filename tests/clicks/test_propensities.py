@@ -9,8 +9,8 @@ from scipy.linalg import fractional_matrix_power
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import binomtest
 
-from structsvm.checks import BadInput
 from structsvm.clicks import ClickCells, PositionBasedModel, Propensities, harvest, trust_bias
+from structsvm.common.checks import BadInput
 
 THETA = 1 / np.arange(1, 6)
 

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 import structsvm.clicks
-from structsvm.checks import BadInput
 from structsvm.clicks import (
     ClickCells,
     batches,
@@ -26,6 +25,7 @@ from structsvm.clicks import (
     ubi_entries,
 )
 from structsvm.common import files
+from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labels
 from structsvm.online import clicklog
 from structsvm.online.clicklog import Click, Impression, read_log, write_log

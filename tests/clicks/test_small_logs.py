@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from structsvm.checks import BadInput
 from structsvm.clicks import (
     ClickCells,
     ClickSVM,
@@ -17,6 +16,7 @@ from structsvm.clicks import (
     trust_bias,
 )
 from structsvm.clicks.page import clicks_page
+from structsvm.common.checks import BadInput
 
 X, QID, DOCID = np.array([[1.0], [0.0], [1.0], [0.0]]), np.array([1, 1, 2, 2]), np.array([1, 2, 1, 2])
 THETA = [1.0, 0.5]

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from structsvm.checks import BadInput
 from structsvm.cli import main
 from structsvm.clicks import read_team_draft_table, read_team_draft_ubi
+from structsvm.common.checks import BadInput
 from structsvm.online.clicklog import Click, Impression, read_log, write_log
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import analyse

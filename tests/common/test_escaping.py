@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from structsvm import report
 from structsvm.cli.terminal import note, print_table
 from structsvm.common.escaping import escape, printable
+from structsvm.plots import pages
 
 NASTY = "q\x1b[2J\x9b1m\x7f\x00\u202e\r\ud800"
 WRITTEN = "q\\x1b[2J\\x9b1m\\x7f\\x00\\u202e\\x0d\\ud800"
@@ -21,7 +21,7 @@ def test_control_characters_are_written_out():
 
 def test_messages_and_tables_have_none(capsys):
     note(f"error: {NASTY}")
-    print_table([report.Column("query")], [[NASTY]])
+    print_table([pages.Column("query")], [[NASTY]])
     out, err = capsys.readouterr()
     assert "q\\x1b[2J\\x9b1m" in err
     assert "q\\x1b[2J\\x9b1m" in out

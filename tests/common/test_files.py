@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from structsvm.common.files import beside, replacing
-from structsvm.datasets import make
 from structsvm.readers import (
     convert_letor,
+    make_dataset,
     make_ranking,
     open_store,
     read_letor,
@@ -282,22 +282,23 @@ def test_threads_write_one_file(tmp_path):
     assert names(tmp_path) == ["result"]
 
 
+FUSION = "structsvm.cli.studies.fusion.cross_validate_fusion"
 COMMANDS = {
     "train": ("train {text} -o {long}", "structsvm.estimators.structural.StructuralRanker.fit"),
-    "search": ("search {text} --folds 2 -o {long}", "structsvm.studies.folds.run"),
-    "compare --csv": ("compare {text} --folds 2 --csv {long}", "structsvm.studies.folds.run"),
-    "compare --report": ("compare {text} --folds 2 --report {long}", "structsvm.studies.folds.run"),
-    "compare --work": ("compare {text} --folds 2 --work {long}", "structsvm.studies.folds.run"),
+    "search": ("search {text} --folds 2 -o {long}", "structsvm.cli.studies.folds.run"),
+    "compare --csv": ("compare {text} --folds 2 --csv {long}", "structsvm.cli.studies.folds.run"),
+    "compare --report": ("compare {text} --folds 2 --report {long}", "structsvm.cli.studies.folds.run"),
+    "compare --work": ("compare {text} --folds 2 --work {long}", "structsvm.cli.studies.folds.run"),
     "predict": ("predict {model} {text} -o {long}", "structsvm.load"),
     "export": ("export {model} --to json -o {long}", "structsvm.load"),
     "convert": ("convert {text} {long}", "structsvm.readers.convert_letor"),
-    "demo": ("demo --data {text} {text} -o {long}", "structsvm.studies.demo.run"),
-    "fuse": ("fuse {run} {other} --qrels {qrels} -o {long}", "structsvm.studies.fusion.cross_validate_fusion"),
+    "demo": ("demo --data {text} {text} -o {long}", "structsvm.cli.studies.demo.run"),
+    "fuse": ("fuse {run} {other} --qrels {qrels} -o {long}", FUSION),
     "fuse --save": (
-        "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", "structsvm.studies.fusion.cross_validate_fusion",
+        "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", FUSION,
     ),
     "fuse --report": (
-        "fuse {run} {other} --qrels {qrels} -o {out} --report {long}", "structsvm.studies.fusion.cross_validate_fusion",
+        "fuse {run} {other} --qrels {qrels} -o {out} --report {long}", FUSION,
     ),
     "fuse --apply": ("fuse {run} {other} --apply {model} -o {long}", "structsvm.load"),
     "diversify train": ("diversify train {sets} -o {long}", "structsvm.readers.candidate_sets.read_candidates"),
@@ -315,13 +316,13 @@ COMMANDS = {
     "interleave simulate": (
         "interleave simulate -o {long}", "structsvm.online.statistics.simulated_log.simulate_log",
     ),
-    "datasets make": ("datasets make trec {long}", "structsvm.datasets.making.make_runs"),
+    "datasets make": ("datasets make trec {long}", "structsvm.readers.making.make_runs"),
 }  # fmt: skip
 
 
 @pytest.fixture
 def inputs(tmp_path, text):
-    make("trec", tmp_path / "trec")
+    make_dataset("trec", tmp_path / "trec")
     for name in ("model", "sets", "log"):  # never opened: the name of the result is looked at first
         (tmp_path / name).write_text("{}\n")
     np.savetxt(tmp_path / "world", [[0.5, 0.6], [0.4, 0.5]])

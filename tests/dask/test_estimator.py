@@ -12,7 +12,7 @@ from scipy import sparse
 
 import structsvm
 from structsvm import StructuralRanker
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.dask import DaskStructuralRanker, DaskStructuralRankerCV
 from structsvm.metrics import evaluate
 from structsvm.readers import write_letor, write_store

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from structsvm import QueryData, StructuralRanker
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.dask import DaskStructuralRanker, cluster, rows
 from structsvm.dask.cluster import ClusterError, connected, gather
 from structsvm.readers import write_letor, write_store

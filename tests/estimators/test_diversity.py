@@ -9,9 +9,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import structsvm
-from structsvm.baselines import Clairvoyant, RandomChoice
-from structsvm.candidates import CandidateSet
-from structsvm.checks import BadInput
+from structsvm.common.candidates import CandidateSet
+from structsvm.common.checks import BadInput
+from structsvm.estimators.baselines import Clairvoyant, RandomChoice
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_counts import count_words, make_vectorizer
 from structsvm.features.word_features import Level

@@ -25,8 +25,8 @@ from structsvm import (
     TreeRanker,
     TreeRankerCV,
 )
-from structsvm.checks import BadInput
 from structsvm.clicks import ClickCells, ClickSVMCV, evaluate_from_clicks
+from structsvm.common.checks import BadInput
 from structsvm.features import LeafFeatures
 from structsvm.online import rank_queries
 from structsvm.online.simulation.gradient_descent import descend_rankings

@@ -18,12 +18,12 @@ from structsvm import (
     SVMMap,
     TreeRanker,
 )
-from structsvm.checks import BadInput
+from structsvm.cli.studies.folds.methods import check_method
+from structsvm.common.checks import BadInput
 from structsvm.common.names import plain_name
 from structsvm.estimators.choosing_C import say_edge
 from structsvm.metrics import evaluate
 from structsvm.oracles import LOSSES
-from structsvm.studies.folds.methods import check_method
 
 # small and random data, in which there is next to nothing to learn
 pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]

@@ -20,7 +20,7 @@ from structsvm import (
     SVMMap,
     TreeRanker,
 )
-from structsvm.candidates import CandidateSet, check_labels
+from structsvm.common.candidates import CandidateSet, check_labels
 from structsvm.estimators import input_rows
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, open_store, store, write_store

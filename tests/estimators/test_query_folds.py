@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_
 from sklearn.pipeline import make_pipeline
 
 from structsvm import PairwiseSGD, QueryKFold, QueryScaler, StructuralRankerCV, SVMMap, SVMRoc, TreeRanker
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.metrics import evaluate, make_scorer
 from structsvm.readers import make_ranking
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from structsvm import StructuralRanker, TreeRanker, TreeRankerCV, load
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.features import LeafFeatures
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
 from structsvm.features.word_counts import make_vectorizer
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.trainers.one_slack import one_slack

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import structsvm
 from structsvm import SVMNDCG, QueryScaler, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, load
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
 from structsvm.export import model_file as model_files
 from structsvm.export.model_file import save
 from structsvm.oracles import get_oracle

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 
-from structsvm.candidates import CandidateSet
+from structsvm.common.candidates import CandidateSet
 from structsvm.features import smooth_similarity
 from structsvm.features.word_counts import count_words, make_vectorizer, tfidf
 from structsvm.features.word_features import Level, WordFeatures, unit_range

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from common import in_turn, main_of_child, mutate_bytes, pack, spoil_json
 
-from structsvm.checks import BadInput
 from structsvm.clicks import harvest, judgments, read_sessions, read_table, read_ubi
+from structsvm.common.checks import BadInput
 from structsvm.online import interleaving
 from structsvm.online.clicklog import read_log
 from structsvm.online.statistics import analyse, learn_weights, read_credits

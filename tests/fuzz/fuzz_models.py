@@ -13,8 +13,8 @@ import numpy as np
 from common import check_refusal, main_of_child, mutate_bytes, nested, npy, spoil_json
 
 import structsvm
-from structsvm.candidates import CandidateSet
 from structsvm.clicks import ClickCells, ClickSVM
+from structsvm.common.candidates import CandidateSet
 from structsvm.estimators.fusion import fusion_path
 from structsvm.export import model_file as persistence
 from structsvm.features.binning import BinnedFeatures

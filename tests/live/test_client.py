@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import structsvm.live
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.live.client import Client, Page
 from tests.live.driven_browser import DrivenBrowser
 from tests.live.processes import wait_until

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.live.engines import Engine, check
 from structsvm.live.engines.answers import UnusableAnswer
 from structsvm.live.engines.engine import engines_of

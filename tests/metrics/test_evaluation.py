@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structsvm import SingleQueryWarning
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.metrics import available_metrics, evaluate
 from structsvm.metrics.measures import CONVENTIONS
 

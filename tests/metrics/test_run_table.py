@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.metrics import compare, evaluate, holm
 from structsvm.readers import Qrels, Run, judge_run
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.online import clicklog as room
 from structsvm.online.clicklog import Click, ClickLog, Impression, Lines, read_log, write_log
 from structsvm.online.interleaving import Shown

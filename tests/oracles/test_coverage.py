@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from structsvm.candidates import CandidateSet, Coverage
+from structsvm.common.candidates import CandidateSet, Coverage
 from structsvm.features.word_features import Level, WordFeatures
 from structsvm.oracles import exact_selection
 from structsvm.oracles.coverage import CoverageProblem

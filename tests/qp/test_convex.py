@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.qp.convex import Convex
 
 PENALTIES = {

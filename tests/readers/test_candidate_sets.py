@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from structsvm.candidates import CandidateSet, check_chosen, check_labels, check_sets
+from structsvm.common.candidates import CandidateSet, check_chosen, check_labels, check_sets
 from structsvm.readers.candidate_sets import (
     judged_candidates,
     read_ambient,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm import StructuralRanker
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.readers import convert_parquet, open_store, read_csv, read_parquet, read_queries
 from structsvm.readers.parquet_tables import is_parquet, layout_of
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from structsvm.checks import BadInput
 from structsvm.cli import main
-from structsvm.datasets import describe
+from structsvm.common.checks import BadInput
 from structsvm.queries import QueryData
 from structsvm.readers import (
     convert_csv,
     convert_letor,
     convert_parquet,
+    describe,
     open_store,
     read_letor,
     read_queries,

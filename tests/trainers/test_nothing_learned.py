@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from structsvm import OrdinalSVM, StructuralRanker, StructuralRankerCV, TreeRanker
+from structsvm.cli.studies.folds import Training
+from structsvm.cli.studies.folds.methods import walk, warm_up
 from structsvm.readers import make_ranking
-from structsvm.studies.folds import Training
-from structsvm.studies.folds.methods import walk, warm_up
 from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, train
 from tests.trainers.problems import LOSS_NAMES, SOLVERS, bind
 

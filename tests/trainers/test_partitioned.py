@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.features.coded_rows import BinnedRows
 from structsvm.oracles import PositionNDCG, get_oracle
 from structsvm.qp import get_solver

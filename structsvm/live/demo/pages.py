@@ -7,11 +7,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from structsvm import report
 from structsvm.live.demo.session import Session
 from structsvm.live.demo.world import EUCLIDEAN, LEARNED, N_NOISY
 from structsvm.live.pages import layout
 from structsvm.live.pages.experiments import bands
+from structsvm.plots import pages
 
 _STAGES = {
     "pair": ("Two rankers", "Plain distance (euclidean) against a ranker trained on labels (learned)."),
@@ -31,7 +31,7 @@ def waiting_page(problem: str | None) -> str:
         if problem is None
         else f"The demo cannot start: {problem}"
     )
-    return report.render(
+    return pages.render(
         "live/demo/base.html", title="Find the same digit", here="/demo", lead=lead, body="",
         refresh=1 if problem is None else None,
     )  # fmt: skip
@@ -40,7 +40,7 @@ def waiting_page(problem: str | None) -> str:
 def search_page(session: Session, page: Mapping[str, Any]) -> str:
     """Return the page on which a visitor searches."""
     lead = f"{N_NOISY} of the 64 pixels of every image are noise to the rankers. Which ranker do visitors prefer?"
-    return report.render(
+    return pages.render(
         "live/demo/search.html", title="Find the same digit", here="/demo", lead=lead, frames=True, session=session,
         world=session.world, query=page["query"], token=page["token"] or "", stages=_STAGES,
         images=[int(name[1:]) for name in page["documents"]],
@@ -53,16 +53,16 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
     if found.get("bandit"):
         rankers = found["bandit"]["rankers"]
         playing = [r["name"] for r in rankers if r["in_play"]]
-        picture = report.bar_list(
+        picture = pages.bar_list(
             [r["name"] for r in rankers],
             [r["duels"] / max(found["bandit"]["n_duels"], 1) for r in rankers],
             caption="part of the duels so far in which each ranker took part",
         )
     else:
         picture = bands(found, most=1, explained=False)
-    return report.render(
+    return pages.render(
         "live/demo/verdict.html", title=found["verdict"]["sentence"], refresh=2, session=session, found=found,
-        playing=playing, picture=Markup(picture), say=layout, listed=report.listed,
+        playing=playing, picture=Markup(picture), say=layout, listed=pages.listed,
     )  # fmt: skip
 
 
@@ -71,9 +71,9 @@ def train_page(session: Session, *, waiting: int, problem: str = "") -> str:
     world, trainings = session.world, session.trainings[-3:]
     assert world is not None
     names = [EUCLIDEAN, LEARNED, *(one.name for one in trainings)]
-    return report.render(
+    return pages.render(
         "live/demo/train.html", title="Train from clicks", here="/demo/train", waiting=waiting, problem=problem,
         trainings=trainings, world=world, learned=[name for name in names if name in world.weights],
-        columns=[report.Column("Ranker"), report.Column("right among the first ten", True)],
+        columns=[pages.Column("Ranker"), pages.Column("right among the first ten", True)],
         rows=[[name, layout.percent(world.precision(name))] for name in names],
     )  # fmt: skip

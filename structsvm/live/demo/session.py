@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.live.calls import Refused
 from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
 from structsvm.live.service import Service

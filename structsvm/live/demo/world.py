@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.users import PositionBasedUser
 from structsvm.protocols import Float

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 
 Object = Mapping[str, Any]
 """An object of JSON."""

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.lazy import labelled, labels
 from structsvm.live.bodies import MAX_ID, EngineUse
 from structsvm.live.config import converted
@@ -192,7 +192,7 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
     --------
     >>> check({"old": {"engine": "shop"}}, {})
     Traceback (most recent call last):
-    structsvm.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
+    structsvm.common.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
     """
     engine_hashes(engines, tables)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.live.engines.answers import NO_PARAMETERS, Dialect, Object, Query, page_number, text_in
 
 _COSTLY = ("facet", "stats", "spellcheck", "debug", "debugQuery", "mlt", "terms")

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from structsvm import report
 from structsvm.common.escaping import escape
-from structsvm.report import charts
+from structsvm.plots import charts, pages
 
 _DECADES = 3
 """Powers of ten of impressions that are shown: the first ones say nothing."""
@@ -33,7 +32,7 @@ def band_over_time(
         if low is not None and high is not None and n > 0 and n >= least and math.isfinite(low + high + mean)
     ]
     if not points:
-        return report.paragraph("Nothing is closed yet: the chart begins after the first window.", small=True)
+        return pages.paragraph("Nothing is closed yet: the chart begins after the first window.", small=True)
     # the first points have the widest band, which would flatten the rest: they are cut at the edge
     tail = points[len(points) // 3 :]
     low, high = min(0.0, *(p[2] for p in tail)), max(0.0, *(p[3] for p in tail))
@@ -47,7 +46,7 @@ def band_over_time(
     def path(which: int, ordered: Sequence[tuple[float, ...]]) -> str:
         return "L".join("{} {}".format(*frame.at(p[0], p[which])) for p in ordered)
 
-    plot = report.render(
+    plot = pages.render(
         "live/pages/band.html", left=left, top=top, right=right, bottom=bottom, zero=frame.at(frame.x.low, 0.0)[1],
         levels=Markup(frame.levels()), name=Markup(charts.upright("difference", top, bottom)),
         ticks=[(frame.at(n, 0.0)[0], f"{n:,.0f}") for n in _round_numbers(frame.x.low, frame.x.high)],

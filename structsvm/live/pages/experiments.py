@@ -8,10 +8,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from structsvm import report
 from structsvm.live.pages import layout
 from structsvm.live.pages.band import band_over_time
 from structsvm.live.pages.layout import address, count, moment, percent, share_of
+from structsvm.plots import pages
 
 MOST_CHARTS = 6
 """Pairs with a chart of their own; the table has all."""
@@ -33,9 +33,9 @@ def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refres
     lead += f", {alarms:,} with a guardrail alarm." if alarms else "."
     if not reports and not failed:
         lead = "No experiment yet. Create one by PUT /v1/experiments/{key}, or by: structsvm live create FILE.toml"
-    return report.render(
+    return pages.render(
         "live/pages/overview.html", title="Experiments", here="/", lead=lead, refresh=refresh, reports=reports,
-        failed=failed, now_ms=now_ms, say=layout, listed=report.listed,
+        failed=failed, now_ms=now_ms, say=layout, listed=pages.listed,
     )  # fmt: skip
 
 
@@ -44,13 +44,13 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
     experiment, caution = one["experiment"], one.get("caution")
     kind = _bandit(one["bandit"]) if one.get("bandit") else {"pairs": _pairs(one), "bands": bands(one)}
     set_up = [
-        (name, report.listed(value) if isinstance(value, list) else str(value))
+        (name, pages.listed(value) if isinstance(value, list) else str(value))
         for name, value in experiment.items()
         if name in _SET_UP
     ]
-    return report.render(
+    return pages.render(
         "live/pages/experiment.html", title=experiment["key"], here=address(experiment["key"]),
-        lead=one["verdict"]["sentence"], refresh=refresh, one=one, now_ms=now_ms, say=layout, listed=report.listed,
+        lead=one["verdict"]["sentence"], refresh=refresh, one=one, now_ms=now_ms, say=layout, listed=pages.listed,
         columns=_columns, notes=[*one.get("notes", ()), *(() if caution is None else (caution,))],
         set_up=[*set_up, ("created", moment(experiment.get("created_at")))], **kind,
     )  # fmt: skip
@@ -61,7 +61,7 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
         window = f"its window of {one['experiment']['window_s']:g} s for clicks"
-        return Markup(report.paragraph(f"Nothing is closed yet. An impression counts once {window} is over."))
+        return Markup(pages.paragraph(f"Nothing is closed yet. An impression counts once {window} is over."))
     p_values = [pair["always_valid_p_value"] for pair in pairs]
     order = sorted(range(len(pairs)), key=lambda k: math.inf if p_values[k] is None else p_values[k])[:most]
     charts = []
@@ -70,12 +70,12 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = 
         points = [(n, pair["mean"], pair["lower"], pair["upper"]) for n, pair in known]
         charts.append(band_over_time(points, pairs[k]["a"], pairs[k]["b"], explained=explained))
     if len(pairs) > most and explained:
-        charts.append(report.paragraph(f"The {most} clearest of {len(pairs)} pairs.", small=True))
-    return Markup(report.side_by_side(*charts) if len(charts) > 1 else charts[0])
+        charts.append(pages.paragraph(f"The {most} clearest of {len(pairs)} pairs.", small=True))
+    return Markup(pages.side_by_side(*charts) if len(charts) > 1 else charts[0])
 
 
-def _columns(texts: Sequence[str], numbers: Sequence[str]) -> list[report.Column]:
-    return [*map(report.Column, texts), *(report.Column(name, True) for name in numbers)]
+def _columns(texts: Sequence[str], numbers: Sequence[str]) -> list[pages.Column]:
+    return [*map(pages.Column, texts), *(pages.Column(name, True) for name in numbers)]
 
 
 def _bandit(bandit: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _bandit(bandit: Mapping[str, Any]) -> dict[str, Any]:
         [name, *("" if i == j else count(n) for j, n in enumerate(bandit["wins"][i]))]
         for i, name in enumerate(names)
     ]
-    shares = report.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: part of every duel")
+    shares = pages.bar_list(names, [r["share"] or 0.0 for r in rankers], caption="1: part of every duel")
     return {
         "playing": [r["name"] for r in rankers if r["in_play"]], "rankers": rows, "shares": Markup(shares),
         "against": [f"against {name}" for name in names], "met": met,
@@ -111,7 +111,7 @@ def _pairs(one: Mapping[str, Any]) -> list[list[str]]:
         rows.append(
             [
                 f"{pair['a']} against {pair['b']}", count(pair["wins"]), count(pair["losses"]), count(pair["ties"]),
-                f"{pair['mean']:+.3g}".replace("-", "−"), between, "–" if p is None else report.p_value(p),
+                f"{pair['mean']:+.3g}".replace("-", "−"), between, "–" if p is None else pages.p_value(p),
                 count(None if needed is None else math.ceil(needed)),
             ]
         )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.live.settings import sqlite_file
 from structsvm.live.store import postgres, sqlite
 from structsvm.live.store.queries import Store

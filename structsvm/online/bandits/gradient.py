@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice, check_positive
+from structsvm.common.checks import BadInput, check_choice, check_positive
 from structsvm.common.portable.arrays import norm
 from structsvm.online.bandits.policy import SavedState
 from structsvm.protocols import Float

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.online.bandits.by_name import make
 from structsvm.online.bandits.policy import SavedState, check_horizon
 from structsvm.protocols import Bandit, Duel

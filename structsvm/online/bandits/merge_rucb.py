@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_positive, check_whole
+from structsvm.common.checks import BadInput, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
 from structsvm.online.bandits.policy import SavedState, check_order, pick, record_pair, tied
 from structsvm.protocols import Duel

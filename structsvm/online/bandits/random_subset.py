@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_whole
+from structsvm.common.checks import check_whole
 from structsvm.online.bandits.policy import CountsWins, record_set
 from structsvm.protocols import Duel
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive
+from structsvm.common.checks import check_positive
 from structsvm.common.portable.elementary import log, power
 from structsvm.online.bandits.policy import CountsWins, pair_indices, record_pair, tied
 from structsvm.protocols import Duel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_positive
+from structsvm.common.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import CountsWins, pair_indices, pick, record_pair, tied
 from structsvm.protocols import Duel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_positive, check_whole
+from structsvm.common.checks import check_positive, check_whole
 from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import SavedState, check_pair, tied
 from structsvm.protocols import Duel

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import check_number
+from structsvm.common.checks import check_number
 from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import (

@@ -14,7 +14,7 @@ from msgspec import DecodeError, Meta, Struct, ValidationError, convert
 from msgspec.json import decode
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.online.users.click_tables import check_clicks
 
 VERSION = 1

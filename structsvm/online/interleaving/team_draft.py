@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
 from structsvm.online.interleaving.record import Shown, check_record
 from structsvm.online.users.click_tables import check_clicks

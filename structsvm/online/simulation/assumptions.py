@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.online.simulation.worlds import check_preferences, condorcet_winner
 
 

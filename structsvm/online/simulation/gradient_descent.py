@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice, check_positive, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.machine import count_threads
 from structsvm.common.portable import elementary

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.arrays import dot, products
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, preference_matrix

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm import report
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.portable.elementary import log1p
 from structsvm.online.simulation.play import Simulation
+from structsvm.plots import figures, pages
 from structsvm.protocols import Float
-from structsvm.report import figures
 
 _DEPTH = 12
 """Most pairs in the table under a heat map, so that it stays readable."""
@@ -100,13 +99,12 @@ def headline(results: Mapping[str, Simulation]) -> str:
 
 def results_table(
     results: Mapping[str, Simulation],
-) -> tuple[list[report.Column], list[list[str]], int | None]:
+) -> tuple[list[pages.Column], list[list[str]], int | None]:
     """Return columns, formatted rows and the row of the bandit of least regret (None if several tie).
     Pages and the terminal show the same table.
     """
-    columns = [report.Column("bandit")] + [
-        report.Column(name, True)
-        for name in ("regret", "95% interval", "right answers", "last tenth's share")
+    columns = [pages.Column("bandit")] + [
+        pages.Column(name, True) for name in ("regret", "95% interval", "right answers", "last tenth's share")
     ]
     rows = []
     for name, run in results.items():
@@ -135,7 +133,7 @@ def simulation_page(
         raise BadInput("results", "expected at least one simulation, got none")
     columns, rows, best = results_table(results)
     order = np.argsort(np.asarray(gaps), kind="stable")
-    return report.render(
+    return pages.render(
         "online/simulation/page.html",
         title=f"Dueling bandits in {world}",
         lead=headline(results),
@@ -149,7 +147,7 @@ def simulation_page(
         right_answers=figures.right_answers(results),
         maps=[duel_map(run.duels, order, title=name, names=names) for name, run in results.items()],
         facts=[list(fact) for fact in facts],
-        Column=report.Column,
+        Column=pages.Column,
     )
 
 

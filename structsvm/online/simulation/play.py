@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.machine import count_threads
 from structsvm.common.notebook import html_by

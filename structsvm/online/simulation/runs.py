@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import geomspace
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.simulation.checkpoint import RunState, UnderWay

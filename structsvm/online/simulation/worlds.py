@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.elementary import expit, geomspace
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.protocols import Float

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_fraction
+from structsvm.common.checks import BadInput, check_fraction
 from structsvm.common.portable.arrays import dot, products
 from structsvm.common.portable.elementary import exp, log, log1p
 from structsvm.online.statistics.significance import check_delta, cluster_means

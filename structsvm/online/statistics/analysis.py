@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice, check_fraction
+from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.online.clicklog import ClickLog, Impression

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice, check_number
 from structsvm.common.arrays import Damaged, read_json
+from structsvm.common.checks import BadInput, check_choice, check_number
 from structsvm.common.files import read_text, replacing
 from structsvm.common.portable.arrays import dot, matmul, norm, products, solve
 from structsvm.online.clicklog import ClickLog

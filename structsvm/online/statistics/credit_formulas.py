@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
 from structsvm.online.interleaving import (
     SOSM,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.protocols import Float

@@ -8,12 +8,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm import report
 from structsvm.common.portable.elementary import geomspace
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence
 from structsvm.online.statistics.analysis import Analysis, PairComparison
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
+from structsvm.plots import pages
 
 _LOOKS = 40
 """Points of the curves on the page, as each costs a confidence interval."""
@@ -52,10 +52,10 @@ def page(
     sections = []
     for pair in answer.pairs:
         pieces = [
-            report.table(
-                [report.Column("Figure"), report.Column("Value")], _facts(answer, pair), caption="In figures"
+            pages.table(
+                [pages.Column("Figure"), pages.Column("Value")], _facts(answer, pair), caption="In figures"
             ),
-            report.paragraph(
+            pages.paragraph(
                 f"Difference: {answer.estimand}, {pair.a} minus {pair.b}. p: by several tests of no difference; "
                 f"the verdict is by the {answer.test} test. Always valid: right however often one looks.",
                 small=True,
@@ -76,14 +76,14 @@ def page(
                 "upper": f"upper end of its {sure} interval",
             }  # fmt: skip
             lines = [
-                report.Series(label, looks[drawn].tolist(), (bound * getattr(sequence, part)[drawn]).tolist())
+                pages.Series(label, looks[drawn].tolist(), (bound * getattr(sequence, part)[drawn]).tolist())
                 for part, label in labels.items()
             ]
             units = "queries" if clusters is None else f"{answer.cluster}s"
             order = "as the log grew" if clusters is None else f"{units} taken in random order"
             pieces += [
-                report.line_chart(lines, x=units, y="difference per query", log_x=True, mark=0.0),
-                report.paragraph(
+                pages.line_chart(lines, x=units, y="difference per query", log_x=True, mark=0.0),
+                pages.paragraph(
                     f"Difference: {answer.estimand}, {order}; above 0 it speaks for {pair.a}, "
                     f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
                     f"difference is inside at every number of {units} at once, so one may look at any time; where "
@@ -91,13 +91,13 @@ def page(
                     small=True,
                 ),
             ]
-        sections.append(report.section(f"{pair.a} against {pair.b}", *pieces))
-    notes = [report.paragraph(text, small=True) for text in answer.notes]
+        sections.append(pages.section(f"{pair.a} against {pair.b}", *pieces))
+    notes = [pages.paragraph(text, small=True) for text in answer.notes]
     more = _more(answer)
     lead = (
         f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}. All figures are of the {answer.estimand}."
     )
-    return report.page(f"Interleaving: {name}", *sections, *notes, lead=lead)
+    return pages.page(f"Interleaving: {name}", *sections, *notes, lead=lead)
 
 
 def _headline(answer: Analysis) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput, check_choice, check_fraction, check_positive
+from structsvm.common.checks import BadInput, check_choice, check_fraction, check_positive
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
 from structsvm.online.statistics.always_valid import counted_needed, counted_sequence, log_capitals

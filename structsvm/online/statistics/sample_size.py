@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.portable.elementary import log
 from structsvm.online.statistics.significance import (
     DECIMALS,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_whole
+from structsvm.common.checks import BadInput, check_whole
 from structsvm.online.clicklog import Click, Impression
 from structsvm.protocols import ClickModel, Interleaver
 from structsvm.queries import QueryData

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.online.users.click_tables import ClickTables, TableClicks
 
 CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {

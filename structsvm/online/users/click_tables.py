@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.queries import refuse_first
 
 

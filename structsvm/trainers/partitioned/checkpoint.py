@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
 from structsvm.common.arrays import Archive, Damaged, read_json
+from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Progress
 from structsvm.trainers.certificate import Recorder

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_C, check_choice, check_flag
+from structsvm.common.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.common.machine import memory_bytes
 from structsvm.common.portable.sums import combine, dot
 from structsvm.protocols import Callback, Cut, Float

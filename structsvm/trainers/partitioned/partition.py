@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Cut, Float, Int, Separator
 from structsvm.queries import unit_weights

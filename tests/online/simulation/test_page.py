@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from structsvm import report
 from structsvm.online import PreferenceMatrix, simulate
 from structsvm.online.simulation.page import (
     duel_map,
@@ -19,7 +18,7 @@ from structsvm.online.simulation.page import (
     simulation_page,
 )
 from structsvm.online.simulation.play import Simulation
-from structsvm.report import figures
+from structsvm.plots import figures, pages
 
 P = [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]]
 
@@ -116,7 +115,7 @@ def test_chart_shows_the_last_four_decades() -> None:
     for draw in (figures.regret, figures.right_answers):
         (line,) = draw({"a": run}).series
         assert line.x == times[times >= 1e3].tolist()
-    assert "nothing to show" in report.draw(figures.regret({"a": fake(0)}))
+    assert "nothing to show" in pages.draw(figures.regret({"a": fake(0)}))
 
 
 def test_bands_of_regret_stay_above_0() -> None:
@@ -128,7 +127,7 @@ def test_bands_of_regret_stay_above_0() -> None:
 
 
 def test_shares_keep_their_whole_range() -> None:
-    chart = report.draw(figures.right_answers({"a": fake(1)}))
+    chart = pages.draw(figures.right_answers({"a": fake(1)}))
     assert ">1</text>" in chart
     assert ">0</text>" in chart
 

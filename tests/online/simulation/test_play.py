@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from structsvm.checks import BadInput
+from structsvm.common.checks import BadInput
 from structsvm.online import bandits, simulate
 from structsvm.online.bandits import RUCB, Duel, make
 from structsvm.online.simulation import runs

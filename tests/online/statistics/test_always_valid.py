@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from _click_logs import interleaved
 
-from structsvm import report
 from structsvm.online.statistics import always_valid as av
 from structsvm.online.statistics import analyse, confidence_sequence, holm, queries_needed
 from structsvm.online.statistics.page import page
 from structsvm.online.statistics.significance import benjamini_hochberg
+from structsvm.plots import pages
 
 
 def capital(values, m):
@@ -139,7 +139,7 @@ def test_outcomes_beyond_one_by_rounding_are_one():
 
 def test_the_page_leaves_out_intervals_that_would_flatten_the_others(monkeypatch):
     drawn = []
-    monkeypatch.setattr(report, "line_chart", lambda lines, **options: drawn.append(lines) or "")
+    monkeypatch.setattr(pages, "line_chart", lambda lines, **options: drawn.append(lines) or "")
     outcomes = np.random.default_rng(0).choice([1.0, -1.0], size=3000, p=[0.55, 0.45])
     log = interleaved(outcomes, np.arange(3000))
     page("clicks", log, analyse(log))

@@ -11,8 +11,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from structsvm.checks import BadInput
 from structsvm.common import files
+from structsvm.common.checks import BadInput
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
 from structsvm.online.clicklog import ClickLog, Impression, read_log, write_log

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.portable.elementary import power
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled.kernels import multileave, probabilistic, team_draft

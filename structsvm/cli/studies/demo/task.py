@@ -1,0 +1,272 @@
+"""The task of the demonstration and its systems: data, baselines and learned rankers."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import structsvm
+from structsvm import metrics, readers
+from structsvm.protocols import Float
+from structsvm.queries import QueryData, dense_column
+
+# number of images in the training part, and of query images in each part
+_N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300
+_CS = (0.1, 1.0, 10.0, 100.0)
+# of the made data: queries of both parts, documents of each, and shares of them
+_N_SPAM_TRAIN, _N_SPAM_TEST, _N_DOCUMENTS = 60, 200, 60
+_SHARE_RELEVANT, _SHARE_GOOD, _SHARE_SPAM = 0.1, 0.4, 0.05
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images behind the test rows: ``queries[q]`` is query ``q``, ``candidates[r]`` the candidate ``r`` of its rows."""
+
+    queries: Float
+    candidates: Float
+    query_digits: NDArray[np.int64]
+    candidate_digits: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data of a task, with its baselines."""
+
+    title: str
+    description: str
+    train: QueryData
+    test: QueryData
+    baselines: dict[str, Float]
+    relevance: float = 1.0
+    scale: str = "none"
+    shape: tuple[int, int] | None = None
+    pictures: Pictures | None = None
+    n_seen: int = 0
+
+
+@dataclass(frozen=True)
+class System:
+    """A ranking of the test queries: scores, average precision per query, and the model if one was learned."""
+
+    name: str
+    scores: Float
+    per_query: Float
+    model: Any = None
+
+    @property
+    def mean(self) -> float:
+        return float(self.per_query.mean())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A task and the systems tried: the baselines first, then the learned ones."""
+
+    task: Task
+    systems: tuple[System, ...]
+
+    @property
+    def baseline(self) -> System:
+        return self.systems[0]
+
+    @property
+    def learned(self) -> tuple[System, ...]:
+        return tuple(system for system in self.systems if system.model is not None)
+
+    @property
+    def best(self) -> System:
+        return max(self.learned, key=lambda system: system.mean)
+
+
+def digits_task(random_state: int = 0) -> Task:
+    """Return the retrieval of images of the same digit.
+
+    No image of the training part, query or candidate, is in the test part.
+    """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = (digits.images / 16.0).reshape(-1, 64).astype(np.float32)
+    order = np.random.default_rng(random_state).permutation(images.shape[0])
+
+    def part(chosen: NDArray[np.int64], n_queries: int) -> QueryData:
+        queries, candidates = chosen[:n_queries], chosen[n_queries:]
+        X = np.abs(images[queries][:, None, :] - images[candidates][None, :, :]).reshape(-1, 64)
+        y = (digits.target[queries][:, None] == digits.target[candidates][None, :]).astype(np.float64).ravel()
+        names = tuple(f"pixel {i},{j}" for i in range(1, 9) for j in range(1, 9))
+        return QueryData.from_arrays(X, y, np.repeat(queries, candidates.shape[0]), feature_names=names)
+
+    train, test = part(order[:_N_TRAIN], _N_TRAIN_QUERIES), part(order[_N_TRAIN:], _N_TEST_QUERIES)
+    queries, candidates = order[_N_TRAIN:][:_N_TEST_QUERIES], order[_N_TRAIN:][_N_TEST_QUERIES:]
+    X = test.X.astype(np.float64)
+    return Task(
+        title="Find the same digit",
+        description=(
+            f"Image retrieval on scikit-learn's handwritten digits (8 x 8 pixels). {train.n_queries} training queries "
+            f"with {_N_TRAIN - _N_TRAIN_QUERIES} candidates each; {test.n_queries} test queries with "
+            f"{candidates.shape[0]} candidates each, all of them other images than those trained on. One feature per "
+            "pixel: the absolute difference between query and candidate. Relevant: the same digit."
+        ),
+        train=train,
+        test=test,
+        baselines={
+            "Euclidean distance": -np.sqrt((X * X).sum(axis=1)),
+            "City-block distance": -X.sum(axis=1),
+        },
+        shape=(8, 8),
+        pictures=Pictures(
+            images[queries].reshape(-1, 8, 8), images[candidates].reshape(-1, 8, 8), digits.target[queries],
+            digits.target[candidates],
+        ),
+    )  # fmt: skip
+
+
+def spam_task(random_state: int = 0) -> Task:
+    """Return a task in which ROC area and average precision want different rankings; its text says why."""
+    rng = np.random.default_rng(random_state)
+    train, test = _with_spam(_N_SPAM_TRAIN, rng), _with_spam(_N_SPAM_TEST, rng)
+    return Task(
+        title="Train for the measure you are judged by",
+        description=(
+            f"Synthetic data: {train.n_queries} training and {test.n_queries} test queries with {_N_DOCUMENTS} "
+            "documents each and two features. One document in ten is relevant: some by their quality, more by their "
+            "popularity. One in twenty of the others is spam, very popular and of low quality. Spam is rare, so it "
+            "matters little for the ROC area, which counts all pairs of documents alike. It stands at the top, so it "
+            "matters much for average precision."
+        ),
+        train=train,
+        test=test,
+        baselines={"Popularity alone": np.ascontiguousarray(test.X[:, 1])},
+    )
+
+
+def _with_spam(n_queries: int, rng: np.random.Generator) -> QueryData:
+    n_rows = n_queries * _N_DOCUMENTS
+    X = rng.normal(size=(n_rows, 2))
+    relevant = rng.uniform(size=n_rows) < _SHARE_RELEVANT
+    good = rng.uniform(size=n_rows) < _SHARE_GOOD
+    spam = ~relevant & (rng.uniform(size=n_rows) < _SHARE_SPAM)
+    X[relevant & good] += [3.0, 1.0]
+    X[relevant & ~good] += [0.0, 2.0]
+    X[spam] += [-3.0, 8.0]
+    return QueryData.from_arrays(
+        X,
+        relevant.astype(np.float64),
+        np.repeat(np.arange(n_queries), _N_DOCUMENTS),
+        docid=np.array([f"{'spam' if bad else 'page'}{row:05d}" for row, bad in enumerate(spam)]),
+        feature_names=("quality", "popularity"),
+    )
+
+
+def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
+    """Return the same comparison on LETOR files or stores; the baseline is the feature that is best on ``train``.
+
+    Dense features are standardised with the figures of the training data.
+    """
+    from scipy import sparse
+
+    from structsvm.cli.studies.folds.methods import best_feature
+
+    learning = readers.read_queries(train)
+    if learning.n_queries < 2:
+        raise ValueError(
+            f"{train}: expected 2 queries or more, to choose C by cross-validation, got {learning.n_queries}"
+        )
+    # a text may omit its last features; a store states its number of features
+    options = (
+        {} if test.is_dir() else {"n_features": learning.n_features, "sparse": sparse.issparse(learning.X)}
+    )
+    testing = readers.read_queries(test, **options)
+    if testing.n_features != learning.n_features:
+        raise ValueError(
+            f"{test}: expected {learning.n_features} features, as {train} has, got {testing.n_features}"
+        )
+    feature, sign = best_feature(
+        learning,
+        lambda rows, scores: float(_average_precision(rows, scores, relevance).mean()),
+    )
+    arrow = "high" if sign > 0 else "low"
+    return Task(
+        title=f"Learning to rank: {test.name}",
+        description=(
+            f"Trained on {train.name} ({learning.n_queries} queries, {learning.n_rows} documents, "
+            f"{learning.n_features} features), tested on {test.name} ({testing.n_queries} queries, {testing.n_rows} "
+            f"documents). Relevant: a label of at least {relevance:g}. The baseline is the single feature with the "
+            "best mean average precision on the training file."
+        ),
+        train=learning,
+        test=testing,
+        baselines={f"Feature {feature + 1} ({arrow} first)": sign * dense_column(testing.X, feature)},
+        relevance=relevance,
+        scale="none" if sparse.issparse(learning.X) else "zscore",
+        n_seen=_count_seen(learning, testing),
+    )
+
+
+def _count_seen(train: QueryData, test: QueryData) -> int:
+    """Return the number of queries of ``test`` with the rows and labels of a query of ``train``, whatever their ids."""
+
+    def fingerprints(data: QueryData) -> list[bytes]:
+        return [
+            hashlib.sha256(
+                b"".join(
+                    np.ascontiguousarray(part, dtype=np.float64).tobytes()
+                    for part in (*_parts(data.X[a:b]), data.y[a:b])
+                )
+            ).digest()
+            for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)
+        ]
+
+    training = set(fingerprints(train))
+    return sum(query in training for query in fingerprints(test))
+
+
+def _parts(X: Any) -> tuple[Any, ...]:
+    return (X.indptr - X.indptr[0], X.indices, X.data) if hasattr(X, "indptr") else (X,)
+
+
+def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object] | None = None) -> Outcome:
+    """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries."""
+
+    def tried(name: str, scores: Float, model: Any = None) -> System:
+        return System(name, scores, _average_precision(task.test, scores, task.relevance), model)
+
+    systems = [tried(name, scores) for name, scores in task.baselines.items()]
+    for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
+        if callback is not None:
+            callback(name)
+        model = structsvm.StructuralRankerCV(
+            loss, _CS, cv=min(3, task.train.n_queries), scoring="map", relevance=task.relevance,
+            scale=task.scale,  # type: ignore[arg-type]
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        with _without_remarks():
+            model.fit(task.train.X, task.train.y, qid=task.train.qid)
+        systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))
+    return Outcome(task, tuple(systems))
+
+
+@contextmanager
+def _without_remarks() -> Iterator[None]:
+    """Leave out remarks on the C that was chosen: the demonstration has one grid, which nobody can widen."""
+    log = logging.getLogger("structsvm")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _average_precision(rows: QueryData, scores: Float, relevance: float) -> Float:
+    return metrics.evaluate(
+        "map", rows.y, scores, qid=rows.qid, docid=rows.docid, relevance=relevance
+    ).per_query

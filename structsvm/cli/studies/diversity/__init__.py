@@ -1,0 +1,9 @@
+"""Comparison of diverse result sets: models and fixed methods of choosing on the same labelled sets.
+
+``comparison`` measures them, ``page`` shows the result. The models are in :mod:`structsvm.estimators.diversity`, the
+fixed methods in :mod:`structsvm.estimators.baselines`.
+"""
+
+from structsvm.cli.studies.diversity.comparison import METHODS, check_names, compare_methods, with_subtopics
+
+__all__ = ["METHODS", "check_names", "compare_methods", "with_subtopics"]

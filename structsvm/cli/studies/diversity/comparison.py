@@ -1,0 +1,121 @@
+"""Models and fixed methods of choosing, measured on the same labelled sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from structsvm.common.checks import BadInput, check_choice
+from structsvm.estimators import baselines
+from structsvm.metrics import Comparison, alpha_ndcg, compare, subtopic_recall, weighted_subtopic_loss
+from structsvm.protocols import Float, Int
+from structsvm.readers.candidate_sets import LabelledSets
+
+if TYPE_CHECKING:
+    from structsvm.estimators.diversity import SVMDiv
+
+METHODS: dict[str, Any] = {
+    one.label: one
+    for one in vars(baselines).values()
+    if isinstance(one, type) and one.__module__ == baselines.__name__ and hasattr(one, "label")
+}
+"""Fixed methods of choosing by name, in the order of their file."""
+
+WITH_LABELS = tuple(name for name, one in METHODS.items() if "labels" in signature(one.predict).parameters)
+"""Fixed methods that use the subtopics as input."""
+
+
+@dataclass(frozen=True, eq=False)
+class DiversityResult:
+    """Result of :func:`compare_methods`; dictionaries go by method, models first, arrays have an entry per set."""
+
+    labelled: LabelledSets
+    k: int
+    models: dict[str, SVMDiv]
+    chosen: dict[str, list[Int]]
+    losses: dict[str, Float]
+    recalls: dict[str, Float]
+    alpha_ndcgs: dict[str, Float]
+
+    @property
+    def first(self) -> str:
+        """The method that the others are tested against."""
+        return next(iter(self.chosen))
+
+    @property
+    def seen(self) -> dict[str, int | None]:
+        """Number of the sets that each model was trained on; None if its file is too old to say.
+
+        Measures on such sets tell how well the model fits them, not how well it chooses from new ones.
+        """
+        n_seen: dict[str, int | None] = {}
+        for name, model in self.models.items():
+            trained_on = getattr(model, "fingerprints_", None)
+            n_seen[name] = (
+                None
+                if trained_on is None
+                else sum(candidates.fingerprint in set(trained_on) for candidates in self.labelled.sets)
+            )
+        return n_seen
+
+    def against(self, name: str) -> Comparison:
+        """Compare the first method with another (two-tailed Wilcoxon test over sets); a win is a lower loss."""
+        return compare(self.losses[name], self.losses[self.first])
+
+
+def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
+    """Raise ValueError for unknown fixed methods, and for models named like one: the table has one row per name."""
+    for name in methods:
+        check_choice("method", name, METHODS)
+    for name in models:
+        if name in METHODS:
+            raise BadInput("model", "expected a name that no fixed method has", "give it another", value=name)
+
+
+def with_subtopics(labelled: LabelledSets) -> LabelledSets:
+    """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
+    covered = [i for i, labels in enumerate(labelled.labels) if (labels > 0).any()]
+    return LabelledSets(
+        [labelled.sets[i] for i in covered],
+        [labelled.labels[i] for i in covered],
+        [labelled.subtopics[i] for i in covered],
+    )
+
+
+def compare_methods(
+    labelled: LabelledSets,
+    models: Mapping[str, SVMDiv] | None = None,
+    methods: Sequence[str] | None = None,
+    k: int = 5,
+    *,
+    random_state: int = 0,
+) -> DiversityResult:
+    """Choose ``k`` documents from each set by models and fixed methods, and measure what they cover."""
+    models = {} if models is None else dict(models)
+    if methods is None:
+        methods = [name for name in METHODS if name != "xquad"]
+        if not all(candidates.query for candidates in labelled.sets):
+            methods.remove("bm25")
+    check_names(models, methods)
+    if not models and not methods:
+        raise BadInput("methods", "expected a method or a model to measure, got none")
+    if not labelled.sets or len(with_subtopics(labelled).sets) < len(labelled.sets):
+        raise BadInput(
+            "labelled",
+            f"expected candidate sets with a covered subtopic each, got {len(labelled.sets)} of which "
+            f"{len(with_subtopics(labelled).sets)} have one",
+            "take with_subtopics(labelled)",
+        )
+    chosen = {name: model.predict(labelled.sets, k) for name, model in models.items()}
+    for name in dict.fromkeys(methods):
+        options = {"random_state": random_state} if name == "random" else {}
+        labels = {"labels": labelled.labels} if name in WITH_LABELS else {}
+        chosen[name] = METHODS[name](k, **options).predict(labelled.sets, **labels)
+    return DiversityResult(
+        labelled, k, models, chosen,
+        losses={name: weighted_subtopic_loss(labelled.labels, rows) for name, rows in chosen.items()},
+        recalls={name: subtopic_recall(labelled.labels, rows) for name, rows in chosen.items()},
+        alpha_ndcgs={name: alpha_ndcg(labelled.labels, rows, k) for name, rows in chosen.items()},
+    )  # fmt: skip

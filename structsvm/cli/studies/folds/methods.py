@@ -1,0 +1,282 @@
+"""The methods that can be compared, each as a path over the grid of C on one training set."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import structsvm
+from structsvm import trainers
+from structsvm.cli.studies.folds import peers
+from structsvm.common.checks import BadInput
+from structsvm.common.compiling import clock
+from structsvm.common.names import did_you_mean, plain_name
+from structsvm.oracles import LOSSES, get_oracle
+from structsvm.protocols import Float, Progress
+from structsvm.queries import QueryData, dense_column
+
+METHODS = {
+    "svm-LOSS": f"structural SVM for {', '.join(LOSSES)}; the loss alone is short for it (map is svm-map)",
+    "ranksvm": "pairwise ranking SVM, hinge loss, every query weighs the same",
+    "ranksvm-l2": "the same with the squared hinge",
+    "ordinal": "ordinal regression SVM",
+    "acc": "classification SVM",
+    "acc2": "classification SVM, relevant documents weighted up to balance",
+    "acc3": "classification SVM on percentiles within the query",
+    "acc4": "classification SVM on features scaled to [0, 1] within the query",
+    "sgd": "stochastic descent on pairs, lam = 1/C",
+    "lcra": "the same on two random views of the features that have to agree, lam = 1/C",
+    "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
+    "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
+    "tree-LOSS": "boosted trees whose leaves are weighted at once by the structural SVM (TreeRanker); tree is tree-map",
+    "lightgbm": "LightGBM's LambdaRank, the best of a grid that stops early on the validation part; no C",
+    "xgboost": "XGBoost's rank:map and rank:ndcg, likewise; no C",
+    "catboost": "CatBoost's YetiRank, likewise; no C",
+    "best-feature": "the single feature, up or down, that is best on the training part; no C",
+}
+"""The methods by name, with descriptions."""
+PEERS = ("lightgbm", "xgboost", "catboost")
+WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature", *PEERS)
+_OWN_SCALING = ("acc3", "acc4")
+
+
+@dataclass(frozen=True)
+class Training:
+    """Options that methods share, as far as they apply."""
+
+    scale: Any = "none"
+    relevance: float = 1.0
+    tol: float = 1e-3
+    max_passes: int = 1000
+    random_state: int = 0
+    monotone: tuple[tuple[str, int], ...] = ()
+    """The sign of weights by name or number of their feature, from 1; only methods ``svm-LOSS`` take it."""
+
+    @property
+    def exact(self) -> dict[str, Any]:
+        """The options of methods with a certificate, but for the scaling."""
+        return {name: getattr(self, name) for name in ("relevance", "tol", "max_passes")}
+
+
+class Candidate(NamedTuple):
+    """A trained model; ``gap`` is None if the method has no certificate."""
+
+    C: float | None
+    model: Any
+    gap: float | None
+    converged: bool
+    n_passes: int | None
+    history: tuple[Progress, ...]
+    seconds: float
+
+
+class OneFeature:
+    """Ranking by one column, a baseline for learning."""
+
+    def __init__(self, feature: int, sign: int, n_features: int) -> None:
+        self.coef_ = np.zeros(n_features)
+        self.coef_[feature] = sign
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        return np.asarray(X @ self.coef_, dtype=np.float64)
+
+
+def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) -> tuple[int, int]:
+    """Return the feature that ranks best by itself, from 0, and its direction.
+
+    The direction is 1 if high values come first, -1 if low ones do.
+    """
+    best = (-np.inf, 0, 1)
+    for j in range(data.n_features):
+        values = dense_column(data.X, j)
+        if values.min() < values.max():
+            best = max(best, *((measure(data, s * values), j, s) for s in (1, -1)), key=lambda b: b[0])
+    return best[1], best[2]
+
+
+def full_name(name: str) -> str:
+    """Return a name of a method as it stands in the table: in lower case, a loss by itself as ``svm-LOSS``."""
+    if name.endswith("-LOSS"):
+        return name
+    lower = "lightgbm" if name.lower() == "lambdamart" else name.lower()
+    if plain_name(lower).partition("@")[0] in {loss.partition("@")[0] for loss in LOSSES}:
+        lower = f"svm-{lower}"
+    family, _, loss = lower.partition("-")
+    return f"{family}-{plain_name(loss)}" if family in ("svm", "tree") and loss else lower
+
+
+def check_method(name: str, *, relevance: float = 1.0) -> str:
+    """Return ``name`` in full if it is a method; a loss by itself is short for ``svm-LOSS``."""
+    name = full_name(name)
+    if takes_missing(name):
+        peers.check_installed("lightgbm" if _is_tree(name) else name)
+    if name == "tree":
+        return name
+    if name.startswith(("svm-", "tree-")) and not name.endswith("-LOSS"):
+        try:
+            get_oracle(name.partition("-")[2], relevance=relevance)
+        except BadInput as error:
+            raise BadInput("method", error.fault, error.remedy, value=name) from None
+    elif name not in METHODS or name.endswith("-LOSS"):
+        remedy = did_you_mean(name, (*METHODS, *LOSSES))
+        raise BadInput("method", f"expected one of {', '.join(METHODS)}", remedy, value=name)
+    return name
+
+
+def takes_missing(name: str) -> bool:
+    """Whether a method learns from missing features as they are."""
+    return name in PEERS or _is_tree(name)
+
+
+def walk(
+    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
+) -> Iterator[Candidate]:
+    """Train ``name`` for each C, smallest first; methods without C yield one candidate."""
+    started = clock()
+    with warnings.catch_warnings():
+        # the candidate tells whether it converged
+        warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
+        for C, model in _models(name, Cs, train, validation, options, measure):
+            seconds = clock() - started
+            yield _described(C, model, seconds)
+            started = clock()
+
+
+_WARM: set[tuple[Any, ...]] = set()
+_FEW_QUERIES = 20
+
+
+def warm_up(
+    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
+) -> None:
+    """Import and compile what :func:`walk` with the same arguments needs, so that its seconds are those of training.
+
+    It runs once per process, method and type of matrix. It trains on a few queries to the end, and on all for two
+    passes, since the choice of the solver depends on the data.
+    """
+    kind = (name, train.X.dtype.str, hasattr(train.X, "indptr"), *_stored(train.X), options.scale)
+    if kind in _WARM:
+        return
+    _WARM.add(kind)
+    few = train.select(np.arange(min(_FEW_QUERIES, train.n_queries)))
+    tries = [(few, options)]
+    if not (name in WITHOUT_C or name.startswith("acc") or name in ("sgd", "lcra")):
+        tries.append((train, replace(options, max_passes=2)))
+    for data, limited in tries:
+        # few queries may have no constraint, or nothing to learn; walk reports other errors
+        with contextlib.suppress(ValueError), _unjudged():
+            for _ in walk(name, [min(Cs)], data, few, limited, measure):
+                pass
+
+
+@contextlib.contextmanager
+def _unjudged() -> Iterator[None]:
+    """Let fits that are none of the results learn nothing without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", trainers.NothingLearnedWarning)
+        yield
+
+
+def _stored(X: Any) -> tuple[bool, ...]:
+    """Return what distinguishes matrices in compiled code, besides the type of their numbers."""
+    array = X.data if hasattr(X, "indptr") else X
+    return bool(array.flags.writeable), bool(array.flags.c_contiguous)
+
+
+def _described(C: float | None, model: Any, seconds: float) -> Candidate:
+    fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
+    fits = [fit for fit in fits if hasattr(fit, "gap")]
+    if not fits:
+        return Candidate(C, model, None, True, None, (), seconds)
+    return Candidate(
+        C,
+        model,
+        max(fit.gap for fit in fits),
+        all(fit.converged for fit in fits),
+        sum(fit.n_passes for fit in fits),
+        fits[0].history if len(fits) == 1 else (),
+        seconds,
+    )
+
+
+def _models(
+    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
+) -> Iterator[tuple[float | None, Any]]:
+    if name in WITHOUT_C:
+        return iter([(None, _without_C(name, train, validation, options, measure))])
+    from structsvm.estimators.structural import model_path
+
+    rows: Any = {"X": train.X, "y": train.y, "Cs": sorted(set(Cs)), "qid": train.qid}
+    models: Iterator[Any]
+    if name.startswith("svm-"):
+        models = model_path(_structural(name.removeprefix("svm-"), train, options), **rows)
+    elif _is_tree(name):
+        loss = name.removeprefix("tree").removeprefix("-") or "map"
+        ranker = structsvm.TreeRanker(loss, random_state=options.random_state, **options.exact)
+        models = model_path(ranker, **rows)
+    elif name.startswith("ranksvm"):
+        squared: Any = "squared_hinge" if name.endswith("-l2") else "hinge"
+        pairwise = structsvm.PairwiseSVM(squared, normalize="query", scale=options.scale, **options.exact)
+        models = pairwise.path(**rows)
+    else:
+        models = _one_by_one(name, train, rows["Cs"], options)
+    return zip(rows["Cs"], models, strict=True)
+
+
+def _structural(loss: str, train: QueryData, options: Training) -> Any:
+    from structsvm.estimators.weight_constraints import numbered_signs
+
+    signs = numbered_signs(dict(options.monotone), train.n_features, train.feature_names)
+    return structsvm.StructuralRanker(
+        loss, scale=options.scale, monotone_constraints=signs or None, **options.exact
+    )
+
+
+def _one_by_one(name: str, train: QueryData, grid: Sequence[float], options: Training) -> Iterator[Any]:
+    for C in grid:
+        model = _separate(name, C, options)
+        with contextlib.nullcontext() if grid[-1] == C else _unjudged():  # as in a path over C
+            model.fit(train.X, train.y, qid=train.qid)
+        yield model
+
+
+def _separate(name: str, C: float, options: Training) -> Any:
+    if name == "ordinal":
+        return structsvm.OrdinalSVM(C, scale=options.scale, **options.exact)
+    if name in ("sgd", "lcra"):
+        descent = structsvm.PairwiseSGD if name == "sgd" else structsvm.CoRegularizedSGD
+        return descent(
+            lam=1 / C, normalize="query", scale=options.scale, relevance=options.relevance,
+            random_state=options.random_state,
+        )  # fmt: skip
+    if options.scale != "none" and name not in _OWN_SCALING:
+        raise ValueError(
+            f"method {name!r}: expected features as they are, got scale={options.scale!r}; scale the files, or compare "
+            "acc3 and acc4, which scale within queries by themselves"
+        )
+    return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
+
+
+def _is_tree(name: str) -> bool:
+    return name == "tree" or name.startswith("tree-")
+
+
+def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
+    if name in PEERS:
+        tried: Any = {"relevance": options.relevance, "seed": options.random_state}
+        return max(peers.boosted_path(name, train, validation, measure, **tried), key=lambda stage: stage[0])[
+            1
+        ]
+    if name == "best-feature":
+        return OneFeature(*best_feature(train, measure), train.n_features)
+    scale: Any = "zscore" if options.scale == "none" else options.scale
+    model = structsvm.LambdaRank(
+        "ndcg@10", hidden=(32,) if name.endswith("-net") else (), scale=scale, relevance=options.relevance,
+        random_state=options.random_state,
+    )  # fmt: skip
+    return model.fit(train.X, train.y, qid=train.qid, validation=(validation.X, validation.y, validation.qid))

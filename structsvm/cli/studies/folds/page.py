@@ -1,0 +1,230 @@
+"""A comparison as tables and as a self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.cli.studies.folds.results import MethodResult, Results, paired_tests, remarks
+from structsvm.common.names import feature_names
+from structsvm.metrics.significance import Leaders, leaders
+from structsvm.plots import figures, pages
+
+_SHOWN_WEIGHTS = 15
+_PER_CHART = 4  # most lines per chart, so that they can be distinguished
+
+
+def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
+    """Return columns and formatted rows: means, C chosen, and the cost of training."""
+    names = results.measures.report
+    columns = [
+        pages.Column("method"),
+        *(pages.Column(name, numeric=True) for name in (*names, "C", "gap", "seconds")),
+    ]
+    rows = [
+        [m.name, *(f"{m.mean(name):.4f}" for name in names), _range(m.Cs), _gap(m.gap), f"{m.seconds:.2f}"]
+        for m in results.methods
+    ]
+    return columns, rows
+
+
+def tests_table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
+    """Return columns and formatted rows of the tests against the baselines, measure by measure."""
+    figures_ = ("difference", "95% interval", "better/worse", "p", "p (t)", "Holm")
+    columns = [
+        *(pages.Column(name) for name in ("measure", "method", "against")),
+        *(pages.Column(name, numeric=True) for name in figures_),
+    ]
+    rows = [
+        [
+            t.measure, t.method, t.baseline, f"{t.difference:+.4f}",
+            "–" if t.lower is None else f"{t.lower:+.4f} to {t.upper:+.4f}", f"{t.wins}/{t.losses}",
+            pages.p_value(t.p_value), pages.p_value(t.t_p_value),
+            pages.p_value(t.holm),
+        ]
+        for t in paired_tests(results)
+    ]  # fmt: skip
+    return columns, rows
+
+
+def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
+    """Return the same, unrounded, as plain objects.
+
+    Seconds are separate, as only they differ from run to run.
+    """
+    measures = results.measures
+    record: dict[str, Any] = {
+        "select": measures.select, "convention": measures.convention, "relevance": measures.relevance,
+        "baseline": results.baseline, "baselines": list(results.baselines), "folds": list(results.folds),
+        "methods": [], "seconds": {},
+    }  # fmt: skip
+    for m in results.methods:
+        test = results.against_baseline(m)
+        entry: dict[str, Any] = {
+            "method": m.name, "means": {name: m.mean(name) for name in measures.report},
+            "difference": test.mean_difference, "wins": test.wins, "losses": test.losses, "ties": test.ties,
+            "p_value": test.p_value, "C": list(m.Cs), "gap": m.gap, "unconverged": m.unconverged,
+            "fold_means": {
+                name: [float(np.mean(cell["test"]["values"][name])) for cell in m.cells]
+                for name in measures.report
+            },
+        }  # fmt: skip
+        if per_query:
+            entry["per_query"] = {name: m.per_query(name).tolist() for name in measures.report}
+        record["methods"].append(entry)
+        record["seconds"][m.name] = m.seconds
+    record["tests"] = [test._asdict() for test in paired_tests(results)]
+    record["remarks"] = remarks(results)
+    if per_query:
+        record["query_ids"] = results.methods[0].query_ids
+    return record
+
+
+def headline(results: Results) -> str:
+    """Return the result in words: the best method, those as good, and the baseline."""
+    first = results.measures.report[0]
+    means = {m.name: f"{m.mean(first):.4f}" for m in results.methods}
+    best = _leaders(results)
+    n = len(results.methods[0].query_ids)
+    text = (
+        f"{pages.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {first} on {n} "
+        f"test queries, {means[best.first[0]]}"
+    )
+    if not best.p_values:
+        return f"{text}."
+
+    def with_mean(name: str, p: float) -> str:
+        return f"{name} ({means[name]}, {pages.p_said(p)})"
+
+    findings = []
+    if results.baseline not in (*best.first, *best.level):
+        p = best.p_values[results.baseline]
+        findings.append(f"significantly better than the baseline {with_mean(results.baseline, p)}")
+    if best.level:
+        findings.append(
+            f"no significant difference to {pages.listed([with_mean(*other) for other in best.level.items()])}"
+        )
+    elif len(best.p_values) > 1 or results.baseline in best.first:
+        findings = ["significantly better than each of the others"]
+    return f"{text}: {'; '.join(findings)} ({pages.tests_said(len(best.p_values))})."
+
+
+def _leaders(results: Results) -> Leaders:
+    first = results.measures.report[0]
+    return leaders({m.name: m.per_query(first) for m in results.methods})
+
+
+def page(results: Results, title: str) -> str:
+    """Return the report: table, measure against C, precision and recall, weights, gaps, per-query differences."""
+    columns, rows = table(results)
+    first = results.measures.report[0]
+    best = _leaders(results).first
+    with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
+    of_folds = [pages.Column("method"), *(pages.Column(name, numeric=True) for name in results.folds)]
+    means = [
+        [m.name, *(f"{np.mean(cell['test']['values'][first]):.4f}" for cell in m.cells)] for m in results.methods
+    ]  # fmt: skip
+    return pages.render(
+        "cli/studies/folds/page.html",
+        title=title,
+        lead=headline(results),
+        columns=columns,
+        rows=rows,
+        tests=tests_table(results),
+        remarks=remarks(results),
+        best=[i for i, m in enumerate(results.methods) if m.name in best],
+        measure=first,
+        measures=results.measures,
+        baseline=results.baseline,
+        baselines=pages.listed(results.baselines),
+        folds=results.folds,
+        of_folds=of_folds,
+        means=means,
+        curves=[
+            figures.against_C(dict(group), measure=results.measures.select)
+            for group in _groups([(m.name, (*m.curve(), m.best()[0])) for m in with_C])
+        ],
+        Cs=[[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C],
+        precision=_precision(results),
+        weights=_weights(results, best),
+        without_weights=[m.name for m in results.methods if m.cells[0]["coef"] is None],
+        gaps=_gaps(results),
+        differences=_differences(results, first),
+    )
+
+
+def _range(Cs: Sequence[float | None]) -> str:
+    values = sorted({C for C in Cs if C is not None})
+    if not values:
+        return "–"
+    return f"{values[0]:.3g}" if len(values) == 1 else f"{values[0]:.3g} – {values[-1]:.3g}"
+
+
+def _gap(gap: float | None) -> str:
+    return "–" if gap is None else f"{gap:.0e}"
+
+
+def _precision(results: Results) -> list[figures.Lines]:
+    curves = [(m.name, values) for m in results.methods if (values := m.precision()) is not None]
+    ends = [float(end) for _, values in curves for end in (values.min(), values.max())]
+    # one range for all charts
+    return [
+        figures.precision_recall(dict(group), y_range=(min(ends), max(ends))) for group in _groups(curves)
+    ]
+
+
+def _weights(results: Results, best: Sequence[str]) -> list[figures.Bars]:
+    lists = []
+    for m in results.methods:
+        weights = [cell["coef"] for cell in m.cells]
+        if None in weights or len({(len(c["coef"]), *(c["feature_names"] or ())) for c in m.cells}) > 1:
+            continue
+        # the length of w depends on C, so folds are compared by direction
+        mean = np.mean([np.asarray(w) / (np.linalg.norm(w) or 1.0) for w in weights], axis=0)
+        names = feature_names(m.cells[0]["feature_names"], mean.size)
+        bars = figures.weights(mean, names, top=min(_SHOWN_WEIGHTS, int(np.count_nonzero(mean))))
+        n = len(bars.values)
+        label = f"{m.name}{' (best)' if m.name in best else ''}: "
+        label += f"the {n} largest of " if n < mean.size else ""
+        lists.append(bars._replace(label=f"{label}{mean.size} weights, mean direction over folds"))
+    return lists
+
+
+class _Step(NamedTuple):
+    n_passes: int
+    gap: float
+    seconds: float
+
+
+def _gaps(results: Results) -> list[figures.Lines]:
+    histories = [(m.name, [_Step(*step) for step in m.cells[0]["history"]]) for m in results.methods]
+    drawable = [(name, steps) for name, steps in histories if any(0 < step.gap <= 1 for step in steps)]
+    return [figures.gap(dict(group), x=x) for group in _groups(drawable) for x in ("passes", "seconds")]
+
+
+def _differences(results: Results, measure: str) -> list[tuple[str, figures.Differences]]:
+    base = next(m for m in results.methods if m.name == results.baseline).per_query(measure)
+    return [
+        (m.name, figures.differences(m.per_query(measure) - base, measure=measure))
+        for m in results.methods
+        if m.name != results.baseline
+    ]
+
+
+def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
+    """Split what is drawn into charts of about as many lines each."""
+    n_charts = -(-len(items) // _PER_CHART)
+    cuts = [round(i * len(items) / n_charts) for i in range(n_charts + 1)] if n_charts else [0]
+    return [items[a:b] for a, b in pairwise(cuts)]
+
+
+def best_in_search(results: Sequence[MethodResult]) -> MethodResult:
+    """Return the method whose chosen C has the best validation mean, the first on ties.
+
+    Methods without C come after all others: those that stop early chose their settings on the same queries in each
+    fold, so that their means are too high to be compared.
+    """
+    return max(results, key=lambda m: (m.best()[0] is not None, m.best()[1]))

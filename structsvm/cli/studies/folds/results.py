@@ -1,0 +1,457 @@
+"""Cells: the results of a method on a fold, each saved in a small file, so that a killed run can be resumed.
+
+A cell holds the whole path over C. On MQ2008 a path of 22 values takes about a hundredth of the time of 22 separate
+fits, so smaller units would cost more than a killed run loses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm._version import __version__
+from structsvm.cli.studies.folds.folds import Fill, Fold, checksum, load_fold, size_of
+from structsvm.cli.studies.folds.methods import (
+    WITHOUT_C,
+    Training,
+    check_method,
+    takes_missing,
+    walk,
+    warm_up,
+)
+from structsvm.common.checks import BadInput
+from structsvm.common.files import replacing
+from structsvm.estimators.choosing_C import Selection, check_selection, select_C
+from structsvm.metrics import Comparison, compare, holm
+from structsvm.metrics.evaluation import evaluate_part
+from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
+from structsvm.protocols import Float
+from structsvm.queries import QueryData
+
+_FORMAT = 6  # increase when the content of a cell, or its computation, changes
+_KEPT_PROGRESS = 60
+
+
+@dataclass(frozen=True)
+class Measures:
+    """The measures, and the convention they follow."""
+
+    select: str = "map"
+    report: tuple[str, ...] = ("map", "ndcg@10")
+    convention: str = "trec"
+    relevance: float = 1.0
+    selection: Selection = "max"
+
+    def values(self, name: str, data: QueryData, scores: Float) -> Float:
+        """Return one value per query."""
+        return evaluate_part(
+            name, data.y, scores, qid=data.qid, docid=data.docid, convention=self.convention, relevance=self.relevance
+        )[0].per_query  # fmt: skip
+
+    def check(self) -> None:
+        """Raise ValueError for an unknown name, before anything is trained."""
+        check_selection(self.selection)
+        if not self.report:
+            raise BadInput("metrics", "expected at least one measure, got none")
+        for argument, names in (("select", (self.select,)), ("metric", self.report)):
+            for name in names:
+                try:
+                    evaluate_part(
+                        name, [1, 0], [1.0, 0.0], qid=0, convention=self.convention, relevance=self.relevance
+                    )
+                except BadInput as error:
+                    raise (error.renamed(argument) if error.argument == "metric" else error) from None
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """The cells of one method, fold by fold."""
+
+    name: str
+    cells: tuple[dict[str, Any], ...] = field(repr=False)
+    selection: Selection = "max"
+
+    def per_query(self, measure: str) -> Float:
+        """Return the values of all test queries, fold after fold."""
+        return np.concatenate([cell["test"]["values"][measure] for cell in self.cells])
+
+    def mean(self, measure: str) -> float:
+        """Return the mean over all test queries."""
+        return float(self.per_query(measure).mean())
+
+    @property
+    def query_ids(self) -> list[str]:
+        return [query for cell in self.cells for query in cell["test"]["query_ids"]]
+
+    @property
+    def Cs(self) -> tuple[float | None, ...]:
+        """C chosen in each fold."""
+        return tuple(cell["C"] for cell in self.cells)
+
+    @property
+    def gap(self) -> float | None:
+        """Largest duality gap of the chosen models."""
+        gaps = [cell["gap"] for cell in self.cells]
+        return None if None in gaps else max(gaps)
+
+    @property
+    def seconds(self) -> float:
+        """Training time of all paths, one after the other."""
+        return float(sum(cell["seconds"] for cell in self.cells))
+
+    @property
+    def unconverged(self) -> int:
+        """Number of chosen models that did not reach the tolerance."""
+        return sum(not cell["converged"] for cell in self.cells)
+
+    def curve(self) -> tuple[list[float], Float]:
+        """Return the grid, and for each C the validation measure averaged over the queries of all folds."""
+        return self.cells[0]["grid"], self._validation().mean(axis=0)
+
+    def best(self) -> tuple[float | None, float]:
+        """Return the C that ``selection`` chooses on the validation queries of all folds, and its mean there."""
+        grid, means = self.curve()
+        chosen = _chosen(grid, self._validation(), self.selection)
+        return grid[chosen], float(means[chosen])
+
+    def _validation(self) -> Float:
+        """Return the validation measure, a row per query and a column per C."""
+        return np.concatenate([cell["validation"] for cell in self.cells])
+
+    def precision(self) -> Float | None:
+        """Return interpolated precision at eleven levels of recall, the mean over queries with a relevant document."""
+        counts = np.array([cell["test"]["n_relevant_queries"] for cell in self.cells])
+        if not counts.any():
+            return None
+        curves = [cell["test"]["precision"] for cell, n in zip(self.cells, counts, strict=True) if n]
+        return np.average(curves, axis=0, weights=counts[counts > 0])
+
+
+@dataclass(frozen=True)
+class Results:
+    """Result of :func:`run`."""
+
+    methods: tuple[MethodResult, ...]
+    measures: Measures
+    folds: tuple[str, ...]
+    baselines: tuple[str, ...]
+    reused: int
+    computed: int
+
+    @property
+    def baseline(self) -> str:
+        """The first baseline."""
+        return self.baselines[0]
+
+    def against_baseline(self, method: MethodResult) -> Comparison:
+        """Compare a method with the baseline by the first measure (two-tailed Wilcoxon test over queries)."""
+        base = next(m for m in self.methods if m.name == self.baseline)
+        return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
+
+
+LEVEL = 0.05
+
+
+class PairedTest(NamedTuple):
+    """A method against a baseline on the test queries: the difference with its 95 % interval (Student's t), and tests.
+
+    All p-values are two-tailed: ``p_value`` is Wilcoxon's; ``holm`` is that adjusted for all tests of the study.
+    """
+
+    measure: str
+    method: str
+    baseline: str
+    difference: float
+    lower: float | None
+    upper: float | None
+    wins: int
+    losses: int
+    ties: int
+    p_value: float
+    t_p_value: float
+    randomization_p_value: float
+    holm: float
+
+
+def paired_tests(results: Results) -> list[PairedTest]:
+    """Return the tests of a study, measure by measure."""
+    values = {m.name: m for m in results.methods}
+    found = []
+    for measure in results.measures.report:
+        for baseline in results.baselines:
+            base = values[baseline].per_query(measure)
+            for method in (name for name in values if name != baseline):
+                own = values[method].per_query(measure)
+                test, t = compare(own, base), compare(own, base, test="t")
+                randomized = compare(own, base, test="randomization").p_value
+                found.append(
+                    PairedTest(
+                        measure, method, baseline, test.mean_difference, _or_none(t.lower), _or_none(t.upper),
+                        test.wins, test.losses, test.ties, test.p_value, t.p_value, randomized, 1.0,
+                    )
+                )  # fmt: skip
+    adjusted = holm([test.p_value for test in found]).tolist() if found else []
+    return [test._replace(holm=p) for test, p in zip(found, adjusted, strict=True)]
+
+
+def _or_none(value: float) -> float | None:
+    """Return a figure as JSON can hold it."""
+    return value if math.isfinite(value) else None
+
+
+def remarks(results: Results) -> list[str]:
+    """Return what is to be said of methods whose C is at an end of the grid, beyond which a better one may lie."""
+    found = []
+    for m in results.methods:
+        for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
+            at_end, grid = 0, m.cells[0]["grid"]
+            for cell in m.cells:
+                means = np.asarray(cell["validation"]).mean(axis=0)
+                at_end += len(grid) >= 3 and cell["C"] == grid[end] and bool(means[end] > means[beside])
+            if at_end:
+                found.append(
+                    f"{m.name}: C = {grid[end]:g}, the {word} of the grid, was chosen in {at_end} of {len(m.cells)} "
+                    f"folds: a {verb} one may rank better"
+                )
+    return found
+
+
+class _Plan(NamedTuple):
+    """What all cells of a study have in common."""
+
+    grid: list[float]
+    measures: Measures
+    training: Training
+    fill: Fill
+    columns: Mapping[str, Any]
+    work: Path | None
+
+
+def run(
+    folds: Sequence[Fold],
+    methods: Sequence[str],
+    Cs: Sequence[float],
+    *,
+    measures: Measures | None = None,
+    training: Training | None = None,
+    baseline: str | Sequence[str] | None = None,
+    fill: Fill = None,
+    columns: Mapping[str, Any] | None = None,
+    work: Path | None = None,
+    n_jobs: int = 1,
+    callback: Callable[[str, str, bool], object] | None = None,
+) -> Results:
+    """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
+
+    Without ``fill`` missing features are an error, unless all methods take them as they are.
+    """
+    measures, training = measures or Measures(), training or Training()
+    tell: Callable[..., object] = callback or (lambda *_: None)
+    names = list(dict.fromkeys(methods))
+    grid = _checked(names, Cs, measures, training)
+    baselines = tuple(dict.fromkeys([baseline] if isinstance(baseline, str) else baseline or names[:1]))
+    for name in baselines:
+        if name not in names:
+            raise BadInput("baseline", f"expected one of the methods {', '.join(names)}", value=name)
+    if work is not None:
+        Path(work).mkdir(parents=True, exist_ok=True)
+    if fill is None and all(map(takes_missing, names)):
+        fill = "keep"
+    plan = _Plan(grid, measures, training, fill, columns or {}, None if work is None else Path(work))
+    wanted = {(name, fold.name): (fold, _key(fold, name, plan)) for fold in folds for name in names}
+    done: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell_name, (_, key) in wanted.items():
+        if plan.work is not None and (cell := _found(_file(plan.work, key), key)) is not None:
+            done[cell_name] = cell
+            tell(*cell_name, True)
+    reused = len(done)
+    missing = [cell_name for cell_name in wanted if cell_name not in done]
+    expected_seconds = sum(
+        estimated_seconds(wanted[cell_name][0], cell_name[0], len(grid)) for cell_name in missing
+    )
+    from joblib import Parallel, delayed
+
+    trained = Parallel(
+        n_jobs=n_jobs if expected_seconds >= PROCESSES_PAY_FROM else 1,
+        return_as="generator_unordered",
+        batch_size=1,
+        pre_dispatch="all",
+    )(delayed(_compute)(*wanted[cell_name], cell_name, plan) for cell_name in missing)
+    for cell_name, cell in trained:
+        done[cell_name] = cell
+        tell(*cell_name, False)
+    return Results(
+        tuple(
+            MethodResult(name, tuple(done[name, fold.name] for fold in folds), measures.selection)
+            for name in names
+        ),
+        measures,
+        tuple(fold.name for fold in folds),
+        baselines,
+        reused,
+        len(missing),
+    )
+
+
+PROCESSES_PAY_FROM = 20.0
+"""Estimated seconds of training from which several processes are used, as each takes about five seconds to start."""
+
+_SECONDS_PER_MB = {"lcra": 0.1, "lambdarank": 0.2, "lambdarank-net": 0.2}  # on MQ2008
+_OTHER_SECONDS_PER_MB = 0.01
+
+
+def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
+    """Return the training time of a method on a fold, to an order of magnitude, by the size of its training files.
+
+    It is the same on every machine, so that the choice of processes is, too.
+    """
+    queries = [0 if part.queries is None else len(part.queries) for part in fold.parts]
+    share = queries[0] / sum(queries) if sum(queries) else 1.0
+    megabytes = share * sum(size_of(file) for file in fold.train.files) / 1e6
+    rate = _SECONDS_PER_MB.get(name, _OTHER_SECONDS_PER_MB)
+    return megabytes * rate * (1 if name in WITHOUT_C else n_Cs)
+
+
+def _checked(
+    names: Sequence[str], Cs: Sequence[float], measures: Measures, training: Training
+) -> list[float]:
+    if not names:
+        raise BadInput("methods", "expected at least one, got none")
+    for name in names:
+        check_method(name, relevance=training.relevance)
+    measures.check()
+    grid = sorted({float(C) for C in Cs})
+    if not grid or not all(0 < C < math.inf for C in grid):
+        raise BadInput("C", f"expected finite numbers > 0, got {list(Cs)}")
+    return grid
+
+
+def _key(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
+    """Return everything that a cell depends on, and the version that made it: others compute their own."""
+    return {
+        "format": _FORMAT,
+        "structsvm": __version__,
+        "method": name,
+        "Cs": list(plan.grid),
+        "measures": asdict(plan.measures) | {"report": list(plan.measures.report)},
+        "training": asdict(plan.training) | {"monotone": [list(sign) for sign in plan.training.monotone]},
+        "fill": None if plan.fill == "keep" else plan.fill,  # also of a study with other methods
+        "columns": {
+            name: list(value) if isinstance(value, tuple) else value for name, value in plan.columns.items()
+        },
+        "parts": [
+            {
+                "files": [checksum(file) for file in part.files],
+                "queries": None if part.queries is None else list(part.queries),
+            }
+            for part in fold.parts
+        ],
+    }
+
+
+def _file(work: Path, key: dict[str, Any]) -> Path:
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
+    return work / f"{name}.json"
+
+
+def _found(path: Path, key: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_bytes())
+        if content["key"] == key:
+            cell: dict[str, Any] = content["cell"]
+            return cell
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        pass
+    warnings.warn(f"{path}: expected a finished cell, got a damaged file; it is computed again", stacklevel=3)
+    return None
+
+
+def _compute(
+    fold: Fold, key: dict[str, Any], cell_name: tuple[str, str], plan: _Plan
+) -> tuple[tuple[str, str], dict[str, Any]]:
+    """Train one cell and save it; runs in a process of its own."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(1):  # sums in another order could change the order of a tie
+        cell = _cell(fold, cell_name[0], plan)
+    if plan.work is not None:
+        with replacing(_file(plan.work, key)) as file:
+            file.write(json.dumps({"key": key, "cell": cell}, allow_nan=False).encode())
+    return cell_name, cell
+
+
+def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
+    grid, measures, training, fill, columns, _ = plan
+    data = load_fold(fold, fill, columns)
+
+    def selected(part: QueryData, scores: Float) -> Any:
+        return measures.values(measures.select, part, scores).mean()
+
+    warm_up(name, grid, data.train, data.validation, training, selected)
+    candidates, per_candidate = [], []
+    try:
+        for candidate in walk(name, grid, data.train, data.validation, training, selected):
+            scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
+            candidates.append(candidate)
+            per_candidate.append(measures.values(measures.select, data.validation, scores))
+    except ValueError as error:
+        if isinstance(error, BadInput) and error.argument == "monotone_constraints":
+            raise  # an option of the whole study
+        raise ValueError(f"{fold.name}, {name}: {error}") from None
+    grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
+    chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
+    # weights of leaves are none of features
+    coef = None if hasattr(chosen.model, "leaves_") else getattr(chosen.model, "coef_", None)
+    history = [p for p in chosen.history if math.isfinite(p.gap)]
+    history = history[:: max(1, len(history) // _KEPT_PROGRESS)]
+    return {
+        "grid": grid_tried,
+        "validation": validation.tolist(),
+        "C": chosen.C,
+        "gap": None if chosen.gap is None else float(chosen.gap),
+        "converged": bool(chosen.converged),
+        "n_passes": chosen.n_passes,
+        "seconds": sum(candidate.seconds for candidate in candidates),
+        "history": [[p.n_passes, float(p.gap), float(p.seconds)] for p in history],
+        "coef": None if coef is None else np.asarray(coef, dtype=np.float64).tolist(),
+        "feature_names": data.train.feature_names,
+        "test": None if data.test is None else _tested(data.test, chosen.model, measures),
+    }
+
+
+def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -> int:
+    """Return the number of the C to use; a method without C has one candidate."""
+    if len(grid) == 1:
+        return 0
+    return list(grid).index(select_C(np.array(grid, dtype=np.float64), values, selection=selection))
+
+
+def _tested(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
+    scores = model.predict(test.X, qid=test.qid)
+    curves = _precision_curves(test, scores, measures.relevance)
+    return {
+        "query_ids": test.query_ids.astype(str).tolist(),
+        "values": {name: measures.values(name, test, scores).tolist() for name in measures.report},
+        "n_relevant_queries": len(curves),
+        "precision": np.mean(curves, axis=0).tolist() if curves else [0.0] * len(RECALL_LEVELS),
+    }
+
+
+def _precision_curves(test: QueryData, scores: Float, relevance: float) -> list[Float]:
+    """Return interpolated precision at eleven levels of recall, one row per query with a relevant document."""
+    curves = []
+    for first, last in zip(test.offsets[:-1], test.offsets[1:], strict=True):
+        relevant = test.y[first:last][np.argsort(-scores[first:last], kind="stable")] >= relevance
+        if relevant.any():
+            curves.append(interpolated_precision(relevant))
+    return curves

@@ -1,0 +1,268 @@
+"""Nested cross-validation of a learned fusion on held-out topics, beside runs and fusions without learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.names import plain_name
+from structsvm.common.portable.elementary import geomspace
+from structsvm.estimators.choosing_C import Selection, check_selection, choose_C, select_C
+from structsvm.estimators.fusion import FusionModel, fusion_path
+from structsvm.features.fusion import FUSIONS
+from structsvm.features.scaling import minmax_within
+from structsvm.metrics import Comparison, compare
+from structsvm.metrics.evaluation import evaluate_part
+from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
+from structsvm.protocols import Float, Int
+from structsvm.queries import row_groups
+from structsvm.readers.qrels import Qrels
+from structsvm.readers.run_features import Candidates
+
+CS = tuple(float(C) for C in geomspace(0.1, 100.0, 7))
+"""Values of C tried by default."""
+
+LEARNED = "learned fusion"
+
+_INNER_FOLDS = 3
+
+
+class PoolJudge:
+    """Measure of rankings of a pool against all judgments: a relevant document that no run found counts as missed."""
+
+    def __init__(
+        self, pool: Candidates, qrels: Qrels, *, relevance: float = 1.0, depth: int | None = None
+    ) -> None:
+        self.relevance = relevance
+        self._depth = depth
+        self._offsets = pool.offsets
+        self._topic = row_groups(pool.offsets)
+        missed, topics = _missed(pool, qrels)
+        self._y = np.concatenate((pool.y, missed))
+        self._qid = np.concatenate((self._topic, topics))
+
+    def __call__(self, scores: Any, measure: str = "map") -> Float:
+        """Return the measure of each topic, for scores of the pool's rows; NaN or minus infinity: not retrieved.
+
+        Equal scores are ranked as by trec_eval, by descending docid.
+        """
+        return evaluate_part(measure, self._y, self._padded(scores), qid=self._qid, relevance=self.relevance)[
+            0
+        ].per_query
+
+    def precision_at_recall(self, scores: Any) -> Float:
+        """Return interpolated precision at recall 0, 0.1, ..., 1: the mean over topics with a relevant document."""
+        values = self._padded(scores)
+        relevant = self._y >= self.relevance
+        total = np.bincount(self._qid, relevant, self._offsets.shape[0] - 1)
+        n_rows = self._topic.shape[0]
+        order = _order(values[:n_rows], self._topic)
+        curves = []
+        for topic in np.flatnonzero(total):
+            ranked = order[self._offsets[topic] : self._offsets[topic + 1]]
+            ranked = ranked[np.isfinite(values[ranked])]
+            curves.append(interpolated_precision(relevant[ranked], int(total[topic])))
+        return np.mean(curves, axis=0) if curves else np.zeros(RECALL_LEVELS.shape[0])
+
+    def _padded(self, scores: Any) -> Float:
+        """Return scores of the rows and of the missed documents; minus infinity for rows not retrieved or too deep."""
+        values = np.array(scores, dtype=np.float64)
+        values[np.isnan(values)] = -np.inf
+        if self._depth is not None and np.diff(self._offsets).max() > self._depth:
+            order = _order(values, self._topic)
+            rank = np.arange(values.shape[0]) - self._offsets[self._topic]
+            values[order[rank >= self._depth]] = -np.inf
+        return np.concatenate((values, np.full(self._y.shape[0] - values.shape[0], -np.inf)))
+
+
+@dataclass(frozen=True, eq=False)
+class FusionResult:
+    """Result of :func:`cross_validate_fusion`; the topics are the judged ones of the pool, in its order.
+
+    ``scores`` are those of models not trained on the topic, ``fold`` the outer fold of each topic and ``chosen`` its C;
+    ``curve`` is the measure of each held-out topic for every C, ``values`` that of each topic by system.
+    With ``whole_runs`` single runs were measured deeper than the fusions.
+    """
+
+    pool: Candidates
+    scores: Float
+    fold: Int
+    Cs: tuple[float, ...]
+    chosen: tuple[float, ...]
+    curve: Float
+    model: FusionModel
+    measure: str
+    values: dict[str, Float]
+    runs: tuple[str, ...]
+    precision: dict[str, Float]
+    whole_runs: bool = False
+
+    @property
+    def on_training(self) -> tuple[tuple[str, ...], Float]:
+        """The run that is best on the training topics of each fold, and its measure of each topic of the fold.
+
+        Somebody could have chosen this run; :attr:`best_run` is known only afterwards.
+        """
+        held_out = np.empty(self.pool.n_topics)
+        names = []
+        for k in range(int(self.fold.max()) + 1):
+            test = self.fold == k
+            names.append(_best_run({name: self.values[name][~test] for name in self.runs}, self.runs))
+            held_out[test] = self.values[names[-1]][test]
+        return tuple(names), held_out
+
+    @property
+    def best_run(self) -> str:
+        """The single run with the best mean, which is chosen on the topics it is compared on."""
+        return _best_run(self.values, self.runs)
+
+    def against(self, name: str) -> Comparison:
+        """Compare the learned fusion with a system, by a two-tailed Wilcoxon test over topics."""
+        return compare(self.values[LEARNED], self.values[name])
+
+
+def cross_validate_fusion(
+    pool: Candidates,
+    qrels: Qrels,
+    *,
+    Cs: Sequence[float] = CS,
+    loss: str = "map",
+    relevance: float = 1.0,
+    folds: int = 5,
+    selection: Selection = "max",
+    depth: int | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    callback: Callable[[int, int], object] | None = None,
+    whole: Candidates | None = None,
+) -> FusionResult:
+    """Re-rank every judged topic by a model trained, with its C chosen, without that topic.
+
+    For each of ``folds`` C is chosen on three folds of the other topics. The final model is trained on all judged
+    topics with the C chosen on the outer folds. ``depth`` is that to which the runs were pooled: rankings count up to
+    it. ``whole``, if the runs are deeper, is the pool of all their documents, on which single runs are measured.
+    """
+    from joblib import Parallel, delayed
+
+    known = pool.select(pool.judged)
+    check_whole("folds", folds, 2)
+    check_selection(selection)
+    training_topics = known.n_topics - -(-known.n_topics // folds)
+    if known.n_topics < folds or training_topics < _INNER_FOLDS:
+        raise BadInput(
+            "qrels",
+            f"expected judgments of at least {max(folds, _INNER_FOLDS + 1)} topics of the runs for {folds} "
+            f"x {_INNER_FOLDS} folds, got {known.n_topics}",
+            "judge more topics, or ask for fewer folds",
+        )
+    grid = tuple(sorted({float(C) for C in Cs}))
+    measure = "map" if plain_name(loss) in ("roc", "pairs") else loss
+    options: dict[str, Any] = {"loss": loss, "relevance": relevance}
+    # the scaling of a topic does not depend on others, so once is enough for all paths
+    scaled = replace(known, scores=minmax_within(known.scores, known.offsets))
+
+    def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
+        part = scaled.select(test)
+        judge = PoolJudge(part, qrels, relevance=relevance, depth=depth)
+        scores = [
+            model.predict(part)
+            for model in fusion_path(scaled.select(training), grid, within="data", **options)
+        ]
+        return np.stack([judge(s, measure) for s in scores], axis=1), scores
+
+    fold, splits = _deal(known.n_topics, folds, np.random.default_rng(random_state))
+    parts = []
+    run = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    for i, (values, scores) in enumerate(run(delayed(held_out)(*split) for split in splits)):
+        parts.append((values, scores if i < folds else []))
+        if callback is not None:
+            callback(i + 1, len(splits) + 1)
+
+    rows = np.empty(known.n_rows)
+    chosen = []
+    for k, (_, test) in enumerate(splits[:folds]):
+        first = folds + k * _INNER_FOLDS
+        inside = np.concatenate([values for values, _ in parts[first : first + _INNER_FOLDS]])
+        best = grid.index(select_C(np.array(grid), inside, selection=selection))
+        chosen.append(grid[best])
+        scores = parts[k][1]
+        rows[np.isin(row_groups(known.offsets), test)] = scores[best]
+    outer = ((test, values) for (_, test), (values, _) in zip(splits[:folds], parts[:folds], strict=True))
+    choice = choose_C(np.array(grid), np.ones(known.n_topics), outer, selection=selection)
+    final = grid[: grid.index(choice.C) + 1]
+    *_, model = fusion_path(known, final, depth=depth, n_jobs=n_jobs, **options)
+    if callback is not None:
+        callback(len(splits) + 1, len(splits) + 1)
+
+    judge = PoolJudge(known, qrels, relevance=relevance, depth=depth)
+    systems, fused = _systems(known, rows)
+    judges, ranked = dict.fromkeys(systems, judge), dict(systems)
+    if whole is not None:
+        alone = whole.select(whole.judged)
+        judges |= dict.fromkeys(known.names, PoolJudge(alone, qrels, relevance=relevance))
+        ranked |= {name: alone.scores[:, i] for i, name in enumerate(alone.names)}
+    values_of = {name: judges[name](ranked[name], measure) for name in systems}
+    shown = [LEARNED, _best_run(values_of, known.names), *fused]
+    return FusionResult(
+        pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=choice.values, model=model,
+        measure=measure, values=values_of, runs=known.names,
+        precision={name: judges[name].precision_at_recall(ranked[name]) for name in shown},
+        whole_runs=whole is not None,
+    )  # fmt: skip
+
+
+def _deal(n_topics: int, folds: int, rng: np.random.Generator) -> tuple[Int, list[tuple[Int, Int]]]:
+    """Divide the topics into outer folds; return the fold of each, and all splits into training and test topics.
+
+    The splits of the outer folds come first, then the inner splits of each.
+    """
+    fold = rng.permutation(n_topics) % folds
+    outer = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
+    splits = list(outer)
+    for training, _ in outer:
+        inside = rng.permutation(training.shape[0]) % _INNER_FOLDS
+        splits += [(training[inside != j], training[inside == j]) for j in range(_INNER_FOLDS)]
+    return fold, splits
+
+
+def _systems(pool: Candidates, learned: Float) -> tuple[dict[str, Float], list[str]]:
+    """Return scores by name: the learned fusion, the runs, the fusions without learning; and the names of the last."""
+    systems = {LEARNED: learned}
+    systems |= {name: pool.scores[:, i] for i, name in enumerate(pool.names)}
+    fused = {_free(name, systems): combine(pool.scores, pool.offsets) for name, combine in FUSIONS.items()}
+    return systems | fused, list(fused)
+
+
+def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
+    return max(runs, key=lambda name: float(values[name].mean()))
+
+
+def _free(name: str, used: dict[str, Any]) -> str:
+    """Return a name that no run has, as a run may be tagged like a fusion."""
+    return name if name not in used else f"{name} (of these runs)"
+
+
+def _order(values: Float, topic: Int) -> Int:
+    """Return the rows topic by topic, best first.
+
+    As rows of a pool are by docid, the last of equal scores comes first.
+    """
+    return np.lexsort((-np.arange(values.shape[0]), -values, topic))
+
+
+def _missed(pool: Candidates, qrels: Qrels) -> tuple[Float, Int]:
+    """Return grades and topic numbers of the documents with a grade above 0 that are not in the pool."""
+    number_of = {topic: t for t, topic in enumerate(qrels.topics.tolist())}
+    grades, topics = [np.empty(0)], [np.empty(0, dtype=np.int64)]
+    for t, topic in enumerate(pool.topics.tolist()):
+        q = number_of[topic]
+        judged = slice(qrels.offsets[q], qrels.offsets[q + 1])
+        pooled = pool.docid[pool.offsets[t] : pool.offsets[t + 1]]
+        missed = (qrels.grades[judged] > 0) & ~np.isin(qrels.docid[judged], pooled)
+        grades.append(qrels.grades[judged][missed].astype(np.float64))
+        topics.append(np.full(grades[-1].size, t, dtype=np.int64))
+    return np.concatenate(grades), np.concatenate(topics)

@@ -1,0 +1,349 @@
+"""Candidate sets: the documents of one query to choose from, and which of them covers what."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structsvm.common.checks import BadInput
+from structsvm.protocols import Float, Int
+from structsvm.queries import check_sparse
+
+Kind = Literal["text", "tokens", "counts", "similarity"]
+
+_MOST = 2.0**53
+"""Largest count: whole numbers are exact up to here, and sums do not overflow."""
+
+
+_ROUNDING = 1e-4
+"""Of similarities in single precision, and of their diagonal."""
+
+
+class CandidateSet:
+    """The candidate documents of one query; immutable.
+
+    Parameters
+    ----------
+    texts : sequence of str, sequence of token lists, or sparse/dense matrix (n_documents, n_words)
+        The documents: texts, lists of words (used as they are), or counts of words. A document with an empty text
+        covers nothing.
+    titles : of the same kind, optional
+        One for each document; a matrix has the same columns (words) as ``texts``.
+    ids : sequence of str or int, optional
+        Distinct; ``0 .. n-1`` by default.
+    features : array-like of float, shape (n_documents, n_features), optional
+        Document features: scores of retrieval systems, similarity of embeddings. Higher is better; NaN means that a
+        system did not retrieve the document.
+    query : str, optional
+        The query's text (Okapi BM25 needs it), or its name or number.
+    vocabulary : sequence of str, optional
+        Names of the columns when ``texts`` is a matrix; only explanations use them.
+
+    Attributes
+    ----------
+    kind : {"text", "tokens", "counts", "similarity"}
+    texts, titles : list, or CSR matrix of float64, or None
+    similarity : ndarray of float64, shape (n_documents, n_documents), or None
+        Only of sets made by :meth:`from_similarity`.
+    ids : list of str
+    features : ndarray of float64, shape (n_documents, n_features), or None
+    query : str or None
+    vocabulary : list of str or None
+
+    Examples
+    --------
+    >>> candidates = CandidateSet(["an opera by Verdi", "a cruise ship"], ids=["d1", "d2"])
+    >>> candidates, len(candidates)
+    (CandidateSet(2 documents, text), 2)
+    """
+
+    def __init__(
+        self,
+        texts: Any,
+        titles: Any = None,
+        ids: Any = None,
+        features: Any = None,
+        *,
+        query: str | None = None,
+        vocabulary: Sequence[str] | None = None,
+    ) -> None:
+        self.kind, self.texts = _documents(texts, "texts")
+        self.similarity: Float | None = None
+        n = _length(self.texts)
+        if n == 0:
+            raise BadInput("texts", "expected at least one document, got an empty candidate set")
+        self.titles = None
+        if titles is not None:
+            kind, self.titles = _documents(titles, "titles")
+            if kind != self.kind:
+                raise TypeError(f"titles: expected {self.kind} as texts are, got {kind}")
+            if _length(self.titles) != n:
+                raise BadInput(
+                    "titles", f"expected one for each of the {n} documents, got {_length(self.titles)}"
+                )
+            if kind == "counts" and self.titles.shape[1] != self.texts.shape[1]:
+                raise BadInput(
+                    "titles",
+                    f"expected the {self.texts.shape[1]} columns of texts, got {self.titles.shape[1]}",
+                )
+        self.ids = [str(i) for i in (range(n) if ids is None else ids)]
+        if len(self.ids) != n:
+            raise BadInput("ids", f"expected one for each of the {n} documents, got {len(self.ids)}")
+        if len(set(self.ids)) != n:
+            twice = next(i for i, times in Counter(self.ids).items() if times > 1)
+            raise BadInput("ids", f"expected distinct ids, got {twice!r} twice")
+        self.features = None if features is None else _features(features, n)
+        self.query = None if query is None else str(query)
+        self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
+        if self.vocabulary is not None:
+            if self.kind != "counts":
+                raise BadInput("vocabulary", f"expected only with a matrix of counts, got {self.kind}")
+            if len(self.vocabulary) != self.texts.shape[1]:
+                raise BadInput(
+                    "vocabulary",
+                    f"expected {self.texts.shape[1]} words, one per column, got {len(self.vocabulary)}",
+                )
+
+    @classmethod
+    def from_similarity(
+        cls, similarity: Any, ids: Any = None, features: Any = None, *, query: str | None = None
+    ) -> CandidateSet:
+        """Return a set of documents of which only the similarity is known, such as the cosines of embeddings.
+
+        Methods that compare documents take it as any other set: SVMDiv by its ``neighbours`` levels, MMR, facility
+        location and xQuAD. Those that read words raise an error.
+
+        Parameters
+        ----------
+        similarity : array-like, shape (n_documents, n_documents)
+            Symmetric, from -1 to 1, with a diagonal of 1: ``E @ E.T`` of embeddings ``E`` with rows of length 1.
+        ids, features, query
+            As for other sets.
+
+        Examples
+        --------
+        >>> embeddings = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> CandidateSet.from_similarity(embeddings @ embeddings.T)
+        CandidateSet(3 documents, similarity)
+        """
+        check_sparse(similarity, "similarity")
+        try:
+            matrix = np.array(similarity, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BadInput(
+                "similarity", f"expected a square matrix of numbers, got {similarity!r:.60}"
+            ) from None
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise _no_similarity(f"expected a square matrix, got shape {matrix.shape}")
+        if not (np.abs(matrix) <= 1 + _ROUNDING).all():  # NaN, too
+            raise _no_similarity("expected numbers from -1 to 1")
+        if not (np.abs(matrix - matrix.T) <= _ROUNDING).all():
+            i, j = np.argwhere(np.abs(matrix - matrix.T) > _ROUNDING)[0].tolist()
+            raise _no_similarity(
+                f"expected a symmetric matrix, got {matrix[i, j]:.6g} at [{i}, {j}] and {matrix[j, i]:.6g} across"
+            )
+        if not (np.abs(matrix.diagonal() - 1.0) <= _ROUNDING).all():
+            i = int(np.abs(matrix.diagonal() - 1.0).argmax())
+            raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
+        np.clip(matrix, -1.0, 1.0, out=matrix)
+        np.fill_diagonal(matrix, 1.0)
+        made = cls([""] * len(matrix), ids=ids, features=features, query=query)
+        made.kind, made.texts, made.similarity = "similarity", None, matrix
+        return made
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the documents' texts (or similarities), whatever their order, ids, titles and
+        features.
+
+        Sets with the same documents have the same fingerprint. A model stores those of its training sets.
+
+        Examples
+        --------
+        >>> CandidateSet(["a", "b"]).fingerprint == CandidateSet(["b", "a"], ids=[7, 8]).fingerprint
+        True
+        """
+        if self.similarity is not None:
+            rows = [str(sorted(row)) for row in self.similarity.tolist()]
+        elif self.kind == "counts":
+            rows = [
+                f"{self.texts.indices[a:b].tolist()}{self.texts.data[a:b].tolist()}"
+                for a, b in zip(self.texts.indptr[:-1], self.texts.indptr[1:], strict=True)
+            ]
+        else:
+            rows = [text if isinstance(text, str) else json.dumps(list(text)) for text in self.texts]
+        documents = sorted(hashlib.sha256(row.encode(errors="surrogatepass")).digest() for row in rows)
+        return hashlib.sha256(b"".join(documents)).hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        name = "" if self.query is None else f"{self.query[:40]!r}: "
+        extra = "" if self.features is None else f", {self.features.shape[1]} features"
+        return f"CandidateSet({name}{len(self)} documents, {self.kind}{extra})"
+
+
+def _no_similarity(problem: str) -> BadInput:
+    return BadInput("similarity", problem, "of embeddings E whose rows have length 1, pass E @ E.T")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which documents of a candidate set cover which elements: the input of the coverage oracle.
+
+    An element is a word at an importance level. Elements of one level with document frequencies between the same
+    thresholds share a bin, and with it their benefit. Elements of one document are in ``counts`` only, as no other can
+    cover them first. Document ``d`` shares ``doc_elements[doc_start[d]:doc_start[d + 1]]``.
+    """
+
+    counts: NDArray[np.int32]
+    doc_start: Int
+    doc_elements: NDArray[np.int32]
+    element_start: Int
+    element_documents: NDArray[np.int32]
+    element_bin: NDArray[np.int32]
+    features: Float
+
+    @property
+    def n_documents(self) -> int:
+        return int(self.counts.shape[0])
+
+    @property
+    def n_bins(self) -> int:
+        return int(self.counts.shape[1])
+
+
+def check_sets(sets: Any) -> list[CandidateSet]:
+    """Return the candidate sets as a list; raise TypeError for anything else, a single set in particular."""
+    if isinstance(sets, CandidateSet):
+        raise TypeError("sets: expected a list of CandidateSet, got a single one; write [candidates]")
+    checked = list(sets)
+    if not checked:
+        raise BadInput("sets", "expected at least one CandidateSet, got none")
+    for i, candidates in enumerate(checked):
+        if not isinstance(candidates, CandidateSet):
+            raise TypeError(f"sets[{i}]: expected a CandidateSet, got {type(candidates).__name__}")
+    return checked
+
+
+def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[NDArray[np.bool_]]:
+    """Return who covers what, as boolean matrices (n_documents, n_subtopics): a label above zero covers its subtopic.
+
+    Columns that no document covers are kept. ``n_documents`` has the number of documents of each set, if known.
+    """
+    try:
+        matrices = list(labels)
+    except TypeError:
+        raise TypeError(f"labels: expected one matrix for each candidate set, got {labels!r:.60}") from None
+    if n_documents is not None and len(matrices) != len(n_documents):
+        raise BadInput(
+            "labels",
+            f"expected one matrix for each of the {len(n_documents)} candidate sets, got {len(matrices)}",
+        )
+    checked = []
+    for i, matrix in enumerate(matrices):
+        check_sparse(matrix, f"labels[{i}]")
+        try:
+            values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
+        except ValueError:
+            problem = "expected rows of one length, one entry for each subtopic, got rows of several"
+            raise _bad_labels(i, problem) from None
+        if values.ndim != 2 or values.dtype.kind not in "buif":
+            got = f"{values.dtype} of shape {values.shape}"
+            raise _bad_labels(i, f"expected numbers of shape (n_documents, n_subtopics), got {got}")
+        if n_documents is not None and values.shape[0] != n_documents[i]:
+            expected = f"expected {n_documents[i]} rows, one for each document"
+            raise _bad_labels(i, f"{expected}, got shape {values.shape}")
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise _bad_labels(i, "expected finite values, got NaN or infinity")
+        checked.append(values > 0)
+    return checked
+
+
+def _bad_labels(i: int, problem: str) -> BadInput:
+    return BadInput("labels", problem, at=f"[{i}]")
+
+
+def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int:
+    """Return distinct document numbers as int64."""
+    rows = np.asarray(chosen)
+    if rows.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"{argument}: expected a list of document numbers, got {rows.dtype} of shape {rows.shape}"
+        )
+    if rows.min() < 0 or rows.max() >= n_documents:
+        raise ValueError(
+            f"{argument}: expected numbers from 0 to {n_documents - 1}, got {rows.min()} to {rows.max()}"
+        )
+    if np.unique(rows).size != rows.size:
+        raise ValueError(f"{argument}: expected each document once, got {rows.tolist()}")
+    return rows.astype(np.int64)
+
+
+def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
+    if bool(sparse.issparse(value)) or (isinstance(value, np.ndarray) and value.dtype.kind in "buif"):
+        if value.ndim != 2:
+            raise ValueError(f"{argument}: expected a matrix (n_documents, n_words), got shape {value.shape}")
+        check_sparse(value, argument)
+        counts = sparse.csr_matrix(value, dtype=np.float64, copy=True)
+        counts.sum_duplicates()
+        counts.eliminate_zeros()
+        if counts.nnz and not (counts.data.min() >= 0 and counts.data.max() <= _MOST):
+            raise ValueError(
+                f"{argument}: expected finite counts >= 0 (and up to 2**53), got {counts.data.min():g} to "
+                f"{counts.data.max():g}"
+            )
+        return "counts", counts
+    if isinstance(value, str):
+        raise TypeError(f"{argument}: expected a list of texts, got a single text")
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
+        raise TypeError(f"{argument}: expected a list of texts, got {type(value).__name__}")
+    documents = list(value)
+    if all(isinstance(d, str) for d in documents):
+        return "text", documents
+    of_text = isinstance(documents[0], str)
+    for i, document in enumerate(documents):
+        if not isinstance(document, str) if of_text else not _is_tokens(document):
+            raise TypeError(
+                f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
+            )
+    return "tokens", [list(d) for d in documents]
+
+
+def _is_tokens(document: Any) -> bool:
+    return isinstance(document, (list, tuple, np.ndarray)) and all(isinstance(t, str) for t in document)
+
+
+def _features(features: Any, n: int) -> Float:
+    check_sparse(features, "features")
+    try:
+        values = np.array(
+            features.toarray() if bool(sparse.issparse(features)) else features, dtype=np.float64
+        )
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(
+            "features", f"expected numbers of shape ({n}, n_features), NaN for missing, got {features!r:.60}"
+        ) from None
+    if values.ndim != 2 or values.shape[0] != n:
+        raise BadInput("features", f"expected shape ({n}, n_features), got {values.shape}")
+    if np.isinf(values).any():
+        row, column = np.argwhere(np.isinf(values))[0]
+        raise BadInput(
+            "features", "expected a finite number, or NaN for missing, got infinity", at=f"[{row}, {column}]"
+        )
+    return values
+
+
+def _length(documents: Any) -> int:
+    return int(documents.shape[0]) if hasattr(documents, "shape") else len(documents)

@@ -1,0 +1,32 @@
+"""The figures of the pages on matplotlib axes, from fits, models and results; and the pages themselves.
+
+``figures`` says what a figure shows, ``axes`` draws it on matplotlib axes, ``charts`` as SVG in pages; ``pages`` builds
+self-contained HTML pages of tables and figures.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structsvm.common.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.plots.axes import against_C as against_C
+    from structsvm.plots.axes import against_features as against_features
+    from structsvm.plots.axes import differences as differences
+    from structsvm.plots.axes import gap as gap
+    from structsvm.plots.axes import partial_dependence as partial_dependence
+    from structsvm.plots.axes import precision_recall as precision_recall
+    from structsvm.plots.axes import regret as regret
+    from structsvm.plots.axes import step_functions as step_functions
+    from structsvm.plots.axes import weights as weights
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.plots.axes": (
+            "against_C against_features differences gap partial_dependence precision_recall regret step_functions "
+            "weights"
+        ),
+    },
+)

@@ -1,0 +1,447 @@
+"""The figures of the pages on matplotlib axes, from fits, models and results.
+
+Each function draws on ``ax``, or on a new figure, and returns the axes: titles, limits and saving are matplotlib's.
+Lines are told apart by dashes and markers as well as by colour. Needs matplotlib
+(``pip install 'structsvm-ranking[plots]'``), which is imported when a figure is made.
+
+>>> ax = differences([0.2, -0.1, 0.0])
+>>> ax.get_xlabel(), [float(bar.get_height()) for bar in ax.patches]
+('queries, best gain first', [0.2, 0.0, -0.1])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from structsvm.common.checks import BadInput
+from structsvm.common.names import QID, feature_names
+from structsvm.plots import figures
+from structsvm.plots.colours import COLOURS, line_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from structsvm.estimators.fusion import FusionModel
+    from structsvm.features.binning import StepFunction
+    from structsvm.online.simulation.play import Simulation
+
+__all__ = [
+    "against_C",
+    "against_features",
+    "differences",
+    "gap",
+    "partial_dependence",
+    "precision_recall",
+    "regret",
+    "step_functions",
+    "weights",
+]
+
+
+_LONGEST_NAME = 32
+"""Characters of a name beside a bar; the middle of a longer one is left out."""
+_DASHES = {"": "-", "7 4": (0, (7, 4)), "2 3": (0, (2, 3)), "9 3 2 3": (0, (9, 3, 2, 3))}
+_MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
+_COLOURS = {name: colours[0] for name, colours in COLOURS.items()}
+
+
+def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Axes | None = None) -> Axes:
+    """The largest weights of a linear model as bars, the largest on top: to the right raises the score.
+
+    Parameters
+    ----------
+    coef : fitted linear model or tree ranker, or array-like of float, shape (n_features,)
+        Of a model the names are taken, too; those of trees are leaves and bins. Weights can be compared where the
+        features have one scale.
+    names : sequence of str, optional
+        Of the features; ``feature 1, feature 2, ...`` by default.
+    top : int, default=25
+        How many are drawn.
+    Examples
+    --------
+    >>> ax = weights([0.1, -2.0, 1.0], ["length", "spam", "bm25"], top=2)
+    >>> [label.get_text() for label in ax.get_yticklabels()], [float(bar.get_width()) for bar in ax.patches]
+    (['spam', 'bm25'], [-2.0, 1.0])
+    """
+    if hasattr(coef, "coef_"):
+        names = figures.weight_names(coef) if names is None else names
+        coef = coef.coef_
+    elif hasattr(coef, "predict"):
+        raise BadInput("coef", f"expected a fitted model with weights, got {coef!r}")
+    values = np.asarray(coef, dtype=np.float64)
+    called = feature_names(names, values.size)
+    if values.shape != (len(called),):
+        raise BadInput("names", f"expected one for each weight, got {len(called)} for shape {values.shape}")
+    return _draw(figures.weights(values, called, top=top), ax)
+
+
+def step_functions(
+    steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Axes | None = None
+) -> Axes:
+    """What the score of a base function adds to a document's score (thesis, figure 3.2).
+
+    Parameters
+    ----------
+    steps : FusionModel, StepFunction or sequence of StepFunction
+        Step functions as the methods ``step_functions`` of ``BinnedFeatures`` and ``FusionModel`` give them. A document
+        that the function did not retrieve gets 0, the dotted line.
+    Examples
+    --------
+    >>> from structsvm.features.binning import BinnedFeatures
+    >>> binned = BinnedFeatures(n_bins=3).fit([[0.0], [3.0]])
+    >>> ax = step_functions(binned.step_functions([0.5, 1.0, -0.25], ["bm25"]))
+    >>> print(*ax.lines[0].get_xydata().tolist())
+    [0.0, 0.5] [1.0, 0.5] [1.0, 1.5] [2.0, 1.5] [2.0, 1.25] [3.0, 1.25]
+    """
+    given: Any = steps
+    if hasattr(given, "step_functions"):
+        given = given.step_functions()
+    several: list[Any] = [given] if hasattr(given, "thresholds") or hasattr(given, "predict") else list(given)
+    for one in several:
+        if not hasattr(one, "thresholds"):
+            raise BadInput("steps", f"expected step functions of BinnedFeatures, got {type(one).__name__}")
+    return _draw(figures.step_functions(several), ax)
+
+
+def against_C(
+    Cs: Any,
+    values: Any = None,
+    *,
+    chosen: float | None = None,
+    measure: str | None = None,
+    label: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """A measure on validation queries against C, with the C chosen.
+
+    Parameters
+    ----------
+    Cs : fitted StructuralRankerCV or the like, or array-like of float, shape (n_Cs,)
+        Of a search the values, the choice and the measure are taken, too; of TreeRankerCV for the number of trees that
+        was chosen.
+    values : array-like of float, shape (n_Cs,)
+        Needed unless a search is given.
+    chosen : float, optional
+        One of ``Cs``: marked.
+    measure : str, optional
+        The name of the y axis; by default that of the search, or ``"MAP"``.
+    label : str, optional
+        Of the line, where several are drawn on one ``ax``.
+    Examples
+    --------
+    >>> ax = against_C([0.1, 1.0, 10.0], [0.5, 0.7, 0.6], chosen=1.0)
+    >>> ax.get_xscale(), ax.collections[0].get_offsets().tolist()
+    ('log', [[1.0, 0.7]])
+    """
+    if hasattr(Cs, "scores_") and hasattr(Cs, "Cs_"):
+        search = Cs
+        Cs, values = search.Cs_, _means(search) if values is None else values
+        chosen = search.C_ if chosen is None else chosen
+        measure = search.scoring or search._measure() if measure is None else measure
+    elif values is None:
+        raise BadInput("values", "expected one for each C, got none", "or give a fitted StructuralRankerCV")
+    grid, means = _points(np.asarray(Cs, dtype=np.float64), values, chosen, "C", "values of C")
+    name = label or "validation"
+    figure = figures.against_C({name: (grid, means, chosen)}, measure="MAP" if measure is None else measure)
+    return _draw(_ringed(figure, "" if chosen is None else f"chosen, C = {chosen:.3g}", label), ax)
+
+
+def against_features(
+    n_features: Any,
+    values: Any,
+    *,
+    chosen: int | None = None,
+    measure: str = "MAP",
+    label: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """A measure against the number of features that models use: what each further feature is worth.
+
+    Parameters
+    ----------
+    n_features : array-like of int, shape (n_models,)
+        Weights that are not 0, such as ``numpy.count_nonzero(model.coef_)`` of the models of a path with
+        ``penalty=cvxpy.norm1``. Of models with as many features the best value is drawn.
+    values : array-like of float, shape (n_models,)
+        Of the measure, on queries that the models were not trained on.
+    chosen, measure, label
+        As for :func:`against_C`: the number that is marked, and the names of the y axis and of the line.
+    Examples
+    --------
+    >>> ax = against_features([0, 3, 3, 10], [0.2, 0.5, 0.6, 0.6], chosen=3)
+    >>> ax.get_xlabel(), ax.lines[0].get_xydata().tolist()
+    ('features used', [[0.0, 0.2], [3.0, 0.6], [10.0, 0.6]])
+    """
+    numbers, measured = _points(np.asarray(n_features), values, chosen, "model", "numbers of features")
+    each = np.unique(numbers)
+    best = [float(measured[numbers == n].max()) for n in each]
+    line = figures.Series(label or "validation", each.tolist(), best, ring=chosen)
+    figure = figures.Lines([line], "features used", measure, whole_x=True)
+    return _draw(_ringed(figure, f"chosen, {chosen} features", label), ax)
+
+
+def gap(
+    fits: Any,
+    *,
+    x: Literal["passes", "seconds"] = "passes",
+    tol: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The relative duality gap as training went on.
+
+    Parameters
+    ----------
+    fits : fitted model, Fit, or mapping of str to either
+        One, or several by name.
+    x : {"passes", "seconds"}, default="passes"
+        Passes over the data, or time.
+    tol : float, optional
+        The tolerance: a dashed line.
+    Notes
+    -----
+    A log axis cannot show a gap of 0, nor the infinite one before there are two bounds: such points are left out.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> model = SVMMap(C=10).fit([[1.0], [0.0], [0.5]], [1, 0, 0], qid=0)
+    >>> ax = gap(model, tol=model.tol)
+    >>> ax.get_xlabel(), ax.get_yscale()
+    ('passes over the data', 'log')
+    """
+    if x not in ("passes", "seconds"):
+        raise BadInput("x", "expected 'passes' or 'seconds'", value=x)
+    given = dict(fits) if isinstance(fits, Mapping) else {"": fits}
+    histories = {name: history for label, one in given.items() for name, history in _histories(label, one)}
+    return _draw(figures.gap(histories, x=x, tol=tol), ax)
+
+
+def differences(
+    values: Any, other: Any = None, *, measure: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """One bar a query, sorted from gain to loss.
+
+    Parameters
+    ----------
+    values : EvaluationResult, or array-like of float, shape (n_queries,)
+        A system; alone, per query what it has more than what it is compared with.
+    other : EvaluationResult or array-like, optional
+        What it is compared with; results are matched by query id.
+    measure : str, optional
+        What the values are differences in; by default that of the results, or average precision.
+    Examples
+    --------
+    >>> from structsvm.metrics import evaluate
+    >>> y, qid = [1, 0, 0, 1], ["a", "a", "b", "b"]
+    >>> mine, other = (evaluate("map", y, s, qid=qid) for s in ([2, 1, 1, 2], [2, 1, 2, 1]))
+    >>> [float(bar.get_height()) for bar in differences(mine, other).patches]
+    [0.5, 0.0]
+    """
+    if measure is None:
+        measure = getattr(values, "name", "average precision")
+    if other is not None:
+        from structsvm.metrics.significance import paired
+
+        a, b = paired(values, other)
+        values = a - b
+    elif hasattr(values, "per_query"):
+        raise BadInput("other", "expected the result to compare with, got none")
+    return _draw(figures.differences(values, measure=measure), ax)
+
+
+def precision_recall(curves: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
+    """Interpolated precision at recall 0, 0.1, ..., 1.
+
+    Parameters
+    ----------
+    curves : mapping of str to array-like, shape (11,)
+        By system; such as ``FusionResult.precision``, or ``MethodResult.precision()`` of a comparison.
+    Examples
+    --------
+    >>> ax = precision_recall({"SVM-map": np.linspace(1, 0, 11)})
+    >>> ax.lines[0].get_xydata()[3].round(2).tolist()
+    [0.3, 0.7]
+    """
+    if not isinstance(curves, Mapping):
+        raise BadInput(
+            "curves",
+            f"expected a mapping from systems to precision at 11 levels of recall, got {type(curves).__name__}",
+            "metrics.measures.interpolated_precision computes them query by query; take the mean",
+        )
+    for name, curve in curves.items():
+        if np.shape(curve) != (11,):
+            raise BadInput(name, f"expected precision at 11 levels of recall, got shape {np.shape(curve)}")
+    return _draw(figures.precision_recall(curves, y_range=(0.0, 0.0)), ax)
+
+
+def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: Any) -> Any:
+    """The mean score as one feature changes, drawn by scikit-learn's ``PartialDependenceDisplay``.
+
+    Short for ``PartialDependenceDisplay.from_estimator(as_regressor(model), X, features, **options)``
+    (:func:`~structsvm.estimators.as_regressor`), with whole numbers turned into floats first, as scikit-learn requires.
+
+    Parameters
+    ----------
+    model : fitted ranker
+        Whose ``predict`` needs no ``qid``: with scaling within queries a score depends on the rest of the query.
+    X : array-like or pandas frame, shape (n_rows, n_features)
+        Rows over which scores are averaged. A column ``qid`` of a frame is left out.
+    features : sequence of int or str, or of pairs of them
+        Columns to draw, one axes each; a pair is drawn as a surface.
+    **options
+        Of ``PartialDependenceDisplay.from_estimator``, such as ``ax``, ``grid_resolution``, or ``kind="both"`` for a
+        line per row as well.
+
+    Returns
+    -------
+    PartialDependenceDisplay
+        Its axes are ``axes_``.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> model = SVMMap(C=10).fit([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [1, 0, 0], qid=0)
+    >>> display = partial_dependence(model, [[0.0, 0.0], [1.0, 1.0]], [0], percentiles=(0, 1), grid_resolution=2)
+    >>> low, high = display.lines_[0, 0].get_ydata()
+    >>> bool(np.isclose(high - low, model.coef_[0]))
+    True
+    """
+    from sklearn.inspection import PartialDependenceDisplay
+
+    from structsvm.estimators import as_regressor
+
+    scores = as_regressor(model)
+    if hasattr(X, "columns"):
+        rows = X.drop(columns=QID, errors="ignore")
+        rows = rows.astype({name: float for name in rows.columns if rows[name].dtype.kind in "iub"})
+    else:
+        rows = np.asarray(X, dtype=np.float64)
+    return PartialDependenceDisplay.from_estimator(scores, rows, features, **options)
+
+
+def regret(results: Simulation | Mapping[str, Simulation], *, ax: Axes | None = None) -> Axes:
+    """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
+
+    Parameters
+    ----------
+    results : Simulation, or mapping of str to Simulation
+        One, or several by bandit.
+
+    Examples
+    --------
+    >>> from structsvm.online import simulate
+    >>> run = simulate("rucb", [[0.5, 0.8], [0.2, 0.5]], horizon=100, n_runs=3)
+    >>> ax = regret({"RUCB": run})
+    >>> bool(ax.lines[0].get_ydata()[-1] == run.mean()[-1])
+    True
+    """
+    several = results if isinstance(results, Mapping) else {"": results}
+    for one in several.values():
+        if not hasattr(one, "regret"):
+            raise BadInput("results", f"expected simulations of bandits, got {type(one).__name__}")
+    return _draw(figures.regret(several), ax)
+
+
+def _points(x: Any, values: Any, chosen: Any, each: str, known: str) -> tuple[Any, Any]:
+    """Return the ends of a line over ``x``, of which ``chosen`` is one; errors name what there is of them."""
+    y = np.asarray(values, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 1:
+        raise BadInput("values", f"expected one for each {each}, got shapes {y.shape} and {x.shape}")
+    if chosen is not None and chosen not in x:
+        raise BadInput("chosen", f"expected one of the {known}", value=chosen)
+    return x, y
+
+
+def _means(search: Any) -> Any:
+    """Return the mean measure for each C of a search."""
+    scores = search.scores_
+    if scores.ndim == 3:
+        scores = scores[:, search.numbers_of_trees_.tolist().index(search.n_trees_)]
+    return scores if scores.ndim == 1 else np.nanmean(scores, axis=0)
+
+
+def _histories(label: str, model: Any) -> list[tuple[str, Any]]:
+    """Return the history of a fit by name; several for a model of several machines."""
+    machines = getattr(model, "fits_", [])
+    if len(machines) > 1:
+        return [(f"{label} grade {i}".strip(), fit.history) for i, fit in enumerate(machines, 1)]
+    fit = machines[0] if machines else getattr(model, "fit_", model)
+    if not hasattr(fit, "gap") or not hasattr(fit, "history"):
+        raise BadInput(
+            "fits",
+            f"expected a model with a duality gap, got {type(model).__name__}, which has none",
+            "StructuralRanker, PairwiseSVM, OrdinalSVM, TreeRanker and the like have one",
+        )
+    return [(label, fit.history)]
+
+
+def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:
+    """Name the ring of a figure's only line, after the line where it has a label."""
+    ring_name = f"{label}: {name}" if label else name
+    return figure._replace(series=[figure.series[0]._replace(ring_name=ring_name)])
+
+
+def _draw(figure: figures.Lines | figures.Bars | figures.Differences, ax: Axes | None) -> Axes:
+    """Draw a figure on axes, or on new ones."""
+    if ax is None:
+        try:
+            from matplotlib import pyplot
+        except ImportError:
+            raise ImportError("plots need matplotlib: pip install 'structsvm-ranking[plots]'") from None
+        ax = pyplot.subplots(layout="constrained")[1]
+    if isinstance(figure, figures.Lines):
+        _draw_lines(figure, ax)
+    elif isinstance(figure, figures.Bars):
+        ax.barh(np.arange(len(figure.values)), figure.values, color=_signs(figure.values))
+        names = [name if len(name) <= _LONGEST_NAME else f"{name[:18]}…{name[-12:]}" for name in figure.names]
+        ax.set_yticks(np.arange(len(figure.values)), names)
+        ax.locator_params(axis="x", nbins=5)  # signed numbers are wide
+        ax.invert_yaxis()
+        ax.axvline(0, color="0.3", lw=0.8)
+        ax.set_xlabel(figure.label)
+    else:
+        n = len(figure.values)
+        ax.bar(np.arange(n) + 0.5, figure.values, width=0.9, color=_signs(figure.values))
+        ax.axhline(0, color="0.3", lw=0.8)
+        ax.set_title("{} better, {} worse, {} equal".format(*figure.counts))
+        ax.set_xlim(0, max(1, n))
+        ax.set_xlabel(f"{figure.unit}, best gain first")
+        ax.set_ylabel(figure.y)
+    return ax
+
+
+def _signs(values: Sequence[float]) -> list[str]:
+    return [_COLOURS["pos" if v > 0 else "neg"] for v in values]
+
+
+def _draw_lines(figure: figures.Lines, ax: Any) -> None:
+    before = len(ax.lines)
+    for i, s in enumerate(figure.series, before):
+        colour, dashes, marker = line_style(i)
+        options: dict[str, Any] = {"color": _COLOURS[colour], "ls": _DASHES[dashes], "label": s.name}
+        if figure.markers:
+            options |= {"marker": _MARKERS[marker], "ms": 4, "markevery": max(1, len(s.x) // 12)}
+        ax.plot(s.x, s.y, **options)
+        if s.low is not None and s.high is not None:
+            ax.fill_between(s.x, s.low, s.high, color=_COLOURS[colour], alpha=0.15, lw=0)
+        if s.ring is not None:
+            up = s.y[list(s.x).index(s.ring)]
+            ring = {"s": 120, "fc": "none", "ec": _COLOURS[colour], "lw": 1.8, "zorder": 3}
+            ax.scatter([s.ring], [up], label=s.ring_name, **ring)
+    if figure.mark is not None:
+        ax.axhline(figure.mark, color="0.3", lw=0.8, ls="--", label=figure.mark_name or None)
+    if figure.log_x:
+        ax.set_xscale("log")
+    elif figure.whole_x:
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    if figure.log_y:
+        ax.set_yscale("log")
+    if figure.y_range is not None:
+        ax.set_ylim(bottom=figure.y_range[0])
+    ax.set_xlabel(figure.x)
+    ax.set_ylabel(figure.y)
+    if len(ax.get_legend_handles_labels()[1]) > 1:
+        ax.legend()

@@ -1,0 +1,94 @@
+"""Small pictures of results for notebooks: one chart and one line of numbers each.
+
+They are pieces of :mod:`structsvm.plots.pages` in a box of their own: its style sheet cannot change the notebook around
+it, and text has the notebook's colour.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.plots import charts, figures
+from structsvm.plots.pages import Column, bar_list, draw, p_value, paragraph, style_in, table
+
+
+def _box(*pieces: str) -> str:
+    return f'<div class="structsvm">{style_in("structsvm")}{"".join(pieces)}</div>'
+
+
+def fit(result: Any) -> str:
+    """The gap after each pass."""
+    return _box(paragraph(repr(result)), draw(figures.gap({"": result.history})))
+
+
+def model(estimator: Any, *, top: int = 12) -> str:
+    """The largest weights by name, and the certificate."""
+    pieces = [draw(figures.weights(estimator.coef_, figures.weight_names(estimator), top=top))]
+    certificate = getattr(estimator, "fit_", None)
+    if certificate is not None:
+        pieces.append(paragraph(repr(certificate)))
+    return _box(*pieces)
+
+
+def evaluation(result: Any, *, bins: int = 10) -> str:
+    """A histogram of the values per query."""
+    values = np.asarray(result.per_query, dtype=np.float64)
+    values = values[~np.isnan(values)]
+    pieces = [paragraph(f"{result.name}: {result.mean:.4f}, mean of {values.size} queries")]
+    if values.size:
+        counts, edges = np.histogram(values, bins=bins, range=(0.0, max(1.0, float(values.max()))))
+        image = charts.histogram(counts.tolist(), edges.tolist(), x=f"{result.name} of a query", y="queries")
+        pieces.append(f"<figure>{image}</figure>")
+    return _box(*pieces)
+
+
+def simulation(result: Any) -> str:
+    """Mean regret against comparisons."""
+    return _box(paragraph(repr(result)), draw(figures.regret({"": result})))
+
+
+def analysis(result: Any) -> str:
+    """The verdict, and a row per pair."""
+    columns = [
+        Column("pair"), *(Column(name, True) for name in ("wins", "losses", "ties", "p", "always-valid p"))
+    ]  # fmt: skip
+    rows = []
+    for pair in result.pairs:
+        always = pair.always_valid_p_value
+        rows.append([
+            f"{pair.a} against {pair.b}", str(pair.wins), str(pair.losses), str(pair.ties), p_value(pair.p_value),
+            "–" if always is None else p_value(always),
+        ])  # fmt: skip
+    notes = [paragraph(text, small=True) for text in result.notes]
+    return _box(paragraph(repr(result)), table(columns, rows, caption=result.estimand), *notes)
+
+
+def comparison(result: Any) -> str:
+    """The difference with its interval, the queries by who is ahead, and the p-value."""
+    cells = {
+        "difference": f"{result.mean_difference:+.4f}",
+        f"{100 * result.level:g}% interval": f"{result.lower:+.4f} to {result.upper:+.4f}",
+        **{name: str(getattr(result, name)) for name in ("wins", "losses", "ties")},
+        f"p ({result.test})": p_value(result.p_value),
+    }
+    columns = [Column(name, True) for name in cells]
+    return _box(table(columns, [list(cells.values())], caption="Paired comparison over queries"))
+
+
+def importances(result: Any, *, top: int = 20) -> str:
+    """How much of the measure each feature is worth, the largest first."""
+    order = result.order[:top]
+    caption = f"{result.measure} lost when the feature is shuffled; {result.baseline:.4f} with all"
+    return _box(
+        bar_list([result.names[j] for j in order], [float(result.mean[j]) for j in order], caption=caption)
+    )
+
+
+def run_table(result: Any) -> str:
+    """Means of runs, the best of each measure bold, and what differs from the baseline."""
+    columns = [Column("run"), *(Column(measure, True) for measure in result.measures)]
+    rows = [[name, *cells] for name, cells in result._cells("{}", "†")]
+    caption = f"means over {len(next(iter(result.results.values())).query_ids)} topics"
+    return _box(table(columns, rows, caption=caption), *(paragraph(note) for note in result._note("")))

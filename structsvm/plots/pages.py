@@ -1,0 +1,243 @@
+"""Pieces of self-contained HTML pages: functions that return them as strings; :func:`page` puts them together.
+
+A page has no script, font or address: it opens from a file, on a phone, in light and dark mode, and its content policy
+forbids it to load anything. Text arguments are escaped. Charts are inline SVG in the colours of the style sheet;
+nothing is shown by colour alone, and each chart has a title for screen readers.
+
+Longer pages are templates (jinja2) beside the code that fills them, rendered by :func:`render`; they extend
+``plots/templates/page.html`` and call the functions of this module.
+
+>>> chart = line_chart([Series("SVM-map", [1, 2, 3], [0.5, 0.1, 0.001])], x="passes", y="gap", log_y=True)
+>>> text = page("A <b>title", section("Convergence", chart))
+>>> "A &lt;b&gt;title" in text, "<svg" in text, "http://" in text
+(True, True, False)
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from structsvm.common.escaping import escape, printable
+from structsvm.plots import charts
+from structsvm.plots.colours import COLOURS
+from structsvm.plots.figures import Bars, Differences, Lines, Series
+
+__all__ = [
+    "Column", "Series", "Shelf", "bar_list", "details", "draw", "in_row", "line_chart", "listed",
+    "measure_name", "p_said", "p_value", "page", "paragraph", "picture", "rankings", "render", "section",
+    "side_by_side", "style_in", "table", "tests_said", "weight_image",
+]  # fmt: skip
+
+
+class Column(NamedTuple):
+    """A column of a table; numbers are right-aligned, digit under digit."""
+
+    name: str
+    numeric: bool = False
+
+
+class Shelf(NamedTuple):
+    """One ranking to look at: ``items`` are (HTML of the document, whether it is relevant)."""
+
+    name: str
+    value: str
+    items: Sequence[tuple[str, bool]]
+
+
+def p_value(p: float) -> str:
+    """Format a p-value as tables show it: four decimals, or a bound."""
+    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def measure_name(measure: str) -> str:
+    """Return the name of a measure as papers write it: ``NDCG@10``."""
+    return measure.replace("map", "MAP").replace("mrr", "MRR").replace("ndcg", "NDCG")
+
+
+def p_said(p: float) -> str:
+    """Format a p-value for a sentence: ``p = 0.0123`` or ``p < 0.0001``."""
+    return f"p < {p_value(p)[1:]}" if p < 1e-4 else f"p = {p_value(p)}"
+
+
+def tests_said(n: int) -> str:
+    """Return how differences were tested, and for how many comparisons they are corrected."""
+    text = "two-tailed Wilcoxon test over the queries"
+    return f"{text}, corrected for {n} comparisons by Holm's method" if n > 1 else text
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names in a sentence."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def page(
+    title: str,
+    *pieces: str,
+    lead: str = "",
+    above: str = "",
+    style: str = "",
+    refresh: int | None = None,
+    frames: bool = False,
+) -> str:
+    """Return a complete HTML document."""
+    return render(
+        "plots/templates/page.html", title=title, lead=lead, above=Markup(above), style=Markup(style), refresh=refresh,
+        frames=frames, body=_joined(pieces),
+    )  # fmt: skip
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template, named by its path inside the package."""
+    defaults = {"lead": "", "above": "", "style": "", "refresh": None, "frames": False}
+    return _environment().get_template(template).render({**defaults, **values})
+
+
+def section(title: str, *pieces: str) -> str:
+    """Return a part of the page with a heading."""
+    return _piece("section", title, _joined(pieces))
+
+
+def paragraph(text: str, *, small: bool = False) -> str:
+    """Return a paragraph of text."""
+    return _piece("paragraph", text, small)
+
+
+def side_by_side(*pieces: str) -> str:
+    """Put pieces in a row if the screen is wide enough, else below each other."""
+    return _piece("side_by_side", [Markup(piece) for piece in pieces])
+
+
+def details(summary: str, *pieces: str) -> str:
+    """Return pieces that are shown on demand."""
+    return _piece("details", summary, _joined(pieces))
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    *,
+    caption: str,
+    highlight: int | Collection[int] | None = None,
+) -> str:
+    """Return a table that scrolls in a box of its own if it is wider than the screen; its first column stays visible.
+
+    The first cell of a row is its heading; rows in ``highlight`` are bold (several if they are equal).
+    """
+    bold = () if highlight is None else (highlight,) if isinstance(highlight, int) else highlight
+    return _piece("table", columns, rows, caption, bold)
+
+
+def draw(figure: Lines | Bars | Differences) -> str:
+    """Draw a figure, lines with their legend."""
+    if isinstance(figure, Bars):
+        return bar_list(figure.names, figure.values, caption=figure.label)
+    if isinstance(figure, Differences):
+        return _piece("image", Markup(charts.bars(figure)))
+    image, names = charts.lines(figure)
+    if not image:
+        return paragraph(f"{figure.y}: nothing to show", small=True)
+    return _piece("chart", Markup(image), names, figure.markers)
+
+
+def in_row(figures: Iterable[Lines | Bars | Differences]) -> str:
+    """Draw several figures side by side."""
+    return side_by_side(*map(draw, figures))
+
+
+def line_chart(series: Sequence[Series], **options: Any) -> str:
+    """Draw lines, with options of :class:`~structsvm.plots.figures.Lines`."""
+    return draw(Lines(series, **options))
+
+
+def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> str:
+    """Draw values by name, positive ones to the right and negative ones to the left, each with its number."""
+    extent = max((abs(v) for v in values), default=0.0) or 1.0
+    signed = any(v < 0 for v in values)
+    rows = [
+        (name, v, abs(v) / extent * (50 if signed else 100), _signed(v) if signed else _signed(v)[1:])
+        for name, v in zip(names, values, strict=True)
+    ]
+    return _piece("bar_list", rows, signed, caption)
+
+
+def weight_image(values: Any, *, title: str, caption: str) -> str:
+    """Draw a matrix of signed numbers as an image with the sign in each cell, and a table of the numbers below."""
+    matrix = [[float(v) for v in row] for row in values]
+    extent = max((abs(v) for row in matrix for v in row), default=0.0) or 1.0
+    numbers = table(
+        [Column("row"), *(Column(str(j + 1), numeric=True) for j in range(len(matrix[0])))],
+        [[str(i + 1), *map(_signed, row)] for i, row in enumerate(matrix)],
+        caption=f"{title}: the numbers",
+    )
+    rows = [[(v, abs(v) / extent, _signed(v)) for v in row] for row in matrix]
+    return _piece("weight_image", rows, title, caption, Markup(numbers))
+
+
+def picture(pixels: Any, *, alt: str, size: int = 32) -> str:
+    """Draw a greyscale image of numbers from 0 to 1, larger ones darker; ``alt`` describes it to screen readers."""
+    rows = [bytes(round(255 * (1 - min(1.0, max(0.0, float(v))))) for v in row) for row in pixels]
+    data = base64.b64encode(charts.png(rows)).decode()
+    return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}" width="{size}" height="{size}">'
+
+
+def rankings(query: str, title: str, shelves: Sequence[Shelf]) -> str:
+    """Return the first results of several systems for one query; hits have a tick and a full frame, others a cross."""
+    return _piece("rankings", Markup(query), title, shelves)
+
+
+def style_in(name: str) -> str:
+    """Return the style sheet for a box of class ``name`` on a page that is not ours, such as a notebook.
+
+    Its rules hold inside the box only, and its colours are legible on light and dark ground.
+    """
+    return _piece("style_in", name)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−") if abs(value) < 100 else f"{value:+.3g}".replace("-", "−")
+
+
+def _joined(pieces: Iterable[str]) -> Markup:
+    return Markup("\n".join(pieces))
+
+
+def _piece(name: str, *values: Any) -> str:
+    made: Markup = getattr(_pieces(), name)(*values)
+    return str(made).strip()
+
+
+@cache
+def _pieces() -> Any:
+    return _environment().get_template("plots/templates/pieces.html").module
+
+
+@cache
+def _environment() -> Environment:
+    """Templates of the whole package; text is escaped, and its control characters are written out."""
+    environment = Environment(
+        loader=FunctionLoader(lambda name: files("structsvm").joinpath(name).read_text("utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    environment.globals["COLOURS"] = COLOURS
+    for function in (charts.line_sample, *(globals()[name] for name in _IN_TEMPLATES)):
+        environment.globals[function.__name__] = _as_markup(function)
+    return environment
+
+
+_IN_TEMPLATES = ("draw", "in_row", "picture", "rankings", "table", "weight_image")
+"""Functions that templates call; headings and paragraphs are HTML there."""
+
+
+def _as_markup(function: Callable[..., str]) -> Callable[..., Markup]:
+    return lambda *values, **options: Markup(function(*values, **options))

@@ -1,0 +1,229 @@
+"""Synthetic data sets, each with a known answer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm import readers  # which load when they are used
+from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.files import beside, destination
+from structsvm.protocols import Float
+
+__all__ = ["Dataset", "list_datasets", "make_dataset", "make_runs"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set that :func:`make_dataset` can write."""
+
+    name: str
+    writes: str
+    summary: str
+    options: dict[str, Any]
+
+
+def list_datasets() -> tuple[Dataset, ...]:
+    """Return what :func:`make_dataset` can write.
+
+    Returns
+    -------
+    tuple of Dataset
+        Each with ``name``; ``writes``, "file" or "folder"; ``summary``, with the answer that is known; and ``options``,
+        a dict of the options with their defaults.
+
+    Examples
+    --------
+    >>> [dataset.name for dataset in list_datasets()]
+    ['ranking', 'ranking-store', 'forest', 'product', 'step', 'trec']
+    >>> first = list_datasets()[0]
+    >>> first.writes, sorted(first.options)[:3]
+    ('file', ['grades', 'n_docs', 'n_features'])
+    """
+    return tuple(replace(dataset, options=dict(dataset.options)) for dataset, _ in _MAKERS.values())
+
+
+def make_dataset(name: str, path: str | PathLike[str], **options: Any) -> Path:
+    """Write a synthetic data set.
+
+    Parameters
+    ----------
+    name : {"ranking", "ranking-store", "forest", "product", "step", "trec"}
+        ``"ranking"``: a LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
+        weights are those of ``structsvm.readers.synthetic.planted_weights``). ``"ranking-store"``: the same model as a
+        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"forest"``,
+        ``"product"``, ``"step"``: a LETOR text, graded by a teacher that is not linear
+        (:func:`structsvm.readers.make_taught`). ``"trec"``: a folder with ``qrels.txt``, ``runs/*.run`` and
+        ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
+    path : path
+        A file or folder that does not exist yet. It appears once it is complete.
+    **options
+        Sizes, ``noise`` and ``random_state``: see :func:`list_datasets`. The same options give the same bytes.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or option, a value that is no number, or sizes for which there is no data.
+    FileExistsError
+        If ``path`` exists.
+    OSError
+        If the data set cannot be written.
+
+    Examples
+    --------
+    >>> from structsvm.readers import describe
+    >>> describe(make_dataset("ranking", "train.txt", n_queries=3, n_docs=10)).counts
+    {'queries': 3, 'rows': 30, 'features': 5, 'shortest query': 10, 'longest query': 10}
+    """
+    check_choice("name", name, _MAKERS)
+    dataset, write = _MAKERS[name]
+    for option, value in options.items():
+        if option not in dataset.options:
+            raise BadInput(name, f"expected options among {', '.join(dataset.options)}, got {option!r}")
+        default = dataset.options[option]
+        is_whole = isinstance(default, int)
+        if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
+            raise BadInput(
+                option,
+                f"expected {'a whole number' if is_whole else 'a number'} such as {default}",
+                value=value,
+            )
+    path = Path(path)
+    destination(path)  # refuse an impossible path before the work
+    if path.exists():
+        raise FileExistsError(
+            f"{path}: expected a new path, got one that is taken; remove it or name another"
+        )
+    write(path, **{**dataset.options, **options})
+    return path
+
+
+def make_runs(
+    n_topics: int = 6,
+    n_docs: int = 40,
+    n_runs: int = 3,
+    *,
+    best_noise: float = 0.5,
+    worst_noise: float = 1.5,
+    random_state: int = 0,
+) -> tuple[list[Any], Any, Float]:
+    """Return synthetic TREC runs and judgments whose best fusion is known.
+
+    Each document has a standard normal utility ``u``; the best 5 % of a topic have grade 2, the next 15 % grade 1.
+    Run ``r`` sees ``u`` plus normal noise of standard deviation ``s_r`` (evenly spaced from ``best_noise`` to
+    ``worst_noise``), with a scale and shift of its own. Given the scores, the expected utility is increasing in
+    ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so no ranking is better in
+    expectation than by these weights.
+
+    Parameters
+    ----------
+    n_topics, n_docs, n_runs : int
+        Every run ranks all ``n_docs`` documents of a topic.
+    best_noise, worst_noise : float
+    random_state : int
+
+    Returns
+    -------
+    runs : list of structsvm.readers.Run
+        Scores rounded to 4 digits after the point.
+    qrels : structsvm.readers.Qrels
+    weights : ndarray, shape (n_runs,)
+        Best weights of the raw scores, scaled to sum to one.
+
+    Examples
+    --------
+    >>> runs, qrels, weights = make_runs()
+    >>> runs[0], qrels
+    (Run('system0': 6 topics, 240 rows), Qrels(6 topics, 240 judgments, grades 0: 192, 1: 36, 2: 12))
+    """
+    for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
+        check_whole(name, count)
+    if not (0 < best_noise <= worst_noise < np.inf):
+        raise BadInput(
+            "worst_noise",
+            f"expected 0 < best_noise <= worst_noise, got best_noise={best_noise}, worst_noise={worst_noise}",
+        )
+    rng = np.random.default_rng(random_state)
+    utility = rng.standard_normal((n_topics, n_docs))
+    best_first = np.argsort(-utility, axis=1, kind="stable")
+    rank = np.argsort(best_first, axis=1, kind="stable")
+    grades = (rank < max(1, round(0.2 * n_docs))).astype(int) + (rank < round(0.05 * n_docs))
+    topics = np.repeat(np.arange(1, n_topics + 1), n_docs)
+    docid = [f"D{t:03d}-{d:04d}" for t in range(1, n_topics + 1) for d in range(n_docs)]
+    noise = np.linspace(best_noise, worst_noise, n_runs)
+    scale = np.array([1.0, 4.0, 16.0])[np.arange(n_runs) % 3]
+    runs = []
+    for r in range(n_runs):
+        noisy = utility + noise[r] * rng.standard_normal(utility.shape)
+        scores = np.round(scale[r] * noisy + 10 * r, 4)
+        runs.append(readers.Run.from_arrays(topics, docid, scores.ravel(), tag=f"system{r}"))
+    weights = 1.0 / (noise**2 * scale)
+    return runs, readers.Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
+
+
+def _write_taught(teacher: str, path: Path, **options: Any) -> None:
+    readers.write_letor(readers.make_taught(teacher, **options), path)
+
+
+def _write_trec(path: Path, **options: Any) -> None:
+    runs, qrels, weights = make_runs(**options)
+    part = beside(path, ".part")
+    try:
+        (part / "runs").mkdir(parents=True)
+        for run in runs:
+            readers.write_run(run, part / "runs" / f"{run.tag}.run")
+        readers.write_qrels(qrels, part / "qrels.txt")
+        answer = {"best_weights": {run.tag: w for run, w in zip(runs, weights.tolist(), strict=True)}}
+        (part / "fusion.json").write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
+        part.rename(path)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+_RANKING = {"n_queries": 20, "n_docs": 15, "n_features": 5, "noise": 0.5, "grades": 3, "random_state": 0}
+_STORE = _RANKING | {"n_queries": 31_000, "n_docs": 120, "n_features": 136, "grades": 5}
+_TAUGHT = _RANKING | {"n_queries": 300, "n_docs": 100, "n_features": 50, "noise": 0.7, "grades": 5}
+_TREC = {
+    "n_topics": 6, "n_docs": 40, "n_runs": 3, "best_noise": 0.5, "worst_noise": 1.5, "random_state": 0,
+}  # fmt: skip
+
+_MADE: tuple[tuple[Dataset, Callable[..., None]], ...] = (
+    (
+        Dataset("ranking", "file", "graded LETOR text from a noisy linear model; the true weights are known", _RANKING),
+        lambda path, **options: readers.write_letor(readers.make_ranking(**options, dtype=np.float32), path),
+    ),
+    (
+        Dataset(
+            "ranking-store", "folder",
+            "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)", _STORE,
+        ),
+        lambda path, **options: readers.write_ranking_store(path, **options),
+    ),
+    *(
+        (Dataset(teacher, "file", f"graded LETOR text from {source}", _TAUGHT), partial(_write_taught, teacher))
+        for teacher, source in (
+            ("forest", "60 random trees"), ("product", "products of pairs of features"),
+            ("step", "step functions of single features"),
+        )
+    ),
+    (
+        Dataset("trec", "folder", "TREC runs and judgments; the weights of the best fusion are known", _TREC),
+        _write_trec,
+    ),
+)  # fmt: skip
+_MAKERS = {dataset.name: (dataset, write) for dataset, write in _MADE}

@@ -1,0 +1,239 @@
+"""The demonstration: an honest task, the same result each time, and a page that stands on its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from structsvm import metrics
+from structsvm.cli.studies import demo
+from structsvm.queries import QueryData
+from structsvm.readers import make_ranking, write_letor
+
+HOSTILE = "</title><script src='http://x'>\"&"
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return demo.digits_task()
+
+
+def first_queries(data, n_queries, n_docs):
+    rows = np.concatenate([np.arange(start, start + n_docs) for start in data.offsets[:n_queries]])
+    columns = data.X[rows], data.y[rows], data.qid[rows]
+    return QueryData.from_arrays(*columns, feature_names=data.feature_names), rows
+
+
+@pytest.fixture(scope="module")
+def small(digits):
+    """The same task on fewer images: quick to learn."""
+    train, _ = first_queries(digits.train, 40, 120)
+    test, rows = first_queries(digits.test, 30, 100)
+    baselines = {name: scores[rows] for name, scores in digits.baselines.items()}
+    return dataclasses.replace(digits, train=train, test=test, baselines=baselines)
+
+
+@pytest.fixture(scope="module")
+def outcome(small):
+    return demo.run(small, n_jobs=1)
+
+
+def test_digits_are_rows_of_the_images(digits):
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    images = images / 16
+    rng = np.random.default_rng(3)
+    for data in (digits.train, digits.test):
+        assert data.X.dtype == np.float32
+        assert data.n_features == 64
+        for q in rng.choice(data.n_queries, 5, replace=False):
+            start, stop = data.offsets[q : q + 2]
+            asking = int(data.qid[start])
+            # the candidates are the images whose differences these are
+            differences = np.abs(images[asking] - images).astype(np.float32)
+            for row in rng.choice(np.arange(start, stop), 20, replace=False):
+                same = np.flatnonzero((differences == data.X[row]).all(axis=1))
+                assert same.size >= 1
+                assert bool(data.y[row]) in {bool(labels[asking] == labels[j]) for j in same}
+
+
+def test_no_image_is_in_both_parts(digits):
+    asking = {int(q) for q in digits.train.qid}, {int(q) for q in digits.test.qid}
+    assert not asking[0] & asking[1]
+    # an image that was asked for in training asks or answers nowhere in the test: the sizes leave no other way
+    sizes = [data.n_queries + data.n_rows // data.n_queries for data in (digits.train, digits.test)]
+    assert sum(sizes) == 1797
+    order = np.random.default_rng(0).permutation(1797)
+    assert asking[0] <= set(order[:1000].tolist())
+    assert asking[1] <= set(order[1000:].tolist())
+    assert digits.pictures.candidates.shape[0] == digits.test.n_rows // digits.test.n_queries
+
+
+def test_baselines_are_the_distances_and_the_seed_is_of_the_task(digits):
+    again, other = demo.digits_task(), demo.digits_task(1)
+    np.testing.assert_array_equal(again.train.X, digits.train.X)
+    assert not np.array_equal(other.train.qid, digits.train.qid)
+    X = digits.test.X[:500].astype(float)
+    np.testing.assert_allclose(digits.baselines["Euclidean distance"][:500], -np.linalg.norm(X, axis=1))
+    np.testing.assert_allclose(digits.baselines["City-block distance"][:500], -np.abs(X).sum(axis=1))
+
+
+def test_outcome_is_measured_by_the_metrics(outcome, small):
+    assert [system.name for system in outcome.systems] == [
+        "Euclidean distance", "City-block distance", "SVM-roc", "SVM-map",
+    ]  # fmt: skip
+    assert outcome.baseline.name == "Euclidean distance"
+    for system in outcome.systems:
+        expected = metrics.evaluate("map", small.test.y, system.scores, qid=small.test.qid)
+        assert system.mean == pytest.approx(expected.mean)
+    for system in outcome.learned:
+        np.testing.assert_allclose(system.scores, small.test.X @ system.model.coef_, rtol=1e-5, atol=1e-6)
+        assert system.model.fit_.gap <= system.model.tol
+    assert outcome.best.mean == max(system.mean for system in outcome.learned)
+
+
+def test_the_same_result_each_time_on_any_number_of_threads(outcome, small):
+    told = []
+    again = demo.run(small, n_jobs=2, callback=told.append)
+    assert told == ["SVM-roc", "SVM-map"]
+    for a, b in zip(outcome.systems, again.systems, strict=True):
+        np.testing.assert_array_equal(a.scores, b.scores)
+
+
+def test_table_and_headline_say_what_was_measured_whichever_way_it_went(outcome):
+    columns, rows = demo.results_table(outcome)
+    assert all(len(row) == len(columns) for row in rows)
+    for row, system in zip(rows, outcome.systems, strict=True):
+        assert row[:2] == [system.name, f"{system.mean:.4f}"]
+    base = outcome.baseline
+    test = metrics.compare(outcome.best.per_query, base.per_query)
+    row = rows[outcome.systems.index(outcome.best)]
+    assert row[2:4] == [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}"]
+    for shift, verdict in (
+        (0.1, "ly better than"),
+        (-0.1, "ly worse than"),
+        (0.0, "no significant difference"),
+    ):
+        learned = dataclasses.replace(outcome.best, per_query=base.per_query + shift)
+        text = demo.headline(demo.Outcome(outcome.task, (base, learned)))
+        assert all(words in text for words in (verdict, f"{learned.mean:.4f}", f"{base.mean:.4f}"))
+
+
+def test_page_stands_on_its_own(outcome):
+    text = demo.page(outcome)
+    assert not re.search(r"https?:|<script|<link|@import|url\(", text)
+    assert demo.headline(outcome).replace("<", "&lt;") in text
+    for system in outcome.systems:
+        assert system.name in text
+        assert f"{system.mean:.4f}" in text
+    assert text.count("<article>") == 4
+
+
+def test_a_hostile_name_is_text(outcome):
+    names = tuple(f"{HOSTILE}{j}" for j in range(64))
+    train = dataclasses.replace(outcome.task.train, feature_names=names)
+    changes = {"title": HOSTILE, "description": HOSTILE, "train": train, "shape": None, "pictures": None}
+    task = dataclasses.replace(outcome.task, **changes)
+    systems = tuple(dataclasses.replace(s, name=s.name + HOSTILE) for s in outcome.systems)
+    text = demo.page(demo.Outcome(task, systems))
+    assert "<script" not in text
+    assert text.count("&lt;script src=") > 50
+
+
+@pytest.fixture(scope="module")
+def letor(tmp_path_factory):
+    """Files to train and test on."""
+    folder = tmp_path_factory.mktemp("letor")
+    for name, seed in (("train.txt", 5), ("test.txt", 6)):
+        write_letor(make_ranking(30, 15, 4, grades=3, noise=0.3, random_state=seed), folder / name)
+    return folder / "train.txt", folder / "test.txt"
+
+
+def test_own_data_on_the_command_line(letor, cli):
+    out = cli("demo --data", *letor, "-o page.html")
+    outcome = demo.run(demo.letor_task(*letor))
+    assert demo.headline(outcome) in out
+    assert "Report: page.html" in out
+    for system in outcome.systems:
+        assert f"{system.mean:.4f}" in out
+    text = Path("page.html").read_text()
+    assert not re.search(r"https?:|<script", text)
+    assert "the 4 largest of 4 weights" in text
+
+
+def test_the_baseline_is_the_best_single_feature_of_the_training_file(letor):
+    task = demo.letor_task(*letor)
+    ((name, scores),) = task.baselines.items()
+    train = task.train
+    values = {
+        (j + 1, word): metrics.evaluate("map", train.y, sign * train.X[:, j], qid=train.qid).mean
+        for j in range(4)
+        for sign, word in ((1, "high"), (-1, "low"))
+    }
+    j, word = max(values, key=values.get)
+    assert name == f"Feature {j} ({word} first)"
+    np.testing.assert_array_equal(scores, (1 if word == "high" else -1) * task.test.X[:, j - 1])
+
+
+def test_relevance_reaches_the_measure(letor):
+    strict = demo.letor_task(*letor, relevance=2)
+    assert "at least 2" in strict.description
+    outcome = demo.run(strict, n_jobs=1)
+    test, scores = strict.test, outcome.best.scores
+    expected = metrics.evaluate("map", test.y, scores, qid=test.qid, relevance=2)
+    assert outcome.best.mean == pytest.approx(expected.mean)
+    assert outcome.best.model.relevance == 2
+
+
+@pytest.fixture(scope="module")
+def spam():
+    return demo.run(demo.spam_task(), n_jobs=1)
+
+
+def test_the_first_page_shows_where_the_measure_matters(spam):
+    """Training for MAP wins by MAP, training for ROC area by ROC area: both clearly, with the same seed each time."""
+    roc, svm = spam.learned
+    test = metrics.compare(svm.per_query, roc.per_query)
+    assert test.mean_difference > 0.05
+    assert test.p_value < 1e-4
+    rows = spam.task.test
+    areas = [metrics.evaluate("roc", rows.y, s.scores, qid=rows.qid).per_query for s in (svm, roc)]
+    against = metrics.compare(*areas)
+    assert against.mean_difference < 0
+    assert against.p_value < 1e-4
+    text = demo.measure_headline(spam)
+    for value in (svm.mean, roc.mean, areas[0].mean(), areas[1].mean()):
+        assert f"{value:.4f}" in text
+    np.testing.assert_array_equal(demo.spam_task().test.X, rows.X)
+    text = demo.measure_headline(demo.Outcome(spam.task, (spam.baseline, svm, roc)))
+    assert "ranks worse" in text
+    assert "other way round" not in text
+
+
+def test_nothing_is_remarked_of_a_grid_that_nobody_can_widen(spam, caplog):
+    assert demo.task._CS[-1] in [system.model.C_ for system in spam.learned]
+    demo.run(demo.spam_task(), n_jobs=1)
+    assert not caplog.records
+
+
+def test_the_page_begins_with_that_case(spam, outcome):
+    text = demo.page(outcome, spam)
+    assert not re.search(r"https?:|<script|<link|@import|url\(", text)
+    for sentence in (demo.measure_headline(spam), demo.headline(outcome)):
+        assert sentence.replace("<", "&lt;") in text
+    assert text.index("The measure decides") < text.index("Find the same digit")
+    assert text.count("<article>") == 6
+    first = text[: text.index("Find the same digit")]
+    # the shares of spam are those of the rankings
+    rows = spam.task.test
+    for system in spam.systems:
+        queries = itertools.pairwise(rows.offsets)
+        top = [a + np.argsort(-system.scores[a:b], kind="stable")[:5] for a, b in queries]
+        share = np.mean([str(word).startswith("spam") for word in rows.docid[np.concatenate(top)]])
+        assert f"{share:.0%}" in first

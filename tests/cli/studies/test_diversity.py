@@ -1,0 +1,150 @@
+"""Comparing ways of choosing: what is measured, what is refused, and the page of who covers what."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from structsvm import CandidateSet, SVMDiv
+from structsvm.cli.studies.diversity import METHODS, compare_methods, with_subtopics
+from structsvm.cli.studies.diversity.page import as_records, coverage_matrix, headline, page, table
+from structsvm.estimators.baselines import XQuAD
+from structsvm.plots import pages
+from structsvm.readers.candidate_sets import LabelledSets
+
+ODD = '<script>alert("x")</script>'
+TEXTS = ["red rose", "red red rose", "blue sea", "green"]
+LABELS = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+FOUND = LabelledSets(
+    [CandidateSet(TEXTS, query="colours"), CandidateSet(TEXTS[::-1], query="backwards")],
+    [LABELS, LABELS[::-1]],
+    [["red", "blue", "nobody's"]] * 2,
+)
+
+
+def test_figures_by_hand():
+    result = compare_methods(FOUND, methods=["original", "clairvoyant"], k=2)
+    assert result.first == "original"
+    assert [rows.tolist() for rows in result.chosen["original"]] == [[0, 1], [0, 1]]
+    # red weighs 2/3, blue 1/3: the first two documents have red, then blue alone
+    np.testing.assert_allclose(result.losses["original"], [1 / 3, 2 / 3])
+    np.testing.assert_allclose(result.recalls["original"], [0.5, 0.5])
+    np.testing.assert_allclose(result.losses["clairvoyant"], [0, 0], atol=1e-15)
+    original, clairvoyant = as_records(result)
+    assert original["weighted_loss"] == pytest.approx(0.5)
+    assert "p" not in original
+    assert (clairvoyant["wins"], clairvoyant["losses"]) == (0, 2)  # of the first against it
+    assert clairvoyant["alpha_ndcg"] == pytest.approx(1.0)
+    columns, rows = table(result)
+    assert [c.name for c in columns][-2:] == ["wins : losses", "p"]
+    assert rows[0] == ["original", "0.500", "0.500", f"{original['alpha_ndcg']:.3f}", "", ""]
+    assert rows[1][4] == "0 : 2"
+    assert "original misses least: 50.0%" in headline(result)  # clairvoyant is no rival
+
+
+def test_methods_by_default_and_the_seed_of_the_random_choice():
+    assert list(compare_methods(FOUND).chosen) == [name for name in METHODS if name != "xquad"]
+    silent = FOUND._replace(sets=[CandidateSet(TEXTS), FOUND.sets[1]])
+    assert "bm25" not in compare_methods(silent).chosen
+
+    def chosen(seed):
+        found = compare_methods(FOUND, methods=["random"], k=3, random_state=seed).chosen["random"]
+        return [rows.tolist() for rows in found]
+
+    assert chosen(0) == chosen(0)
+    assert chosen(0) != chosen(5)
+
+
+def test_models_stand_first_and_labelled_methods_see_the_labels():
+    model = SVMDiv(k=2).fit(FOUND.sets, FOUND.labels)
+    result = compare_methods(FOUND, {"mine": model}, ["xquad"], k=2)
+    assert list(result.chosen) == ["mine", "xquad"]
+    np.testing.assert_array_equal(result.chosen["mine"][0], model.predict(FOUND.sets, 2)[0])
+    own = XQuAD(2).predict(FOUND.sets, labels=FOUND.labels)
+    np.testing.assert_array_equal(own, result.chosen["xquad"])
+    assert "The words behind mine" in page(result, "data")
+
+
+def test_the_page_shows_the_sets_that_tell_most_and_works_with_the_clairvoyant_alone():
+    result = compare_methods(FOUND, methods=["original", "coverage"], k=2)
+    spread = np.abs(result.losses["original"] - result.losses["coverage"])
+    assert spread[1] > spread[0]
+    text = page(result, ODD, 1)
+    assert "<h2>backwards</h2>" in text
+    assert "<h2>colours</h2>" not in text
+    assert ODD not in text
+    assert "clairvoyant misses least: 0.0%" in page(compare_methods(FOUND, methods=["clairvoyant"], k=2), "d")
+
+
+def test_sets_without_a_covered_subtopic():
+    further = CandidateSet(["a"]), np.zeros((1, 1)), ["x"]
+    more = LabelledSets(*([*known, one] for known, one in zip(FOUND, further, strict=True)))
+    assert with_subtopics(more).sets == FOUND.sets
+    with pytest.raises(ValueError, match="got 3 of which 2 have one"):
+        compare_methods(more, methods=["original"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"methods": ["magic"]}, "method='magic': expected one of 'random'"),
+        ({"models": {"mmr": None}}, "model='mmr': expected a name"),
+        ({"methods": []}, "a method or a model"),
+        ({"methods": ["mmr"], "k": 0}, "k=0"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        compare_methods(FOUND, **arguments)
+
+
+class Cells(HTMLParser):
+    """Rows of the table, with what a screen reader says of each cell."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.tags = [], set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append([dict(attrs).get("aria-label"), ""])
+
+    def handle_data(self, text):
+        if self.rows and self.rows[-1] and text.strip():
+            self.rows[-1][-1][1] += text
+
+
+def test_the_matrix_says_who_covers_what():
+    one = CandidateSet(["a", "b", "c"], ids=["x", "y", ODD])
+    labels = [[1, 0, 0], [1, 1, 0], [0, 1, 0]]
+    names = ["first", ODD, "nobody's"]
+    chosen = {"A": np.array([2, 1]), ODD: np.array([0])}
+    template = pages._environment().get_template("cli/studies/diversity/coverage.html")
+
+    def drawn(title, subtopics):
+        matrix = coverage_matrix(one, np.array(labels, dtype=float), subtopics, chosen)
+        return str(template.module.coverage(title, matrix))
+
+    text = drawn(ODD, names)
+    cells = Cells()
+    cells.feed(text)
+    assert "script" not in cells.tags
+    head, *rows = cells.rows
+    assert [text for _, text in head] == ["subtopic", "candidates", "A", ODD]
+    assert [[text for _, text in row] for row in rows] == [
+        ["first", "2", "2", "1"],
+        [ODD, "2", "1 2", "–"],
+        ["covered, by weight", "", "100%", "50%"],
+    ]
+    assert rows[0][2][0] == "A: covered by rank 2 (y)"
+    assert rows[1][2][0] == f"A: covered by rank 1, 2 ({ODD}, y)"
+    assert rows[1][3][0] == f"{ODD}: not covered"
+    long = "n" * 80
+    text = drawn("q", [long, "b", "c"])
+    cells = Cells()
+    cells.feed(text)
+    assert cells.rows[1][0][1] == "n" * 44 + "…"
+    assert f'title="{long}"' in text  # nothing is lost

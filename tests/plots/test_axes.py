@@ -1,0 +1,243 @@
+"""What the figures show is what was measured: the points, bars and steps drawn, not only that something was."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
+
+from matplotlib.figure import Figure
+
+from structsvm import FeatureScaleWarning, StructuralRankerCV, SVMMap, TreeRanker, plots
+from structsvm.common.checks import BadInput
+from structsvm.export import export_model
+from structsvm.features.binning import BinnedFeatures
+from structsvm.metrics import evaluate, permutation_importance
+from structsvm.online import simulate
+from structsvm.plots import axes, figures
+from structsvm.readers import make_ranking
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+@pytest.fixture(scope="module")
+def search():
+    data = make_ranking(20, 8, 4, random_state=0)
+    return StructuralRankerCV("map", (0.1, 1.0, 10.0), cv=3).fit(data.X, data.y, qid=data.qid)
+
+
+def points(line):
+    return line.get_xydata().tolist()
+
+
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
+def legend(ax):
+    return [] if ax.get_legend() is None else texts(ax.get_legend().get_texts())
+
+
+def test_features_without_names_are_numbered_from_1_everywhere():
+    """As LETOR files number them: weights, bins of trees, step functions, importances, exports and warnings."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(60, 2)), np.repeat(range(10), 6)
+    y = (X[:, 1] > 0).astype(int)
+    linear = SVMMap().fit(X, y, qid=qid)
+    assert set(figures.weight_names(linear)) == {"feature 1", "feature 2"}
+    assert list(permutation_importance(linear, X, y, qid=qid).names) == ["feature 1", "feature 2"]
+    assert b"feature_1" in export_model(linear, "json")
+    steps = BinnedFeatures(n_bins=2).fit(X).step_functions(np.ones(4))
+    assert [one.name for one in steps] == ["feature 1", "feature 2"]
+    with pytest.warns(FeatureScaleWarning, match="feature 1 against feature 2"):
+        SVMMap().fit(X * [1e4, 1], y, qid=qid)
+    pytest.importorskip("lightgbm", reason="pip install lightgbm")
+    tree = TreeRanker(n_trees=2, n_leaves=2, n_bins=2, random_state=0).fit(X, y, qid=qid)
+    split = {name.partition(">")[0] for name in figures.weight_names(tree) if ">" in name}
+    assert split == {"feature 1", "feature 2"}
+    tree.feature_names_in_ = np.array(["bm25", "age"], dtype=object)  # of a table, given by the command line
+    assert figures.weight_names(tree)[-1].startswith("age>")
+
+
+def test_weights_are_the_largest_first_with_their_sign(ax):
+    coef = np.array([0.1, -3.0, 0.0, 2.0])
+    assert plots.weights(coef, ["a", "b", "c", "d"], top=3, ax=ax) is ax
+    bars = zip(texts(ax.get_yticklabels()), (bar.get_width() for bar in ax.patches), strict=True)
+    assert list(bars) == [("b", -3.0), ("d", 2.0), ("a", 0.1)]
+    assert ax.yaxis_inverted()  # the first is on top
+    assert len({bar.get_facecolor() for bar in ax.patches}) == 2
+    assert ax.get_xlabel() == "weight, 3 of 4"
+
+
+def test_steps_of_several_functions_are_named(ax):
+    binned = BinnedFeatures(n_bins=2).fit([[0.0, 5.0], [1.0, np.nan]])
+    steps = binned.step_functions(np.arange(int(binned.starts_[-1])), ["one", "two"])
+    plots.step_functions(steps, ax=ax)
+    assert legend(ax) == ["one", "two"]
+    other = plots.step_functions(steps[0])
+    assert points(other.lines[0]) == points(ax.lines[0])
+    assert legend(other) == []
+
+
+def test_measure_against_C_with_the_point_chosen(ax, search):
+    means = np.nanmean(search.scores_, axis=0)
+    plots.against_C(search, ax=ax)
+    assert points(ax.lines[0]) == [[C, m] for C, m in zip((0.1, 1.0, 10.0), means, strict=True)]
+    assert ax.collections[0].get_offsets().tolist() == [[search.C_, means.max()]]
+    assert legend(ax) == ["validation", f"chosen, C = {search.C_:.3g}"]
+    assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "C", "map")
+
+
+@pytest.mark.parametrize(
+    ("draw", "chosen", "known", "each"),
+    [
+        (plots.against_C, "C = 5", "values of C", "C"),
+        (plots.against_features, "5 features", "numbers of features", "model"),
+    ],
+)
+def test_lines_against_C_and_features_are_sorted_and_told_apart(draw, chosen, known, each, ax):
+    draw([5, 2], [0.3, 0.2], label="a", measure="NDCG@10", chosen=5, ax=ax)
+    draw([1, 4], [0.3, 0.4], label="b", ax=ax)
+    assert [points(line) for line in ax.lines] == [[[2, 0.2], [5, 0.3]], [[1, 0.3], [4, 0.4]]]
+    assert ax.collections[0].get_offsets().tolist() == [[5, 0.3]]
+    assert legend(ax) == ["a", f"a: chosen, {chosen}", "b"]
+    assert ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
+    assert ax.get_ylabel() == "MAP"
+    with pytest.raises(ValueError, match=f"chosen=3: expected one of the {known}"):
+        draw([1.0], [0.5], chosen=3)
+    with pytest.raises(ValueError, match=f"values: expected one for each {each}"):
+        draw([1.0, 2.0], [0.5])
+
+
+@pytest.mark.parametrize(
+    ("x", "field", "name"), [("passes", 1, "passes over the data"), ("seconds", 2, "seconds")]
+)
+def test_gap_as_training_went_on(x, field, name, ax, search):
+    history = [(p.gap, p.n_passes, p.seconds) for p in search.fit_.history if 0 < p.gap < np.inf]
+    assert history
+    plots.gap(search.fit_, x=x, tol=1e-3, ax=ax)
+    assert points(ax.lines[0]) == [[p[field], p[0]] for p in history]
+    assert ax.lines[1].get_ydata()[0] == 1e-3
+    assert (ax.get_yscale(), ax.get_xlabel()) == ("log", name)
+
+
+def test_gaps_by_name(ax, search):
+    plots.gap({"one": search.fit_, "two": search.fit_}, ax=ax)
+    assert legend(ax) == ["one", "two"]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in ax.lines}) == 2
+    with pytest.raises(ValueError, match="x='time': expected 'passes' or 'seconds'"):
+        plots.gap(search.fit_, x="time")
+
+
+def test_differences_are_sorted_and_counted(ax):
+    plots.differences([0.0, -0.5, 0.25, 0.5, 0.0], measure="NDCG", ax=ax)
+    assert [bar.get_height() for bar in ax.patches] == [0.5, 0.25, 0.0, 0.0, -0.5]
+    assert ax.get_title() == "2 better, 1 worse, 2 equal"
+    assert ax.get_ylabel() == "difference in NDCG"
+    empty = plots.differences([])
+    assert empty.get_title() == "0 better, 0 worse, 0 equal"
+    assert plots.differences([]).figure is not empty.figure  # without axes a figure of its own
+
+
+def test_precision_at_eleven_levels_of_recall(ax):
+    curves = {"a": np.linspace(1, 0.5, 11), "b": np.linspace(0.9, 0, 11)}
+    plots.precision_recall(curves, ax=ax)
+    for line, (name, curve) in zip(ax.lines, curves.items(), strict=True):
+        assert line.get_label() == name
+        np.testing.assert_allclose(line.get_xdata(), np.arange(11) / 10)
+        np.testing.assert_array_equal(line.get_ydata(), curve)
+    assert ax.get_ylim()[0] == 0
+
+
+def test_regret_is_the_mean_and_its_interval(ax):
+    run = simulate("rucb", [[0.5, 0.7], [0.3, 0.5]], horizon=2000, n_runs=4, seed=1)
+    plots.regret({"RUCB": run}, ax=ax)
+    x, y = np.array(points(ax.lines[0])).T
+    np.testing.assert_array_equal(y, np.interp(x, run.times, run.mean()))
+    assert x[-1] == 2000
+    assert x[0] >= 0.2
+    band = ax.collections[0].get_paths()[0].vertices
+    assert band[:, 1].max() == pytest.approx(run.interval()[1].max())
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install 'structsvm-ranking\[plots\]'"):
+        plots.differences([1.0])
+
+
+def test_models_and_results_are_taken_as_they_are():
+    data = make_ranking(20, 10, 3, grades=2, random_state=0)
+    frame = pd.DataFrame(data.X, columns=["a", "b", "c"])
+    search = StructuralRankerCV("map", Cs=[0.1, 1, 10], cv=2).fit(frame, data.y, qid=data.qid)
+    assert set(texts(plots.weights(search).get_yticklabels())) == {"a", "b", "c"}
+    assert points(plots.gap(search).lines[0]) == points(plots.gap(search.fit_).lines[0])
+    mine = evaluate("ndcg@5", data.y, search.predict(frame), qid=data.qid)
+    other = evaluate("ndcg@5", data.y, data.X[:, 0], qid=data.qid)
+    ax = plots.differences(mine, other)
+    assert [bar.get_height() for bar in ax.patches] == sorted(mine.per_query - other.per_query, reverse=True)
+    assert "ndcg@5" in ax.get_ylabel()
+    run = simulate("rucb", [[0.5, 0.8], [0.2, 0.5]], horizon=50, n_runs=2)
+    assert plots.regret(run).lines[0].get_ydata()[-1] == run.mean()[-1]
+
+
+def test_partial_dependence_takes_frames_with_whole_numbers_and_a_column_of_ids():
+    made = make_ranking(10, 8, 2, grades=2, random_state=0)
+    X = pd.DataFrame({"bm25": made.X[:, 0], "clicks": np.arange(80) % 7, "qid": made.qid})
+    model = SVMMap(C=10).fit(X, made.y)
+    both = Figure().subplots(1, 2)
+    display = plots.partial_dependence(model, X, ["bm25", "clicks"], ax=both, grid_resolution=4)
+    for line, coef in zip(display.lines_.ravel(), model.coef_, strict=True):
+        np.testing.assert_allclose(np.diff(line.get_ydata()) / np.diff(line.get_xdata()), coef)
+    assert X["clicks"].dtype.kind == "i"
+
+    several = plots.partial_dependence(model, X[:5], ["bm25"], ax=Figure().subplots(), kind="both")
+    assert several.lines_.shape == (1, 1, 6)  # one per row, and their mean
+
+    scaled = SVMMap(scale="query-minmax").fit(X, made.y)
+    with pytest.raises(ValueError, match="expected scores of single rows"):
+        plots.partial_dependence(scaled, X, ["bm25"])
+
+
+def test_all_figures_are_exported():
+    assert plots.__all__ == sorted(axes.__all__)
+
+
+def test_long_names_leave_room_for_the_bars():
+    ax = plots.weights([1.0, -0.5, 0.2], ["bm25", "x" * 30 + "_first_field", "x" * 30 + "_other_field"])
+    shown = ["bm25", "x" * 18 + "…_first_field", "x" * 18 + "…_other_field"]
+    assert texts(ax.get_yticklabels()) == shown
+    assert len(ax.get_xticks()) <= 6
+
+
+@pytest.mark.parametrize(
+    ("draw", "given", "message"),
+    [
+        (plots.weights, ([1.0, 2.0], ["a"]), r"names: expected one for each weight, got 1 for shape \(2,\)"),
+        (plots.against_C, ([0.1, 1.0],), "values: expected one for each C, got none"),
+        (
+            plots.differences,
+            (evaluate("map", [1, 0], [2, 1], qid=0),),
+            "other: expected the result to compare",
+        ),
+        (plots.precision_recall, ({"a": [1, 2, 3]},), r"a: expected precision at 11 levels .* shape \(3,\)"),
+        (
+            plots.precision_recall,
+            (evaluate("map", [1, 0], [2, 1], qid=0),),
+            "curves: expected a mapping .*, got EvaluationResult; .*interpolated_prec",
+        ),
+        (plots.regret, (SVMMap(),), "expected simulations of bandits, got SVMMap"),
+        (plots.step_functions, (SVMMap(),), "expected step functions of BinnedFeatures, got SVMMap"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, given, message):
+    with pytest.raises(BadInput, match=message):
+        draw(*given)
