@@ -281,6 +281,7 @@ def shell(*arguments, **options):
     )
 
 
+@pytest.mark.slow
 def test_scores_go_to_standard_output(room, cli):
     cli(f"train {room}/rows.txt -o m.npz")
     cli(f"predict m.npz {room}/rows.txt -o s")

@@ -98,6 +98,7 @@ def test_a_position_that_one_query_determines_has_the_error_of_independent_click
     assert found.freedom[2] > 100 > found.freedom[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["30 equal", "one of 95 %", "two of 40 %", "3 equal", "one alone"])
 def test_intervals_hold_whatever_the_queries(name):
     """150 logs in which all queries, few, or one have the clicks."""
@@ -185,6 +186,7 @@ def test_detectable_trust_bias_shrinks_with_the_log(simulated_log):
     assert found[0] > found[1] > found[2] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["30 equal", "one of 60 %"])
 def test_trust_bias_keeps_its_level(name):
     p = []

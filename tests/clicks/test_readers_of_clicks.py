@@ -415,6 +415,7 @@ def repeated_log(path, kind, times):
         write_log(path, [impression(map(str, d), c + 1, query=q, name=name) for (q, d, c), name in made])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "per_list"), [("table", 0), ("sessions", 0), ("log", 0), ("log with ids", 60)]
 )

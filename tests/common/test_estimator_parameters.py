@@ -93,6 +93,7 @@ def test_a_model_of_a_version_that_had_more_parameters_is_read(tmp_path):
     np.testing.assert_array_equal(back.coef_, model.coef_)
 
 
+@pytest.mark.slow
 def test_without_docstrings():
     code = "import json, structsvm as s; m = s.SVMMap(3); print(json.dumps([repr(m), m.get_params()['tol']]))"
     ran = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)

@@ -167,6 +167,7 @@ def test_verdicts_are_kept_beside_the_page(common, argv, tmp_path):
         common.Experiment("trial", "A trial.", ("first", "second"))
 
 
+@pytest.mark.slow
 def test_calibration_agrees_with_the_library_and_keeps_its_levels(load, argv, tmp_path):
     """Its vectorised tests are checked against the library inside; few logs, so only gross errors of a level show."""
     pytest.importorskip("matplotlib")

@@ -103,6 +103,7 @@ def test_clicks_alone_teach_what_is_noise():
     assert (few.estimated, set(few.looks)) == (False, {1.0})
 
 
+@pytest.mark.slow
 def test_the_whole_story(open_client):
     """Wait, search and click as a person, let visitors decide, train from their clicks, and let the bandit choose."""
     demo = partial(create_demo, window_s=1, visits_per_s=1e6)
@@ -212,6 +213,7 @@ def test_pages_in_a_browser(name, width, scheme, world, tmp_path):
     seen(text, tmp_path, width, scheme)
 
 
+@pytest.mark.slow
 def test_the_command_answers_fast_shows_its_frame_and_ends(tmp_path):
     with demo_process() as address:
 

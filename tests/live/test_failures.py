@@ -53,6 +53,7 @@ def locked(client):
         other.execute("ROLLBACK")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_locked_database(client):
     client.create()
@@ -67,6 +68,7 @@ def test_a_locked_database(client):
     assert taken["accepted"] + taken["duplicate"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_full_disk(open_client, monkeypatch):
     real, made = sqlite._connect, []
@@ -344,6 +346,7 @@ def test_a_damaged_store_is_one_line(client, tmp_path, capsys):
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_main_process(serve):
     served = serve(workers=2)
     workers = served.children()

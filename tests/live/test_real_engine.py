@@ -204,6 +204,7 @@ def any_headers(rng):
     return headers
 
 
+@pytest.mark.slow
 def test_where_production_is_served_the_answer_is_the_engines_own(site):
     """And nothing that a client sends is an error of ours."""
     site.create(share=0.8)

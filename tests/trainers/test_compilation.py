@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 FIT = """
 import numpy as np
@@ -27,6 +28,7 @@ def figures(*command, **environment):
     return tuple(map(int, out.stdout.split()))
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing():
     assert sum(figures("-c", FIT)) > 0
     # kernels that are called by others only are counted where they are compiled, not where their callers are loaded

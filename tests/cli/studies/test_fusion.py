@@ -250,6 +250,7 @@ def test_a_run_named_as_a_fusion_keeps_its_own_row():
     assert {"CombSUM (of these runs)", "CombMNZ", "RRF"} < result.values.keys()
 
 
+@pytest.mark.slow
 def test_robust_2003(shared_data):
     """Five real runs on a hundred topics, pooled to 50 documents."""
     folder = shared_data("trec_robust2003")
