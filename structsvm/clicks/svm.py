@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, ClassVar, Literal, Self
@@ -23,7 +22,7 @@ from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, spli
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.protocols import Float, Int, Oracle
-from structsvm.queries import QueryData, group_queries, refuse_first, stacklevel_of_user
+from structsvm.queries import QueryData, group_queries, refuse_first, warn_user
 
 _TINY = np.finfo(np.float64).tiny
 
@@ -200,7 +199,7 @@ class ClickSVM(StructuralRanker):
             raise BadInput("docid", problem, "check the ids")
         if lost:
             text = f"{lost:.0f} of {clicks.sum():.0f} clicks are on documents that are not among the rows"
-            warnings.warn(text, stacklevel=stacklevel_of_user())
+            warn_user(text)
         self.propensities_, self.log_sketch_ = theta, sketch_of(y)
         self.largest_weight_, self.effective_sample_size_ = found.largest, found.effective
         return values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.names import QID
-from structsvm.queries import stacklevel_of_user
+from structsvm.queries import warn_user
 
 _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
 """Ids by model, as long as scikit-learn is between training and measuring it."""
@@ -37,12 +36,10 @@ def warn_of_cut_queries(model: Any, qid: Any) -> None:
         return
     shared = np.intersect1d(before, now)
     if shared.size:
-        warnings.warn(
+        warn_user(
             f"cross-validation: {shared.size} of {np.unique(now).size} queries of a test part have rows in its "
             f"training part, too, such as {shared[0]}, so that scores are not those of whole queries; split by query: "
             "cv=QueryKFold()",
-            UserWarning,
-            stacklevel=stacklevel_of_user(),
         )
 
 

@@ -6,7 +6,6 @@ The bins of a feature are one more tree, which has no other condition. A missing
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.protocols import Float
-from structsvm.queries import stacklevel_of_user
+from structsvm.queries import warn_user
 
 _LARGEST = float(np.finfo(np.float64).max)
 _ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # of the first ONNX whose trees add up float64
@@ -218,10 +217,9 @@ def _warn_of_float32(valued: ValuedForest, below: NDArray[np.float32]) -> None:
         if np.unique(threshold[feature == j]).size > np.unique(below[feature == j]).size
     ]
     if close:
-        warnings.warn(
+        warn_user(
             f"{', '.join(close)}: thresholds are the same in float32, in which the engine holds values, so that scores "
             "differ from those of predict; subtract a constant from the feature, or take its logarithm",
-            stacklevel=stacklevel_of_user(),
         )
 
 

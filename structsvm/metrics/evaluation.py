@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -24,7 +23,7 @@ from structsvm.metrics.measures import (
 )
 from structsvm.metrics.ranks_and_ties import TIES, Ties, rank_queries
 from structsvm.protocols import Float
-from structsvm.queries import group_queries, one_query, refuse_first, stacklevel_of_user
+from structsvm.queries import group_queries, one_query, refuse_first, warn_user
 
 if TYPE_CHECKING:
     from structsvm.metrics.run_table import RunTable
@@ -241,11 +240,9 @@ def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
     if not (labels % 1 != 0).any() or not np.isfinite(scores).all() or scores.min() < 0:
         return
     if not (scores % 1 != 0).any() and np.unique(scores).size < np.unique(labels).size:
-        warnings.warn(
+        warn_user(
             "evaluate: y_true has fractions, and y_score only whole numbers, of fewer values; labels come first, then "
             "scores",
-            UserWarning,
-            stacklevel=stacklevel_of_user(),
         )
 
 
@@ -265,12 +262,10 @@ def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, An
 
 def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
     """Warn that a measure says nothing about the scores."""
-    warnings.warn(
+    warn_user(
         f"evaluate: the labels define {name!r} for none of {n_queries} "
         f"{'query' if n_queries == 1 else 'queries'}, so that it says nothing about the scores; check the labels and "
         "relevance=",
-        UserWarning,
-        stacklevel=stacklevel_of_user(),
     )
 
 

@@ -77,20 +77,9 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def page(
-    title: str,
-    *pieces: str,
-    lead: str = "",
-    above: str = "",
-    style: str = "",
-    refresh: int | None = None,
-    frames: bool = False,
-) -> str:
+def page(title: str, *pieces: str, lead: str = "") -> str:
     """Return a complete HTML document."""
-    return render(
-        "plots/templates/page.html", title=title, lead=lead, above=Markup(above), style=Markup(style), refresh=refresh,
-        frames=frames, body=_joined(pieces),
-    )  # fmt: skip
+    return render("plots/templates/page.html", title=title, lead=lead, body=_joined(pieces))
 
 
 def render(template: str, **values: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ import numpy as np
 from structsvm.common.checks import BadInput
 from structsvm.common.files import read_rows, shorten, unpacked
 from structsvm.common.names import QID
-from structsvm.queries import QueryData, group_queries, rows_in_groups, stacklevel_of_user
+from structsvm.queries import QueryData, group_queries, rows_in_groups, warn_user
 from structsvm.readers.letor import check_fill, identify
 from structsvm.readers.store import place_of, write_store
 
@@ -245,11 +244,9 @@ def warn_of_repeats(file: Path, data: QueryData) -> None:
             repeats += [(query, name) for name, n in Counter(documents).items() if n > 1 and name != ""]
     if repeats:
         query, document = repeats[0]
-        warnings.warn(
+        warn_user(
             f"{file}: {len(repeats)} documents have several rows in a query; the first is document "
             f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
-            UserWarning,
-            stacklevel=stacklevel_of_user(),
         )
 
 

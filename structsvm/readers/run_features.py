@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
-from structsvm.queries import choose_groups, offsets_of, stacklevel_of_user
+from structsvm.queries import choose_groups, offsets_of, warn_user
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
 from structsvm.readers.trec import ByTopic, objects, rows_of_topics
@@ -96,10 +95,9 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
         found = found or len(missing) < len(judged)
     if n_ranked >= _SEVERAL and not found:
         topic = next(topic for topic in grades if topic in ranked)
-        warnings.warn(
+        warn_user(
             f"run {run.tag!r} ranks no judged document; check the ids: of topic {topic}, judged are "
             f"{_few(sorted(grades[topic]))}, ranked are {_few(run.docid[ranked[topic]])}",
-            stacklevel=stacklevel_of_user(),
         )
     return JudgedRows(
         np.array(y, dtype=np.float64),

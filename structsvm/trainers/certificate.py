@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import dot, norm
 from structsvm.protocols import Callback, Float, Progress
-from structsvm.queries import stacklevel_of_user
+from structsvm.queries import warn_user
 from structsvm.trainers.rows import rows_of
 
 if TYPE_CHECKING:
@@ -318,11 +317,10 @@ class Recorder:
             ended, remedy = "stopped", "raise max_passes or tol, or scale the features"
             if self.stopped:
                 ended, remedy = "was stopped by the callback", "the weights are the best so far"
-            warnings.warn(
+            warn_user(
                 f"{solver} {ended} at relative duality gap {self.gap:.2e} after {self.n_passes} passes "
                 f"(tol={self.tol:g}){_loose_bound(self.history)}; {remedy}",
                 ConvergenceWarning,
-                stacklevel=stacklevel_of_user(),
             )
         return Fit(
             w=self.w,
@@ -373,12 +371,11 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
         zero = fit.C * loss + (0.0 if region is None else region.value(nothing))
     if fit.primal < share * zero:
         return
-    warnings.warn(
+    warn_user(
         f"the best model of this loss on these data is {'hardly' if fit.primal < zero else 'no'} better than none: "
         f"objective {fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or a "
         "scale for the features, and check that the labels belong to the rows",
         NothingLearnedWarning,
-        stacklevel=stacklevel_of_user(),
     )
 
 

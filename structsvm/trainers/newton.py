@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Callback, Float
-from structsvm.queries import stacklevel_of_user
+from structsvm.queries import warn_user
 from structsvm.trainers.certificate import ConvergenceWarning, Fit, Recorder, relative_gap
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
@@ -134,11 +134,10 @@ def descend(
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, dual_rows=dual_rows)
     if not reached:
-        warnings.warn(
+        warn_user(
             f"newton stopped at relative gradient norm {relative:.2e} and relative duality gap {fit.gap:.2e} after "
             f"{fit.n_passes} passes (tol={tol:g}); raise max_passes or tol, or scale the features",
             ConvergenceWarning,
-            stacklevel=stacklevel_of_user(),
         )
     # the last point, whose gradient is the smallest: near the optimum values differ by rounding alone
     gap = relative_gap(here.value, fit.dual)

@@ -10,6 +10,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from markupsafe import Markup
 
 from structsvm.plots import charts, colours, figures, pages
 
@@ -225,7 +226,10 @@ def test_a_page_of_a_service_comes_again_and_may_hold_frames():
     assert 'http-equiv="refresh"' not in plain
     assert "frame-src" not in plain
     above = '<nav><a href="/">all</a></nav>'
-    live = pages.page("t", above=above, style="nav{color:red}", refresh=10, frames=True)
+    live = pages.render(
+        "plots/templates/page.html", title="t", body="", above=Markup(above), style="nav{color:red}", refresh=10,
+        frames=True,
+    )  # fmt: skip
     Checker(live)
     assert '<meta http-equiv="refresh" content="10">' in live
     assert "frame-src 'self'" in live
