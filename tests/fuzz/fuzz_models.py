@@ -197,9 +197,8 @@ def run_state(rng, folder, states):
             path.write_bytes(nested(100_000))
     else:
         path.unlink(missing_ok=True)
-        checkpoint = Checkpoint(path, json.dumps({"n": 2}))
-        checkpoint.read(2, 3, 4)
-        checkpoint.add(1, np.ones(3), np.ones(3, np.int64), np.ones((4, 4), np.int64))
+        simulation = json.dumps({"n": 2}), 2, 3, 4
+        Checkpoint(path, *simulation).add(1, np.ones(3), np.ones(3, np.int64), np.ones((4, 4), np.int64))
         path.write_bytes(spoil_model(rng, rng.choice(("bytes", "members", "header")), path.read_bytes()))
     try:
         if kind == "weights":
@@ -208,7 +207,7 @@ def run_state(rng, folder, states):
             assert read.needed > 0
             assert read.needed_by_clicks > 0
         else:
-            checkpoint.read(2, 3, 4)
+            checkpoint = Checkpoint(path, *simulation)
             assert checkpoint.regret.shape == checkpoint.winners.shape == (2, 3)
             assert np.isfinite(checkpoint.regret).all()
             checkpoint.add(0, np.ones(3), np.ones(3, np.int64), np.ones((4, 4), np.int64))
