@@ -251,8 +251,8 @@ class LambdaRank(FittedRanker, BaseEstimator):
             raise BadInput("early_stopping", "expected True, False or 'auto'", value=self.early_stopping)
         if not isinstance(self.hidden, (tuple, list)) or len(self.hidden) > 2:
             raise BadInput("hidden", "expected a tuple of at most two widths >= 1", value=self.hidden)
-        for width in self.hidden:
-            check_whole("hidden", width)
+        for i, width in enumerate(self.hidden):
+            check_whole(f"hidden[{i}]", width)
         return utility, check_random_state(self.random_state)
 
     def _takes_sparse(self) -> bool:

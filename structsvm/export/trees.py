@@ -181,7 +181,8 @@ def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[int,
         if child < 0:
             return leaf(number, float(valued.values[int(forest.leaves[t]) + ~child]))
         k = int(forest.nodes[t]) + child
-        left, right = (grown(t, int(side[k]), depth + 1, numbers) for side in (forest.left, forest.right))
+        left = grown(t, int(forest.left[k]), depth + 1, numbers)
+        right = grown(t, int(forest.right[k]), depth + 1, numbers)
         name, nan_left = valued.names[forest.feature[k]], bool(forest.nan_left[k])
         return node(number, depth, name, below[k], nan_left, left, right)
 

@@ -1,5 +1,6 @@
 """Writing: whole or not at all, through links, with the permissions of what is replaced, and beside other writers."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -55,6 +56,21 @@ def test_every_name_that_a_file_can_have_can_be_written(name, tmp_path):
     write_store(data, tmp_path / "folder" if name == "m" else tmp_path / name[:-1])
     assert len(names(tmp_path)) == 2
     assert len(os.fsencode(beside(path, ".part").name)) <= 143
+
+
+def test_a_disk_that_is_full_when_the_file_is_synchronised_leaves_the_old_file(tmp_path, monkeypatch):
+    """Some file systems say so only then."""
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write(tmp_path / "m", b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left.*m") as caught:
+        write(tmp_path / "m")
+    assert caught.value.errno == errno.ENOSPC
+    assert (tmp_path / "m").read_bytes() == b"old"
+    assert names(tmp_path) == ["m"]
 
 
 def test_a_link_stays_and_its_target_is_replaced(tmp_path):

@@ -136,6 +136,12 @@ def test_bad_rows_are_refused_by_place(model):
                 fitted.predict(changes["X"], qid=qid)
 
 
+def test_no_query_is_named_where_none_is_given():
+    X, y, qid = rows()
+    with pytest.raises(ValueError, match=r"^X\[17, 2\]: expected a finite number"):
+        StructuralRanker().fit(X, y, qid=qid).predict(put(X, (17, 2), np.nan))
+
+
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.certificate.ConvergenceWarning")
 @pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
 @pytest.mark.parametrize("size", [1e12, 1e99])
