@@ -91,6 +91,12 @@ def test_errors_of_the_position_based_model_are_the_inverse_information(log):
     assert theta.standard_errors[0] == 0
 
 
+def test_one_ranker_has_no_propensities(simulated_log):
+    cells, _ = simulated_log(np.random.default_rng(1), 300, THETA, n_rankers=1)
+    with pytest.raises(BadInput, match="connected"):
+        PositionBasedModel().fit(cells).propensities()
+
+
 def test_user_browsing_by_definition(log):
     """Likelihood from the history of each list; the optimum against EM of very many rounds."""
     model = UserBrowsingModel(prior=0.5).fit(log)
