@@ -1,4 +1,4 @@
-"""Names that users write: measures and losses as other programs spell them, and what was probably meant."""
+"""Names that users write: columns, measures and losses as other programs spell them, and what was probably meant."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
                 f"got {loss!r}"
             )
         return loss
-    match = re.fullmatch(r"([a-z_]+)(?:@([0-9]+))?", plain_name(loss))
+    match = re.fullmatch(r"([a-z][a-z0-9_-]*)(?:@([0-9]+))?", plain_name(loss))
     known = labels(_ROOM)
     member = known.get(match[1], known.get(f"{match[1]}@k")) if match else None
     if match is None or member is None:

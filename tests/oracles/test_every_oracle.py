@@ -55,3 +55,8 @@ def test_coefficients_are_minus_the_gradient(oracle, size):
     for _ in range(5):
         w = size * rng.normal(size=5)
         assert check_grad(value, gradient, w, epsilon=1e-8) < 1e-5 * (1 + np.abs(gradient(w)).max())
+
+
+def test_names_may_hold_digits_and_hyphens(monkeypatch):
+    monkeypatch.setattr("structsvm.oracles.by_name.labels", lambda room: {"top-2": "NDCG", "top-2@k": "NDCG"})
+    assert (get_oracle("top-2").k, get_oracle("top-2@5").k) == (None, 5)
