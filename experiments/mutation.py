@@ -150,6 +150,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "structsvm/online/statistics/credited_log.py": (
         "tests/online/statistics/test_credited_log.py",
         "tests/online/statistics/test_analysis.py",
+        "tests/online/statistics/test_clusters.py",
     ),
     "structsvm/online/statistics/credit_formulas.py": (
         "tests/online/statistics/test_credited_log.py",

@@ -1,4 +1,4 @@
-"""Which trainer runs: the names of all, the options that each follows, and the rule of "auto"."""
+"""Names of the trainers, the options that each takes, and the largest C for which "auto" runs frank_wolfe."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class RankingProblem:
     def part(self, n_parts: int) -> RankingProblem | None:
         """Return the problem of every ``n_parts``-th stretch of queries, weighted to stand for all; None if small.
 
-        Only its whole passes (``cut``, ``tangent``, ``curve``) are those of the part.
+        Only its whole passes (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) are those of the part.
         """
         if len(self._tasks) < _LEAST_TASKS * n_parts:
             return None
