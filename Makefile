@@ -11,6 +11,9 @@ WORKERS ?= auto
 # all tests but those that take long by nature; make test TESTS= runs these, too
 TESTS ?= -m 'not slow'
 
+# tests start some hundred processes, and each would compile all it imports anew
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo live test lint types pytest docs clean
 .DEFAULT_GOAL := help
 

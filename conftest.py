@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -18,6 +19,12 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have the folder of the pr
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     _OWN = tempfile.mkdtemp(prefix="structsvm-tests-")
     os.environ["TMPDIR"] = tempfile.tempdir = _OWN
+
+
+def pytest_collection_finish(session: Any) -> None:
+    """Keep what was imported and collected out of later collections of garbage: it stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: Any) -> None:

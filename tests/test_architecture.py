@@ -48,11 +48,14 @@ NO_THIRD_PARTY = {
 EXCEPTIONS = {"online/simulation/page.py": {"plots"}, "online/statistics/page.py": {"plots"}}
 
 
-TREES = {
-    path.relative_to(PACKAGE): ast.parse(path.read_text())
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if "__pycache__" not in path.parts
-}
+@pytest.fixture(scope="module")
+def trees():
+    """The parsed files of the package by their paths."""
+    return {
+        path.relative_to(PACKAGE): ast.parse(path.read_text())
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "__pycache__" not in path.parts
+    }
 
 
 def type_checking(tree):
@@ -97,8 +100,8 @@ def wrong_imports(path, tree):
             yield f"{path} imports {name}"
 
 
-def test_direction():
-    assert [wrong for path, tree in TREES.items() for wrong in wrong_imports(path, tree)] == []
+def test_direction(trees):
+    assert [wrong for path, tree in trees.items() for wrong in wrong_imports(path, tree)] == []
 
 
 def compiled_functions(tree):
@@ -137,10 +140,10 @@ def kernels_with_foreign_names(tree, folder):
             yield function.name, used & foreign
 
 
-def test_kernels_call_kernels_of_their_own_folder_only():
+def test_kernels_call_kernels_of_their_own_folder_only(trees):
     """The cache of a kernel notices edits in its folder and in those of ``CALLS``; numba's own, in one file alone."""
-    folders = {path: ".".join(("structsvm", *path.parent.parts)) for path in TREES}
-    found = {str(path): list(kernels_with_foreign_names(tree, folders[path])) for path, tree in TREES.items()}
+    folders = {path: ".".join(("structsvm", *path.parent.parts)) for path in trees}
+    found = {str(path): list(kernels_with_foreign_names(tree, folders[path])) for path, tree in trees.items()}
     assert {path: names for path, names in found.items() if names} == {}
 
 
@@ -160,15 +163,15 @@ def test_a_foreign_kernel_is_found(line, decorator, caught):
     assert list(kernels_with_foreign_names(tree, "structsvm.oracles")) == [("f", {"merge"})] * caught
 
 
-def test_the_folders_that_kernels_call_exist_and_call_no_further():
-    folders = {".".join(("structsvm", *path.parent.parts)) for path in TREES}
+def test_the_folders_that_kernels_call_exist_and_call_no_further(trees):
+    folders = {".".join(("structsvm", *path.parent.parts)) for path in trees}
     for caller, called in CALLS.items():
         assert {caller, *called} <= folders
         assert not set(called) & set(CALLS)
 
 
-def test_only_one_file_compiles():
-    assert [path.as_posix() for path, tree in TREES.items() if uses_njit(tree)] == ["common/kernel.py"]
+def test_only_one_file_compiles(trees):
+    assert [path.as_posix() for path, tree in trees.items() if uses_njit(tree)] == ["common/kernel.py"]
 
 
 def test_scripts_import_what_there_is():
@@ -200,8 +203,8 @@ def attached(tree):
     return table, imported_names
 
 
-def test_names_are_attached_as_type_checkers_see_them():
-    for path, tree in TREES.items():
+def test_names_are_attached_as_type_checkers_see_them(trees):
+    for path, tree in trees.items():
         if found := attached(tree):
             table, imported_names = found
             assert table == imported_names, (
@@ -236,11 +239,11 @@ def test_labels_are_those_of_the_classes(package):
 READS_SOURCES = {"__file__", "getsource", "getsourcefile", "getsourcelines", "co_filename"}
 
 
-def test_nothing_looks_for_its_own_file():
+def test_nothing_looks_for_its_own_file(trees):
     """The package runs from a zip and without its sources, where there is none (``tests/test_import.py``)."""
     users = {
         path.as_posix()
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         for node in ast.walk(tree)
         if getattr(node, "id", getattr(node, "attr", getattr(node, "value", None))) in READS_SOURCES
     }
@@ -283,11 +286,11 @@ def reads_text(node, name):
     return isinstance(node, ast.Compare) and any(is_text(part) for part in (node.left, *node.comparators))
 
 
-def test_no_code_reads_the_text_of_an_error():
+def test_no_code_reads_the_text_of_an_error(trees):
     """Fields say which argument is wrong and what to do; a text may be shown, or stand in another."""
     lines = [
         f"{path}:{node.lineno}"
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         for handler, name in caught(tree)
         for node in ast.walk(handler)
         if isinstance(node, ast.expr) and reads_text(node, name)
@@ -310,10 +313,10 @@ def test_the_reading_of_an_error_is_noticed(statement, reads):
     assert any(reads_text(node, name) for node in ast.walk(handler) if isinstance(node, ast.expr)) == reads
 
 
-def test_no_function_takes_more_than_twelve_arguments():
+def test_no_function_takes_more_than_twelve_arguments(trees):
     """More belong together under one object that says what they are; compiled code has no objects."""
     wrong = []
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         kernels = {node.name for node in compiled_functions(tree)}
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name not in kernels:

@@ -88,6 +88,11 @@ def expm1(x: ArrayLike) -> Any:
 
 def log(x: ArrayLike) -> Any:
     """Return the natural logarithm; -inf at 0 and NaN below, without a warning."""
+    if isinstance(x, (int, float)) and 0.0 < x < np.inf:  # a bandit's step has one number, and arrays cost eight times
+        m, exponent = math.frexp(x)
+        if m < SQRT_HALF:
+            m, exponent = 2.0 * m, exponent - 1
+        return np.float64(log_series(m - 1.0, exponent * LN2_HIGH, exponent * LN2_LOW))
     x = np.asarray(x, dtype=np.float64)
     k, f = _split(x)
     return _at_the_ends(x, log_series(f, k * LN2_HIGH, k * LN2_LOW))[()]

@@ -55,9 +55,9 @@ class RMED1(CountsWins):
         """Return ``I`` of every arm: how strongly the data say that it is not the best."""
         plays = self.wins + self.wins.T
         share = self._shares()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            won = np.where(share > 0, share * log(2 * share), 0.0)
-            lost = np.where(share < 1, (1 - share) * log(2 * (1 - share)), 0.0)
+        both = np.array([share, 1 - share])
+        with np.errstate(invalid="ignore"):
+            won, lost = np.where(both > 0, both * log(2 * both), 0.0)
         return np.asarray(np.where(share <= 0.5, plays * (won + lost), 0.0).sum(axis=1))
 
     def _shares(self) -> np.ndarray:
