@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# limits of time fail where the machine is busy or a kernel is compiled: time is measured in experiments, not in tests
-settings.register_profile("structsvm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# limits of time fail where the machine is busy or a kernel is compiled: time is measured in experiments, not in tests.
+# The examples are the same in each run; ``--hypothesis-profile explore`` draws others
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("structsvm", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("structsvm")
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
