@@ -5,10 +5,9 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -19,9 +18,6 @@ from structsvm.cli.terminal import working
 from structsvm.common import compiling
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
-
-if TYPE_CHECKING:
-    from structsvm.queries import QueryData
 
 _LOSSES = ("map", "ndcg@10", "mrr", "precision@5", "roc")
 
@@ -89,7 +85,6 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
             add(f"StructuralRanker {solver}, {kind}", ranker, X, "map", solver=solver)
         add(f"pairs, {kind}", _pairs, X, y, qid)
         add(f"descents, {kind}", _descents, X, y, qid)
-        add(f"stores, {kind}", _store, replace(made, X=X))
     signs = {"monotone_constraints": [1, -1, 0, 0], "solver": "frank_wolfe", "tol": 1e-6}
     add("signs", ranker, dense, "map", **signs)
     add("signs, one_slack", ranker, dense, "map", positive=True, solver="one_slack")
@@ -99,17 +94,6 @@ def steps() -> list[tuple[str, Callable[[], object]]]:
     for step in (_sets, _clicks, _files, _online):
         add(step.__name__.strip("_"), step)
     return found
-
-
-def _store(made: QueryData) -> None:
-    """Train on a store: its arrays are read-only, for which kernels are compiled again."""
-    with tempfile.TemporaryDirectory() as folder:
-        readers.write_store(made, Path(folder, "store"))
-        data = readers.open_store(Path(folder, "store"))
-        for loss in _LOSSES:
-            structsvm.StructuralRanker(loss, C=10.0).fit(data.X, data.y, qid=data.qid)
-        _pairs(data.X, data.y, data.qid)
-        _descents(data.X, data.y, data.qid)
 
 
 def _pairs(X: Any, y: Any, qid: Any) -> None:

@@ -28,6 +28,7 @@ from numba import __version__ as numba_version
 from numba import config, njit, typeof, types
 from numba.core import caching, event
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
 from structsvm.common import compiling, pipeline
@@ -64,6 +65,8 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         "fastmath": False, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": _makes_arrays(function), **options,
     }  # fmt: skip
     compiled = njit(nogil=True, pipeline_class=pipeline.Pipeline, **options)(function)
+    if isinstance(compiled, CPUDispatcher):  # kernels are Python functions where Numba is switched off
+        compiled.__class__ = _Kernel
     # compiled files that are imported without their sources name a source that is gone, or that is not theirs
     source = getattr(sys.modules.get(function.__module__), "__file__", None)
     if _FolderCache is not None and source == function.__code__.co_filename:
@@ -71,6 +74,27 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
             compiled._cache = _FolderCache(function)
     _kernels.add(compiled)
     return compiled
+
+
+def _unlocked(kind: Any) -> Any:
+    """Return the type that Numba gives an array, or arrays in a tuple, that can be written."""
+    if isinstance(kind, types.BaseTuple):
+        parts = map(_unlocked, kind)  # type: ignore[call-overload]
+        return types.BaseTuple.from_types([*parts], getattr(kind, "instance_class", None))
+    return kind.copy(readonly=False) if isinstance(kind, types.Array) and not kind.mutable else kind
+
+
+class _Kernel(CPUDispatcher):
+    """Calls the code for arrays that can be written with read-only ones, too: Numba would compile it once more."""
+
+    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
+        kinds = [*map(typeof, args)]
+        writable = tuple(map(_unlocked, kinds))
+        if writable == tuple(kinds):
+            return super()._compile_for_args(*args, **kws)  # type: ignore[misc]
+        entry = self.compile(writable)
+        self._insert([kind._code for kind in kinds], entry, False)  # type: ignore[attr-defined]
+        return entry
 
 
 def _makes_arrays(function: Callable[..., Any]) -> bool:
@@ -247,7 +271,7 @@ def is_kernel(value: Any) -> bool:
 def is_kept(compiled: Any, arguments: tuple[Any, ...]) -> bool:
     """Return whether the code of a kernel for arguments of these types is on disk."""
     with suppress(AttributeError):  # not our cache, or another Numba
-        cache, kinds = compiled._cache, tuple(map(typeof, arguments))
+        cache, kinds = compiled._cache, tuple(_unlocked(typeof(each)) for each in arguments)
         return cache._cache_file.load(cache._index_key(kinds, compiled.targetctx.codegen())) is not None
     return False
 

@@ -77,6 +77,7 @@ class Lookup:
         if self._most_leaves <= MOST_MASKED:
             self._masks = _Masks(forest, column, rank)
         else:
+            column = column.astype(np.uint64)
             self._walk = forest.nodes, forest.leaves, column, rank, forest.left, forest.right
 
     def _set_bins(self, edges: list[NDArray[Any]], bins: list[NDArray[Any]]) -> None:
@@ -91,8 +92,7 @@ class Lookup:
 
     def fill_codes(self, X: NDArray[Any], codes: NDArray[Any], *, n_jobs: int = 1) -> None:
         """Fill ``codes`` with the leaf of each row in each tree, then with the bins exceeded of each feature."""
-        table = self._exceeded.astype(codes.dtype)
-        self._run(X, np.empty(0), table, codes, np.empty(0), n_jobs)
+        self._run(X, _NOTHING, self._exceeded.astype(codes.dtype), _NOTHING, codes, _NOTHING, n_jobs)
 
     def add_scores(self, X: NDArray[Any], coef: Float, scores: Float, *, n_jobs: int = 1) -> None:
         """Add to ``scores`` the weights of each row's leaves (first in ``coef``) and of the edges it exceeds."""
@@ -100,15 +100,16 @@ class Lookup:
         if coef.shape != (expected,):
             raise BadInput("coef", f"expected {expected} weights of leaves and edges, got shape {coef.shape}")
         starts = offsets_of(self._n_bins)
-        table = np.empty(self._exceeded.shape[0])
-        _sum_edges(coef[self._n_leaves :], starts, self._exceeded, self._exceeded_starts, table)
-        self._run(X, coef[: self._n_leaves], table, _NO_CODES, scores, n_jobs)
+        sums = np.empty(self._exceeded.shape[0])
+        _sum_edges(coef[self._n_leaves :], starts, self._exceeded, self._exceeded_starts, sums)
+        self._run(X, coef[: self._n_leaves], _NO_CODES.ravel(), sums, _NO_CODES, scores, n_jobs)
 
     def _run(
         self,
         X: NDArray[Any],
         values: Float,
-        table: NDArray[Any],
+        counts: NDArray[Any],
+        sums: Float,
         codes: NDArray[Any],
         scores: Float,
         n_jobs: int,
@@ -117,10 +118,10 @@ class Lookup:
             raise BadInput("X", f"expected {self._n_features} features, got shape {X.shape}")
         X = np.ascontiguousarray(X, dtype=self._kind)
         n_conditions = self._n_leaves + self._used.shape[0]
-        kernel, trees = (
-            (_by_masks, self._masks.arrays(values))
+        kernel, kind, trees = (
+            (_by_masks, self._masks.kind, self._masks.arrays(values))
             if self._most_leaves <= MOST_MASKED
-            else (_by_walking, (*self._walk, values))
+            else (_by_walking, np.uint64, (*self._walk, values))
         )
 
         def part(start: int) -> None:
@@ -132,11 +133,12 @@ class Lookup:
             ranks = np.empty(
                 (self._used.shape[0] + self._copied.shape[0], block), dtype=self._ranks.code_type
             )
-            room = columns, bits, cells, ranks
+            masks = np.empty((4, block), dtype=kind)
+            room = columns, bits, cells, ranks, masks
             in_python = 2e-7 * (stop - start) * n_conditions
             run(
                 kernel, in_python, X, start, stop, self._used, self._copied, self._ranks.arrays, room,
-                self._sets, trees, table, self._exceeded_starts, codes, scores,
+                self._sets, trees, (counts, sums), self._exceeded_starts, codes, scores,
             )  # fmt: skip
 
         tasks = range(0, X.shape[0], _ROWS_PER_TASK)
@@ -148,7 +150,9 @@ class Lookup:
             list(pool.map(part, tasks))
 
 
+# of the types of what is there otherwise: kernels are compiled once, not for codes and for scores
 _NO_CODES = np.empty((0, 0), dtype=np.uint8)
+_NOTHING = np.empty(0)
 
 
 def _all_edges(finite: NDArray[Any]) -> NDArray[Any]:
@@ -162,7 +166,7 @@ class _Masks:
     def __init__(self, forest: Forest, column: Int, rank: NDArray[Any]) -> None:
         n_trees, most = forest.n_trees, forest.most_leaves
         bits = 16 if most <= 16 else 32 if most <= 32 else 64
-        kind: Any = {16: np.uint16, 32: np.uint32, 64: np.uint64}[bits]
+        self.kind = kind = np.dtype(f"uint{bits}")
         whole = (1 << bits) - 1
         shift = bits - bits.bit_length() + 1
         self._constants = np.array([0, 1, _DE_BRUIJN[bits], whole, shift], dtype=kind)
@@ -259,16 +263,17 @@ def _sum_edges(weights, starts, exceeded, places, table):
 
 
 @kernel(inline="always")
-def _add_bins(ranks, n, first, n_trees, table, starts, codes, scores):
-    """Fill the last columns of ``codes``, or add to ``scores``, what the table has for the rank of each feature."""
+def _add_bins(ranks, n, first, n_trees, tables, starts, codes, scores):
+    """Fill the last columns of ``codes``, or add to ``scores``, what a table has for the rank of each feature."""
+    counts, sums = tables
     for f in range(starts.shape[0] - 1):
         start, s = np.uint64(starts[f]), np.uint64(f)
         if codes.shape[0]:
             for i in range(n):
-                codes[first + i, n_trees + f] = table[start + np.uint64(ranks[s, i])]
+                codes[first + i, n_trees + f] = counts[start + np.uint64(ranks[s, i])]
         if scores.shape[0]:
             for i in range(n):
-                scores[first + i] += table[start + np.uint64(ranks[s, i])]
+                scores[first + i] += sums[start + np.uint64(ranks[s, i])]
 
 
 @kernel(inline="always")
@@ -290,17 +295,16 @@ def _strike(ranks, column, limit, strikes, j, n, masks, u, zero):
 
 @kernel
 def _by_masks(
-    X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, table, table_starts, codes, scores
+    X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
 ):  # fmt: skip
     """Fill ``codes`` and add to ``scores``, each where it has rows."""
-    columns, bits, cells, ranks = room
+    columns, bits, cells, ranks, masks = room
     feature, sets, set_starts, set_values = sets_of_nodes
     conditions, constants, numbers, values = trees
     column, limit, strikes, group_starts, set_nodes, set_node_starts, node_strikes = conditions
     zero, one, de_bruijn, full, down = constants[0], constants[1], constants[2], constants[3], constants[4]
     n_trees = group_starts.shape[0] - 1
     block = cells.shape[0]
-    masks = np.empty((4, block), dtype=strikes.dtype)
     for first in range(start, stop, block):
         n = min(block, stop - first)
         fill_ranks(X, first, n, used, arrays, columns, bits, cells, ranks)
@@ -308,7 +312,8 @@ def _by_masks(
         for t in range(0, n_trees, 4):  # four trees share the loads of the scores
             many = min(4, n_trees - t)
             for u in range(many):
-                masks[u, :n] = zero
+                for i in range(n):
+                    masks[u, i] = zero
                 for j in range(group_starts[t + u], group_starts[t + u + 1], 8):
                     _strike(ranks, column, limit, strikes, j, n, masks, u, zero)
                 for j in range(set_node_starts[t + u], set_node_starts[t + u + 1]):
@@ -334,15 +339,15 @@ def _by_masks(
                     for u in range(many):
                         for i in range(n):
                             scores[first + i] += values[t + u, masks[u, i]]
-        _add_bins(ranks, n, first, n_trees, table, table_starts, codes, scores)
+        _add_bins(ranks, n, first, n_trees, tables, table_starts, codes, scores)
 
 
 @kernel
 def _by_walking(
-    X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, table, table_starts, codes, scores
+    X, start, stop, used, copied, arrays, room, sets_of_nodes, trees, tables, table_starts, codes, scores
 ):  # fmt: skip
-    """Do the same as :func:`_by_masks` one row after the other."""
-    columns, bits, cells, ranks = room
+    """Do the same as :func:`_by_masks` one row after the other; unsigned indices, as in :func:`fill_ranks`."""
+    columns, bits, cells, ranks, _ = room
     feature, sets, set_starts, set_values = sets_of_nodes
     nodes, leaves, column, limit, left, right, values = trees
     block = cells.shape[0]
@@ -352,19 +357,20 @@ def _by_walking(
         fill_ranks(X, first, n, used, arrays, columns, bits, cells, ranks)
         _copy_ranks(ranks, copied, used.shape[0], n)
         for i in range(n):
+            place, row = np.uint64(i), np.uint64(first + i)
             for t in range(n_trees):
                 root = nodes[t]
                 node = 0 if nodes[t + 1] > root else -1
                 while node >= 0:
-                    k = root + node
+                    k = np.uint64(root + node)
                     if sets[k] >= 0:
                         a, b = set_starts[sets[k]], set_starts[sets[k] + 1]
-                        to_left = _in_set(X[first + i, feature[k]], set_values, a, b)
+                        to_left = _in_set(X[row, feature[k]], set_values, a, b)
                     else:
-                        to_left = ranks[column[k], i] <= limit[k]
+                        to_left = ranks[column[k], place] <= limit[k]
                     node = left[k] if to_left else right[k]
                 if codes.shape[0]:
-                    codes[first + i, t] = ~node
+                    codes[row, np.uint64(t)] = ~node
                 if scores.shape[0]:
-                    scores[first + i] += values[leaves[t] + ~node]
-        _add_bins(ranks, n, first, n_trees, table, table_starts, codes, scores)
+                    scores[row] += values[np.uint64(leaves[t] + ~node)]
+        _add_bins(ranks, n, first, n_trees, tables, table_starts, codes, scores)

@@ -197,3 +197,39 @@ def test_only_kernels_that_make_arrays_count_references():
     # the caller would drop a reference that was never counted
     with pytest.raises(TypeError, match="_doubled: returns an array without making one"):
         _doubled(np.arange(3.0))
+
+
+def test_read_only_arrays_are_read_by_the_code_for_others(run, room):
+    (room / "made.py").write_text(
+        "from structsvm.common.kernel import kernel\n"
+        "from typing import Any, NamedTuple\n"
+        "class Pair(NamedTuple):\n    a: Any\n    b: Any\n"
+        "@kernel\ndef first(pair, x):\n    return pair.a[0] + pair.b[0] + x[0]\n"
+    )
+    script = (
+        "import itertools\nimport numpy as np\nfrom room.made import Pair, first\n"
+        "from structsvm.common.kernel import is_kept\n"
+        "locked = np.ones(1)\nlocked.flags.writeable = False\n"
+        "kinds = [(Pair(a, b), x) for a, b, x in itertools.product((locked, np.ones(1)), repeat=3)]\n"
+        "print(is_kept(first, kinds[0]), *{first(*kind) for kind in kinds * 2}, len(first.signatures))\n"
+        "print(*{is_kept(first, kind) for kind in kinds}, sum(first.stats.cache_hits.values()))\n"
+    )
+    assert run(room, script) == ["False", "3.0", "1", "True", "0"]
+    assert run(room, script) == ["True", "3.0", "1", "True", "1"]
+
+
+def test_read_only_arrays_of_a_kernel_itself_can_be_handed_on():
+    table = np.arange(3.0)
+    table.flags.writeable = False
+
+    @kernel
+    def second(x):
+        return x[1]
+
+    @kernel
+    def caller(x):
+        return second(x) + second(table)
+
+    assert caller(table) == 2.0
+    assert second(table) == 1.0
+    assert caller(np.ones(2)) == 2.0
