@@ -143,9 +143,12 @@ def test_functions_against_longer_arithmetic_and_each_other(name):
     unit = np.spacing(np.abs(rounded[ordinary]))
     assert np.max(np.abs(value[ordinary] - exact[ordinary]) / unit) < 2.0
     np.testing.assert_allclose(value, rounded, rtol=1e-15, atol=1e-300)
-    one_by_one = np.array([getattr(compiled, name)(v) for v in x])
-    np.testing.assert_array_equal(one_by_one.view(np.int64)[~np.isnan(x)], value.view(np.int64)[~np.isnan(x)])
-    assert np.isnan(one_by_one[np.isnan(x)]).all()
+    for module, numbers in ((compiled, x), (elementary, x.tolist())):
+        one_by_one = np.array([getattr(module, name)(v) for v in numbers])
+        np.testing.assert_array_equal(
+            one_by_one.view(np.int64)[~np.isnan(x)], value.view(np.int64)[~np.isnan(x)]
+        )
+        assert np.isnan(one_by_one[np.isnan(x)]).all()
 
 
 def test_powers_of_two_are_exact():

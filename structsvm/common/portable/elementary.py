@@ -88,7 +88,8 @@ def expm1(x: ArrayLike) -> Any:
 
 def log(x: ArrayLike) -> Any:
     """Return the natural logarithm; -inf at 0 and NaN below, without a warning."""
-    if isinstance(x, (int, float)) and 0.0 < x < np.inf:  # a bandit's step has one number, and arrays cost eight times
+    # a step of a bandit has one number, and an array of one takes twenty times as long
+    if isinstance(x, (int, float)) and 0.0 < x < np.inf:
         m, exponent = math.frexp(x)
         if m < SQRT_HALF:
             m, exponent = 2.0 * m, exponent - 1
