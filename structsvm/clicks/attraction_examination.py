@@ -53,7 +53,7 @@ _MOST_STEPS = 50  # of Newton
 
 def fit_product(cells: ProductCells, *, prior: float, solver: str, n_rounds: int, tol: float) -> ProductFit:
     """Maximise the penalised log-likelihood by ``n_rounds`` of EM and, with ``solver="newton"``, by Newton's method."""
-    n_rows, n_levels = cells.offsets.shape[0] - 1, cells.n_levels
+    n_rows, n_levels, prior = cells.offsets.shape[0] - 1, cells.n_levels, float(prior)
     a, e = np.full(n_rows, 0.5), np.full(n_levels, 0.5)
     _em(*cells, a, e, prior, n_rounds)
     low = elementary.exp(LOW)

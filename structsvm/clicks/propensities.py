@@ -470,10 +470,13 @@ class _Likelihood:
         whitened = matmul(self.basis, _whitener(curvature))
         starts = np.flatnonzero(np.concatenate(([True], self._query[1:] != self._query[:-1])))
         queries = np.append(starts, self._query.shape[0]).astype(np.int64)
-        meat, freedom, traces = _cluster_errors(
-            offsets, position, shows, clicks, exp(products(self.basis, phi)), queries, whitened
-        )
-        covariance = matmul(matmul(whitened, meat), whitened.T)
+        size, m = whitened.shape
+        matrices, cross, freedom = np.zeros((6, m, m)), np.zeros((size, m, m)), np.ones(size)
+        traces = _cluster_errors(
+            offsets, position, shows, clicks, exp(products(self.basis, phi)), queries, whitened, matrices,
+            np.zeros((6, m)), cross, np.zeros((2, size)), freedom,
+        )  # fmt: skip
+        covariance = matmul(matmul(whitened, matrices[0]), whitened.T)
         return covariance, n, np.maximum(freedom, 1.0), float(traces[0] ** 2 / traces[1])
 
 
@@ -634,24 +637,27 @@ def _times(matrix, vector, out):
 
 
 @kernel
-def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
-    """Return the CR2 meat in whitened coordinates, degrees of freedom by position, and sums of traces, of squares."""
+def _cluster_errors(
+    offsets, position, shows, clicks, theta, queries, whitened, matrices, vectors, cross, sums, freedom
+):
+    """Fill the CR2 meat in whitened coordinates, the first matrix, and degrees of freedom by position.
+    Return sums of traces and of their squares.
+    """
     # A query has the whitened score `z` and information `W`, which sum to the identity over queries. Of the
     # score at the estimate the variance is `W - W^2`, so `(I - W)^(-1/2) z` has the variance of the score at
     # the truth. The variance of a position's logarithm is then a quadratic form of independent scores, whose
     # mean and variance under the model give its degrees of freedom: `2 mean^2 / variance`. Where one query
     # alone determines a direction its score is 0 there, and the variance is that of independent clicks,
     # without degrees of freedom.
+    # matrices are given, and taken element by element: code for whole arrays takes six seconds to compile
     size, m = whitened.shape
-    meat = np.zeros((m, m))
-    mean, squares = np.zeros(size), np.zeros(size)
-    cross = np.zeros((size, m, m))
-    traces = np.zeros(2)
-    eye, none = np.eye(m), np.zeros((m, m))
+    meat, W, root, alone, A, V = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4], matrices[5]
+    z, centre, row, u, b_, m_ = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5]
+    mean, squares = sums[0], sums[1]
+    traces, squared_traces = 0.0, 0.0
     for q in range(queries.shape[0] - 1):
         first, last = queries[q], queries[q + 1]
-        W, z = np.zeros((m, m)), np.zeros(m)
-        centre, row = np.zeros(m), np.zeros(m)
+        W[:], z[:] = 0.0, 0.0
         for r in range(first, last):
             begin, end = offsets[r], offsets[r + 1]
             weight, count = 0.0, 0.0
@@ -673,17 +679,24 @@ def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
                 for a in range(m):
                     for b in range(m):
                         W[a, b] += count * p * row[a] * row[b]
-        trace = np.trace(W)
+        trace = 0.0
+        for a in range(m):
+            trace += W[a, a]
         if trace <= 0:
             continue
-        traces[0] += trace
-        traces[1] += trace * trace
-        root, alone = eye + 0.5 * W, none
+        traces += trace
+        squared_traces += trace * trace
+        alone[:] = 0.0
         if trace >= _SMALL:
-            root, alone = _inverse_root(W)
-        u, b_, m_ = np.zeros(m), np.zeros(m), np.zeros(m)
+            _invert_root(W, root, alone, A, V)
+        else:
+            for a in range(m):
+                for b in range(m):
+                    root[a, b] = (1.0 if a == b else 0.0) + 0.5 * W[a, b]
         _times(root, z, u)
-        meat += np.outer(u, u) + alone
+        for a in range(m):
+            for b in range(m):
+                meat[a, b] += u[a] * u[b] + alone[a, b]
         for k in range(1, size):
             d, length = 0.0, 0.0
             _times(root, whitened[k], b_)
@@ -699,7 +712,6 @@ def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
             for a in range(m):
                 for b in range(m):
                     cross[k, a, b] += m_[a] * m_[b]
-    freedom = np.ones(size)
     for k in range(1, size):
         total = squares[k]
         for a in range(m):
@@ -707,16 +719,20 @@ def _cluster_errors(offsets, position, shows, clicks, theta, queries, whitened):
                 total += cross[k, a, b] * cross[k, a, b]
         if total > 0:
             freedom[k] = mean[k] * mean[k] / total
-    return meat, freedom, traces
+    return traces, squared_traces
 
 
-@kernel
-def _inverse_root(W):
-    """Return ``(I - W)^(-1/2)`` of a symmetric matrix between 0 and I, and the projection to where W is the identity.
+@kernel(inline="always")
+def _invert_root(W, out, alone, A, V):
+    """Fill ``(I - W)^(-1/2)`` of a symmetric matrix between 0 and I, and add the projection to where W is the identity.
     There the first is 0. By Jacobi's rotations, which need no library.
     """
     m = W.shape[0]
-    A, V = np.eye(m) - W, np.eye(m)
+    out[:] = 0.0
+    for a in range(m):
+        for b in range(m):
+            V[a, b] = 1.0 if a == b else 0.0
+            A[a, b] = V[a, b] - W[a, b]
     for _ in range(60):
         off = 0.0
         for a in range(m):
@@ -733,19 +749,18 @@ def _inverse_root(W):
                 t = sign / (abs(tau) + np.sqrt(1.0 + tau * tau))
                 c = 1.0 / np.sqrt(1.0 + t * t)
                 s = t * c
-                _rotate(A[:, p], A[:, q], c, s)
-                _rotate(A[p], A[q], c, s)
-                _rotate(V[:, p], V[:, q], c, s)
-    out, alone = np.zeros((m, m)), np.zeros((m, m))
+                for a in range(m):
+                    A[a, p], A[a, q] = c * A[a, p] - s * A[a, q], s * A[a, p] + c * A[a, q]
+                    V[a, p], V[a, q] = c * V[a, p] - s * V[a, q], s * V[a, p] + c * V[a, q]
+                for a in range(m):
+                    A[p, a], A[q, a] = c * A[p, a] - s * A[q, a], s * A[p, a] + c * A[q, a]
     for k in range(m):
         if A[k, k] <= 1e-9:
-            alone += np.outer(V[:, k], V[:, k])
+            for a in range(m):
+                for b in range(m):
+                    alone[a, b] += V[a, k] * V[b, k]
         else:
-            out += np.outer(1.0 / np.sqrt(A[k, k]) * V[:, k], V[:, k])
-    return out, alone
-
-
-@kernel
-def _rotate(x, y, c, s):
-    for a in range(x.shape[0]):
-        x[a], y[a] = c * x[a] - s * y[a], s * x[a] + c * y[a]
+            scale = 1.0 / np.sqrt(A[k, k])
+            for a in range(m):
+                for b in range(m):
+                    out[a, b] += scale * V[a, k] * V[b, k]

@@ -215,6 +215,7 @@ class _Search:
         self.covered = np.zeros(n_elements, dtype=np.int32)
         self.best = np.zeros(k, dtype=np.int64)
         self.state = np.array([-np.inf, 0.0])  # best value; depth, -1 when done
+        self.room = np.empty((3, n)), np.empty((2, n), np.int64)
         signed = np.where(self.member, weights[:, None], 0.0)
         self.ids[0] = np.arange(n)
         self.gain[0] = linear + signed.sum(axis=0)
@@ -237,7 +238,7 @@ class _Search:
         _advance(
             self.k, self.tolerance, _WORK, self._fresh, self.doc_start, self.doc_elements, *self.elements, self.member,
             self.ids, self.gain, self.against, self.shared, self.bounds, self.order, self.size, self.position,
-            self.fixed, self.path, self.covered, self.best, self.state,
+            self.fixed, self.path, self.covered, self.best, self.state, *self.room,
         )  # fmt: skip
         self._fresh = False
         return bool(self.state[1] >= 0)
@@ -269,18 +270,16 @@ def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[no-untyped-def]
+def _bound(r, n, fixed, gain, against, shared, bounds, order, room):  # type: ignore[no-untyped-def]
     """Compute for each document a bound on every choice of ``r`` with it, and the order of descending bounds."""
-    single = np.empty(n)
-    half = np.empty(n)
-    top = np.empty(r)
+    single, half, top = room[0], room[1], room[2]
     bounds[:n] = np.inf
     for t in range(1, min(r, 4)):
         up, down = -2.0 / r, 2.0 / (t * (t + 1.0))
         for d in range(n):
             single[d] = gain[d] + (1.0 - 2.0 / (t + 1.0)) * against[d]
             # half of the best r - 2 pairs
-            filled = 0
+            filled = np.int64(0)
             for other in range(n):
                 if other == d:
                     continue
@@ -290,7 +289,7 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[n
             for i in range(filled):
                 half[d] += 0.5 * top[i]
         for d in range(n):
-            filled = 0
+            filled = np.int64(0)
             for other in range(n):
                 if other == d:
                     continue
@@ -300,13 +299,19 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[n
             for i in range(filled):
                 total += top[i]
             bounds[d] = min(bounds[d], total)
-    order[:n] = np.argsort(-bounds[:n])
-    bounds[:n] = bounds[order[:n]]
+    # assigning slices compiles messages about shapes, which takes a second
+    for i in range(n):
+        single[i] = -bounds[i]
+    places = np.argsort(single[:n])
+    for i in range(n):
+        order[i] = places[i]
+        bounds[i] = -single[places[i]]
 
 
-@kernel
+@kernel(inline="always")
 def _finish(  # type: ignore[no-untyped-def]
-    r, n, tolerance, fixed, ids, gain, shared, doc_start, doc_elements, weights, member, covered, best, state
+    r, n, tolerance, fixed, ids, gain, shared, doc_start, doc_elements, weights, member, covered, best, state, after,
+    most,
 ):  # fmt: skip
     """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of a ``best`` they improve."""
     limit = state[0] + tolerance - fixed
@@ -325,9 +330,9 @@ def _finish(  # type: ignore[no-untyped-def]
                     limit, improved = value, True
                     best[last - 2], best[last - 1] = ids[i], ids[j]
     else:
-        after = np.full(n, -np.inf)  # largest addition of a third document to the second
-        most = np.zeros(n)  # largest negative weight that a document shares
         for i in range(n):
+            after[i] = -np.inf  # largest addition of a third document to the second
+            most[i] = 0.0  # largest negative weight that a document shares
             for j in range(i + 1, n):
                 after[i] = max(after[i], gain[j] - shared[0, i, j] + shared[1, i, j])
                 most[i] = max(most[i], shared[1, i, j])
@@ -359,23 +364,23 @@ def _finish(  # type: ignore[no-untyped-def]
 @kernel
 def _advance(  # type: ignore[no-untyped-def]
     k, tolerance, work, fresh, doc_start, doc_elements, element_start, element_documents, weights, member, ids, gain,
-    against, shared, bounds, order, size, position, fixed, path, covered, best, state,
+    against, shared, bounds, order, size, position, fixed, path, covered, best, state, room, places,
 ):  # fmt: skip
+    local, alive = places[0], places[1]
     leaf = max(0, k - 3)
     depth = np.int64(state[1])
     if fresh and leaf > 0:
-        _bound(k, size[0], 0.0, gain[0], against[0], shared[0], bounds[0], order[0])
-    local = np.empty(ids.shape[1], dtype=np.int64)
-    alive = np.empty(ids.shape[1], dtype=np.int64)
+        _bound(k, size[0], 0.0, gain[0], against[0], shared[0], bounds[0], order[0], room)
     done = 0.0
     while depth >= 0 and done < work:
         m, r = size[depth], k - depth
         if depth == leaf:
             if _finish(
                 r, m, tolerance, fixed[depth], ids[depth], gain[depth], shared[depth], doc_start, doc_elements, weights,
-                member, covered, best, state,
+                member, covered, best, state, room[0], room[1],
             ):  # fmt: skip
-                best[:depth] = path[:depth]
+                for j in range(depth):
+                    best[j] = path[j]
             done += m * m * m / 6
             back = True
         else:
@@ -435,15 +440,9 @@ def _advance(  # type: ignore[no-untyped-def]
                     shared[child, side, alive[a], alive[b]] -= abs(weight)
         if child < leaf:
             _bound(
-                r - 1,
-                n_left,
-                fixed[child],
-                gain[child],
-                against[child],
-                shared[child],
-                bounds[child],
-                order[child],
-            )
+                r - 1, size[child], fixed[child], gain[child], against[child], shared[child], bounds[child],
+                order[child], room,
+            )  # fmt: skip
             done += 3 * n_left * n_left
         depth = child
     state[1] = depth

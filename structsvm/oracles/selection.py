@@ -337,7 +337,7 @@ def _greedy(of, benefits, values, allowed, k, subtopics, sign):  # type: ignore[
         for b in range(total.shape[0]):
             total[b] += uncovered[best, b]
         if step + 1 < k:
-            _cover(best, uncovered, covered, of)
+            _cover(chosen[step], uncovered, covered, of)
             for i in range(sub_start[best], sub_start[best + 1]):
                 state[sub_index[i]] *= keep
     return chosen, gains, total
@@ -370,7 +370,7 @@ def _budgeted(of, benefits, values, costs, budget, k):  # type: ignore[no-untype
         left -= costs[best]
         for b in range(total.shape[0]):
             total[b] += uncovered[best, b]
-        _cover(best, uncovered, covered, of)
+        _cover(chosen[m - 1], uncovered, covered, of)
     return chosen[:m].copy(), gains[:m].copy(), total
 
 
@@ -399,15 +399,16 @@ def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-de
     cover = np.zeros(element_bin.shape[0], dtype=np.int32)
     sub_cover = np.zeros(weights.shape[0], dtype=np.int32)
     free = np.ones(n, dtype=np.bool_)
+    more, less = np.int64(1), np.int64(-1)  # literals would be types of their own
     for d in chosen:
         free[d] = False
-        _shift(d, 1, cover, uncovered, of, sub_start, sub_index, sub_cover)
+        _shift(d, more, cover, uncovered, of, sub_start, sub_index, sub_cover)
     improved = True
     while improved:
         improved = False
         for position in range(chosen.shape[0]):
             old = chosen[position]
-            _shift(old, -1, cover, uncovered, of, sub_start, sub_index, sub_cover)
+            _shift(old, less, cover, uncovered, of, sub_start, sub_index, sub_cover)
             free[old] = True
             best, best_gain, old_gain = -1, 0.0, 0.0
             for d in range(n):
@@ -427,5 +428,5 @@ def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-de
                 best = old
             chosen[position] = best
             free[best] = False
-            _shift(best, 1, cover, uncovered, of, sub_start, sub_index, sub_cover)
+            _shift(chosen[position], more, cover, uncovered, of, sub_start, sub_index, sub_cover)
     return chosen

@@ -69,6 +69,7 @@ class SquaredPairSeparator:
         number = np.cumsum(np.diff(start + pairs.lower, prepend=-1) > 0)
         grades = number - number[start] + 1  # from 1, the best of the query
         self._labels = (offsets, pairs.members, pairs.lower, grades, pairs.pair_counts)
+        self._longest = int(np.diff(offsets).max(initial=1))
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
@@ -78,12 +79,14 @@ class SquaredPairSeparator:
         """See ``structsvm.trainers.passes.SmoothSeparator``."""
         n = scores.shape[0]
         curvature = Curvature(np.empty(n), np.empty(n), np.empty(n, np.int32))
-        _tangent(scores, first, last, self._labels, _COMPARED_PAIRS, tuple(curvature), loss, coef)
+        room = np.empty((7, self._longest + 1))  # given, as code that allocates takes longer to compile
+        _tangent(scores, first, last, self._labels, _COMPARED_PAIRS, tuple(curvature), room, loss, coef)
         return curvature
 
     def curve(self, curvature: Curvature, direction: Float, first: int, last: int, coef: Float) -> None:
         """See ``structsvm.trainers.passes.SmoothSeparator``; a pair exactly at its margin is not violated."""
-        _curvature(direction, first, last, self._labels, _COMPARED_PAIRS, tuple(curvature), coef)
+        room = np.empty((6, self._longest + 1))
+        _curvature(direction, first, last, self._labels, _COMPARED_PAIRS, tuple(curvature), room, coef)
 
 
 class Curvature(NamedTuple):
@@ -100,7 +103,7 @@ _COMPARED_PAIRS = 100
 """Most pairs per document for which comparing them one by one, which vectorises, is faster than the Fenwick tree."""
 
 
-@kernel
+@kernel(inline="always")
 def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
     """Sum the violations of each place (negative as the worse one), count its violated pairs, and sum the squares."""
     # four places at a time are compared with everything below their grade, eight at a time: they share the loads, and
@@ -273,15 +276,11 @@ def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 
 
 @kernel
-def _tangent(scores, first, last, labels, compared_pairs, curvature, loss, coef):  # type: ignore[no-untyped-def]
+def _tangent(scores, first, last, labels, compared_pairs, curvature, room, loss, coef):  # type: ignore[no-untyped-def]
     offsets, members, lower, grades, pair_counts = labels
     centred, degrees, orders = curvature
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    pull, below, above = np.empty(longest), np.empty(longest), np.empty(longest)
-    n_below, n_above = np.empty(longest), np.empty(longest)
-    tree, counts = np.empty(longest + 1), np.empty(longest + 1)
+    pull, below, above, n_below, n_above = room[0], room[1], room[2], room[3], room[4]
+    tree, counts = room[5], room[6]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
@@ -294,14 +293,21 @@ def _tangent(scores, first, last, labels, compared_pairs, curvature, loss, coef)
         s = scores[row0 - base : row0 - base + n]
         rows = members[row0 : row0 + n]
         v, degree = centred[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
-        mean = s.mean()  # only differences matter, and they are most precise near zero
+        mean = 0.0  # only differences matter, and they are most precise near zero
+        for p in range(n):
+            mean += s[p]
+        mean /= n
         for p in range(n):
             v[p] = s[rows[p]] - mean
         if pair_counts[q] <= compared_pairs * n:
             value = _pull_all(v, lower[row0 : row0 + n], n, pull, degree)
         else:
             order = orders[row0 - base : row0 - base + n]
-            order[:] = np.argsort(-v)
+            for p in range(n):
+                pull[p] = -v[p]
+            places = np.argsort(pull[:n])
+            for p in range(n):  # assigning a slice compiles messages about shapes, which takes a second
+                order[p] = places[p]
             grade, n_grades = grades[row0 : row0 + n], grades[row0 + n - 1]
             _sums_below(v, v, order, grade, n_grades, n, tree, counts, below, n_below)
             _sums_above(v, v, order, grade, n_grades, n, tree, counts, above, n_above)
@@ -324,14 +330,10 @@ def _tangent(scores, first, last, labels, compared_pairs, curvature, loss, coef)
 
 
 @kernel
-def _curvature(direction, first, last, labels, compared_pairs, curvature, coef):  # type: ignore[no-untyped-def]
+def _curvature(direction, first, last, labels, compared_pairs, curvature, room, coef):  # type: ignore[no-untyped-def]
     offsets, members, lower, grades, pair_counts = labels
     centred, degrees, orders = curvature
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    z, below, above, unused = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
-    tree, counts = np.empty(longest + 1), np.empty(longest + 1)
+    z, below, above, unused, tree, counts = room[0], room[1], room[2], room[3], room[4], room[5]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]

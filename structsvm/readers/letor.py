@@ -424,6 +424,9 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
     n_stored = first_entry[-1] if as_sparse else 0
     X = np.zeros((0, 0) if as_sparse else (n, width), dtype=options.dtype)
     data, indices = np.empty(n_stored, dtype=options.dtype), np.empty(n_stored, dtype=np.int32)
+    flat = data if as_sparse else X.reshape(-1)
+    none = np.empty(0, np.float64 if flat.dtype == np.float32 else np.float32)
+    doubles, singles = (none, flat) if flat.dtype == np.float32 else (flat, none)
     row_nnz = np.empty(n if as_sparse else 0, dtype=np.int64)
     limit = min(width - 1, _MAX_COLUMN) if options.n_features is not None else _MAX_COLUMN
     exact, high, low = power_tables()
@@ -432,8 +435,8 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
         rare = np.empty((64, 3), dtype=np.int64)
         while True:
             outcome = parse_lines(
-                text, *size.chunks[i], first_row[i], first_entry[i], not as_sparse, X, data, indices, row_nnz,
-                y, qid_at, qid_len, note_at, note_len,
+                text, *size.chunks[i], first_row[i], first_entry[i], not as_sparse, width, doubles, singles,
+                indices, row_nnz, y, qid_at, qid_len, note_at, note_len,
                 limit, options.base, options.with_grade, options.with_qid, options.fill,
                 exact, high, low, rare,
             )  # fmt: skip
@@ -445,7 +448,7 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
     faults = [(o.at, o.code) for o, _ in outcomes if o.code != OK]
     for _, rare in outcomes:
         for at, end, target in rare.tolist():
-            code = _settle(text[at:end].tobytes(), target, as_sparse, X, data, y)
+            code = _settle(text[at:end].tobytes(), target, flat, y)
             if code != OK:
                 faults.append((at, code))
     if faults:
@@ -467,13 +470,12 @@ def _parse_as(block: Block, options: Options, size: Size) -> Rows:
     return Rows(None, None, [], np.empty(0, dtype=np.int64), None, found_width)
 
 
-def _settle(token: bytes, target: int, as_sparse: bool, X: Any, data: Any, y: Float) -> int:
+def _settle(token: bytes, target: int, flat: Any, y: Float) -> int:
     """Parse a number that the kernel could not decide with Python, and store it where it belongs."""
     value = float(token)
     if target < 0:
         y[-1 - target] = value
         return OK if np.isfinite(value) else BAD_GRADE
-    flat = data if as_sparse else X.reshape(-1)
     with np.errstate(over="ignore"):
         flat[target] = value
     return OK if np.isfinite(flat[target]) else INFINITE

@@ -106,22 +106,22 @@ def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
 @kernel
 def parse_lines(
     buf: Bytes, start: int, end: int, row: int, entry: int, dense: bool,
-    X: Any, data: Any, indices: Lengths, row_nnz: Int,
+    width: int, doubles: Float, singles: Any, indices: Lengths, row_nnz: Int,
     y: Float, qid_at: Int, qid_len: Lengths, note_at: Int, note_len: Lengths,
     limit: int, base: int, with_grade: bool, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
     rare: Int,
 ) -> Outcome:  # fmt: skip
     """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
-    ``nan`` becomes ``fill``, and is an error if that is infinite.
+    Values go into ``singles``, or ``doubles`` if that is empty: the two types are not compiled apart. ``nan`` becomes
+    ``fill``, and is an error if that is infinite.
     """
-    # Numbers that Python has to parse go into `rare`: (start, end, position in X; -1 - row for a grade). It
-    # is not replaced by a longer array here, as numba would then count references to it with every number
-    # read.
+    # Numbers that Python has to parse go into `rare`: (start, end, position in the values; -1 - row for a grade). It is
+    # not replaced by a longer array here, as numba would then count references to it with every number read.
     n_rare = 0
     max_column = -1
     unsorted = False
     first_entry = entry
-    width = X.shape[1]
+    single = singles.shape[0] > 0
     p = start
     while p < end:
         while _blank(buf[p]):
@@ -162,7 +162,7 @@ def parse_lines(
             if qid_len[row] == 0:
                 return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
         features = p
-        row_start = entry
+        row_start, row_at = entry, row * width
         previous = -1
         ascending = True
         while True:
@@ -195,22 +195,23 @@ def parse_lines(
             previous = column
             max_column = max(max_column, column)
             if dense:
-                target = row * width + column
-                if column < width:
-                    X[row, column] = value
-                    if not np.isfinite(X[row, column]) and kind != 4 and kind != 1:
-                        return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
-                else:
+                if column >= width:
                     continue  # wider than guessed: only the width matters now, as the text is parsed again
+                target = row_at + column
             else:
                 target = entry
                 if value == 0.0 and kind != 4:
                     continue
-                data[entry] = value
                 indices[entry] = column
-                if not np.isfinite(data[entry]) and kind != 4 and kind != 1:
-                    return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
                 entry += 1
+            place = np.uint64(target)  # no check for a negative one
+            if single:
+                singles[place] = value
+                value = singles[place]
+            else:
+                doubles[place] = value
+            if not np.isfinite(value) and kind != 4 and kind != 1:
+                return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
             if kind == 4:
                 if n_rare == rare.shape[0]:
                     return Outcome(10, at, max_column, entry - first_entry, unsorted, n_rare)
