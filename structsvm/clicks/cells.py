@@ -535,8 +535,6 @@ def _tally(
     Positions count from 0.
     """
     (q, q_low, n_queries, query_ids), (d, d_low, n_documents, docids) = _codes(query), _codes(document)
-    q, d = q.view(), d.view()
-    q.flags.writeable = d.flags.writeable = False  # else those of a table would be compiled apart
     width = min(width, int(position.max()) + 1)
     if n_queries * n_documents * width < 2**62:
         pairs, factors = None, (n_documents * width, width, 1)

@@ -26,8 +26,6 @@ def by_grade(y: Float, offsets: Int) -> ByGrade:
     found = ByGrade(
         np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.zeros(offsets.shape[0] - 1, np.int64)
     )
-    y = y.view()
-    y.flags.writeable = False  # else what may be written and what may not would be compiled apart
     _order(y, offsets, np.empty(longest), np.empty(longest, np.int32), sort_buffers(longest), *found)
     return found
 
