@@ -110,6 +110,8 @@ class _Bound:
         self.separator.separate(given, 0, self.offsets.shape[0] - 1, loss, coef)
         filled = np.isfinite(loss).all() and np.isfinite(coef).all()
         self.require(filled, "a loss or coefficient is not filled")
+        # kernels write into what is read-only, too
+        self.require(np.array_equal(given, scores), "the scores were changed")
         return loss, coef
 
     def per_query(self, values: Float) -> Float:

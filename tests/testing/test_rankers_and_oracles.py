@@ -122,6 +122,9 @@ class SpoiledSeparator:
         self.separator.separate(scores, first, last, loss, coef)
         if self.fault == "unfilled":
             coef[-1] = np.nan
+        if self.fault == "scores":
+            scores.flags.writeable = True
+            scores[0] += 1.0
         if self.fault == "sign":
             coef *= -1
         if self.fault == "sum":
@@ -142,6 +145,7 @@ class SpoiledSeparator:
         ("labels only", "worse than the true one|not exact"),
         ("state", "worse than the true one|not exact|earlier calls"),
         ("unfilled", "not filled"),
+        ("scores", "the scores were changed"),
         ("sign", r"(worse than the true one|not exact).*: query \d+, y=\[.*\], scores=\["),
         ("sum", "do not sum to zero|worse than the true one"),
         ("negative", "negative"),
