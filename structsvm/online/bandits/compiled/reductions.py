@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
 
 
 @kernel
-def copeland_leader(wins, ties):
-    """Return the arm that is ahead of the most others; break ties by ``ties``."""
-    ahead = (wins > wins.T).sum(axis=1)
-    return one_of_largest(ahead, ahead.max(), ties)
+def copeland_leader(wins, ahead, ties):
+    """Return the arm that is ahead of the most others; break ties by ``ties``. ``ahead`` is scratch of length K."""
+    k = len(wins)
+    for i in range(k):
+        ahead[i] = 0.0
+        for j in range(k):
+            ahead[i] += wins[i, j] > wins[j, i]
+    return one_of_largest(ahead, largest(ahead), ties)
 
 
 @kernel
@@ -24,7 +29,7 @@ def one_of_largest(values, maximum, rng):
         n += 1 if is_largest else 0
         index = max(index, i if is_largest else 0)
     if n > 1:
-        pos = int(rng.random() * n)
+        pos = int(next_double(rng) * n)
         index = -1
         while pos >= 0:
             index += 1
