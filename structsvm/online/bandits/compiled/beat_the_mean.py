@@ -9,7 +9,7 @@ from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import largest, one_of_largest
+from structsvm.online.bandits.compiled.reductions import largest, least_of, one_of_largest
 from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record, zeros
 
 
@@ -36,8 +36,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
         a = -1
         while pos >= 0:
             a += 1
-            if played[a] == fewest:
-                pos -= 1
+            pos -= played[a] == fewest
         first = alive[a]
         second = alive[int(next_double(rng) * n_alive)]
         pay(run, first, second)
@@ -85,9 +84,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
 @kernel
 def _fewest(played, n_alive):
     """Return the fewest comparisons of a remaining arm, and how many have so few."""
-    fewest, n_fewest = np.inf, 0
+    fewest, n_fewest = least_of(played[:n_alive]), 0
     for a in range(n_alive):
-        if played[a] < fewest:
-            fewest, n_fewest = played[a], 0
         n_fewest += played[a] == fewest
     return fewest, n_fewest

@@ -14,9 +14,10 @@ def copeland_leader(wins, ahead, ties):
     """Return the arm that is ahead of the most others; break ties by ``ties``. ``ahead`` is scratch of length K."""
     k = len(wins)
     for i in range(k):
-        ahead[i] = 0.0
+        n = 0
         for j in range(k):
-            ahead[i] += wins[i, j] > wins[j, i]
+            n += wins[i, j] > wins[j, i]
+        ahead[i] = n
     return one_of_largest(ahead, largest(ahead), ties)
 
 
@@ -38,7 +39,7 @@ def one_of_largest(values, maximum, rng):
     return index
 
 
-# without NaN and signed zeros the loop over arms becomes vector instructions; no value changes
+# without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
 def largest(values):
     """Return the largest of ``values``, all of which are at least 0."""
@@ -46,6 +47,15 @@ def largest(values):
     for value in values:
         maximum = value if value > maximum else maximum
     return maximum
+
+
+@kernel(fastmath={"nnan", "nsz"})
+def least_of(values):
+    """Return the least of ``values``."""
+    least = np.inf
+    for value in values:
+        least = value if value < least else least
+    return least
 
 
 @kernel

@@ -9,7 +9,7 @@ from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import least_other, steps_before
+from structsvm.online.bandits.compiled.reductions import least_of, least_other, steps_before
 from structsvm.online.bandits.compiled.run import Run, duel, is_due, record
 from structsvm.online.bandits.rmed import TIE
 
@@ -21,15 +21,6 @@ def play(policy: Any, run: Run) -> None:
     np.fill_diagonal(share, np.inf)
     waiting = np.arange(k), np.ones(k, dtype=np.bool_), np.zeros(k, dtype=np.bool_)
     _rmed(run, policy.margin, TIE, share, *np.zeros((2, k, k)), np.zeros(k), np.full(k, k - 1), *waiting)
-
-
-# fast-math without NaN and signed zeros lets the loops over arms be vectorised
-@kernel(fastmath={"nnan", "nsz"})
-def _min(values):
-    least = np.inf
-    for value in values:
-        least = value if value < least else least
-    return least
 
 
 @kernel
@@ -61,6 +52,7 @@ def _choose(values, limit, rng):
     return i
 
 
+# fast-math without NaN and signed zeros lets the loop over arms be vectorised
 @kernel(fastmath={"nnan", "nsz"})
 def _join(divergence, limit, is_waiting, joining):
     for j in range(len(divergence)):
@@ -93,7 +85,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             if ahead[arm] == 0 or (leader != arm and share[arm, leader] <= 0.5):
                 opponent = leader
             else:
-                opponent = _choose(share[arm], _min(share[arm]), rng)
+                opponent = _choose(share[arm], least_of(share[arm]), rng)
         if arm != opponent:
             won = duel(run, arm, opponent)
             wins[arm, opponent] += won
@@ -115,7 +107,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             terms[opponent, arm] = plays * distance if nu <= 0.5 else 0.0
             divergence[arm] = _sum(terms[arm])
             divergence[opponent] = _sum(terms[opponent])
-            least = _min(divergence)
+            least = least_of(divergence)
         steps = 1
         if started:
             is_waiting[arm] = False

@@ -76,8 +76,9 @@ def _savage(run, log_t, wins, plays, alive, at_level):
         if is_due(run, t):
             ahead = run.ahead[:n_alive]
             for c in range(n_alive):
-                ahead[c] = 0.0
+                n_behind = 0
                 for d in range(n_alive):
-                    ahead[c] += wins[alive[c], alive[d]] > wins[alive[d], alive[c]]
+                    n_behind += wins[alive[c], alive[d]] > wins[alive[d], alive[c]]
+                ahead[c] = n_behind
             record(run, alive[one_of_largest(ahead, largest(ahead), run.ties)], t)
     exploit(run, alive[0], t)
