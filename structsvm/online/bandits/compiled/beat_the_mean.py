@@ -5,48 +5,44 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import one_of_largest
-from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record
+from structsvm.online.bandits.compiled.reductions import largest, least_of, one_of_largest
+from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pay, record, zeros
 
 
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused BeatTheMean."""
-    _beat_the_mean(run, 3 * policy.gamma**2, log(2.0 * policy.horizon * policy.n_arms))
+    k = policy.n_arms
+    by_place = zeros(3, k)
+    by_place[2] = 0.5  # shares
+    log_t = log(2.0 * policy.horizon * k)
+    _beat_the_mean(run, 3 * policy.gamma**2, log_t, *zeros(2, k, k), np.arange(k), *by_place)
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _beat_the_mean(run, factor, log_t):
-    k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    # [i, j]: duels in which i was the first arm
-    wins = np.zeros((k, k))
-    plays = np.zeros((k, k))
-    # by place among the remaining arms
-    alive = np.arange(k)
-    n_alive = k
-    won = np.zeros(k)
-    played = np.zeros(k)
-    share = np.full(k, 0.5)
+def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
+    """``wins[i, j]`` and ``plays[i, j]`` are of duels with i as first arm, the rest by place among remaining arms."""
+    rng, horizon = run.rng, run.times[-1]
+    n_alive = n_fewest = len(alive)
     fewest = 0.0
-    n_fewest = k
     t = 0
     while t < horizon and n_alive > 1:
         t += 1
-        pos = int(rng.random() * n_fewest) if n_fewest > 1 else 0
+        pos = int(next_double(rng) * n_fewest) if n_fewest > 1 else 0
         a = -1
         while pos >= 0:
             a += 1
-            if played[a] == fewest:
-                pos -= 1
+            pos -= played[a] == fewest
         first = alive[a]
-        second = alive[int(rng.random() * n_alive)]
+        second = alive[int(next_double(rng) * n_alive)]
         pay(run, first, second)
         outcome = 0.5
         if first != second:
-            outcome = duel(run.outcomes, first, second, rng)
+            outcome = duel(run, first, second)
         wins[first, second] += outcome
         plays[first, second] += 1
         won[a] += outcome
@@ -80,12 +76,15 @@ def _beat_the_mean(run, factor, log_t):
                         share[d] = won[d] / played[d] if played[d] > 0 else 0.5
                     fewest, n_fewest = _fewest(played, n_alive)
         if is_due(run, t):
-            record(run, alive[one_of_largest(share[:n_alive], share[:n_alive].max(), run.ties)], t)
+            left = share[:n_alive]
+            record(run, alive[one_of_largest(left, largest(left), run.ties)], t)
     exploit(run, alive[0], t)
 
 
 @kernel
 def _fewest(played, n_alive):
     """Return the fewest comparisons of a remaining arm, and how many have so few."""
-    fewest = played[:n_alive].min()
-    return fewest, (played[:n_alive] == fewest).sum()
+    fewest, n_fewest = least_of(played[:n_alive]), 0
+    for a in range(n_alive):
+        n_fewest += played[a] == fewest
+    return fewest, n_fewest

@@ -13,27 +13,22 @@ from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pa
 
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused InterleavedFilter."""
-    t, candidate, decided = explore(policy, run, int(run.times[-1]))
-    if decided:
-        exploit(run, candidate, t)
+    explore(policy, run, int(run.times[-1]))
 
 
 def explore(policy: Any, run: Run, limit: int) -> tuple[int, int, bool]:
     """Explore for at most ``limit`` steps; return the steps, the answer, and whether it is the last arm."""
     k = policy.n_arms
     # the policy's first draw is the permutation, unless there is only one arm
-    order = run.rng.permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
-    outcome: tuple[int, int, bool] = _filter(run, order, log(policy.horizon * k**2), policy.prune, limit)
+    order = np.random.Generator(run.rng).permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
+    log_t, wins = log(policy.horizon * k**2), np.zeros(k)
+    outcome: tuple[int, int, bool] = _filter(run, order[0], order[1:], wins, log_t, policy.prune, limit)
     return outcome
 
 
 @kernel
-def _filter(run, order, log_t, prune, limit):
-    k = len(order)
-    candidate = order[0]
-    rivals = order[1:].copy()
-    n = k - 1
-    wins = np.zeros(k)
+def _filter(run, candidate, rivals, wins, log_t, prune, limit):
+    n = len(rivals)
     rounds = 0
     t = 0
     while n > 0 and t < limit:
@@ -43,7 +38,7 @@ def _filter(run, order, log_t, prune, limit):
             rival = rivals[made]
             made += 1
             t += 1
-            wins[rival] += duel(run.outcomes, candidate, rival, run.rng)
+            wins[rival] += duel(run, candidate, rival)
             pay(run, candidate, rival)
             if made < n and is_due(run, t):
                 record(run, candidate, t)
@@ -68,8 +63,11 @@ def _filter(run, order, log_t, prune, limit):
             if dethroned:
                 candidate = successor
                 rounds = 0
-                wins[:] = 0
+                for r in range(len(wins)):
+                    wins[r] = 0.0
         # the answer at the last step of a round is the one after elimination
         if is_due(run, t):
             record(run, candidate, t)
+    if n == 0 and len(run.times):
+        exploit(run, candidate, t)
     return t, candidate, n == 0

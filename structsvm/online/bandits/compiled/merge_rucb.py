@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import one_of_largest
+from structsvm.online.bandits.compiled.reductions import largest, one_of_largest
 from structsvm.online.bandits.compiled.run import Run, compare, exploit, is_due, record
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
@@ -20,7 +21,7 @@ def play(policy: Any, run: Run) -> None:
     """
     k = policy.n_arms
     # without an order given, the policy's first draw is the order
-    order: Any = run.rng.permutation(k) if not policy.ordered else policy.order or [0]
+    order: Any = np.random.Generator(run.rng).permutation(k) if not policy.ordered else policy.order or [0]
     batches = initial_batches(order, policy.size)
     wins = np.zeros((k, k))
     threshold = np.zeros((k, k))
@@ -31,35 +32,37 @@ def play(policy: Any, run: Run) -> None:
         members = np.full((len(batches), sizes.max()), -1, dtype=np.int64)
         for b, batch in enumerate(batches):
             members[b, : len(batch)] = batch
-        again = _stage(run, policy.alpha, policy.offset, wins, threshold, members, sizes, state)
+        scratch = np.zeros(members.shape[1]), np.zeros(k, dtype=np.int64)
+        again = _stage(run, policy.alpha, policy.offset, wins, threshold, members, sizes, state, *scratch)
         batches = [members[b, : sizes[b]].tolist() for b in range(len(batches))]
         if again and len(batches) > 1:
             batches = merge_batches(batches, policy.size)
 
 
 @kernel
-def _best(wins, members, sizes, ties):
-    """Return the remaining arm with the largest share of wins; break ties by ``ties``."""
-    arms = np.empty(sizes.sum(), dtype=np.int64)
-    share = np.empty(len(arms))
+def _best(wins, members, sizes, arms, share, ties):
+    """Return the remaining arm with the largest share of wins; break ties by ``ties``. Two arrays are scratch."""
     n = 0
     for b in range(len(sizes)):
-        for arm in members[b, : sizes[b]]:
-            won = wins[arm].sum()
-            plays = won + wins[:, arm].sum()
-            arms[n] = arm
-            share[n] = won / plays if plays > 0 else 0.5
+        for a in range(sizes[b]):
+            arms[n] = arm = members[b, a]
+            won = lost = 0.0
+            for other in range(len(wins)):
+                won += wins[arm, other]
+                lost += wins[other, arm]
+            share[n] = won / (won + lost) if won + lost > 0 else 0.5
             n += 1
-    return arms[one_of_largest(share, share.max(), ties)]
+    return arms[one_of_largest(share[:n], largest(share[:n]), ties)]
 
 
 @kernel
-def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
+def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, arms):
     """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
     rng, n_batches = run.rng, len(sizes)
     limit = len(wins) / math.ldexp(1.0, state[1])  # of the arms left, at which the stage ends
-    remaining = sizes.sum()
-    bounds = np.empty(members.shape[1])
+    remaining = 0
+    for size in sizes:
+        remaining += size
     while True:
         t = state[0] + 1
         log_t = log(t + offset)
@@ -101,11 +104,11 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state):
             return False
         # the answer after a step is recorded once its batch is updated, as in the policy
         if is_due(run, t - 1):
-            record(run, _best(wins, members, sizes, run.ties), t - 1)
+            record(run, _best(wins, members, sizes, arms, run.ahead, run.ties), t - 1)
             if t > run.times[-1]:
                 return False
         size = sizes[current]
-        champion = members[current, int(rng.random() * size)]
+        champion = members[current, int(next_double(rng) * size)]
         challenger = -1
         highest = -1.0
         n_highest = 0

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, lgamma, log
@@ -28,7 +29,13 @@ from structsvm.online.bandits.compiled.run import Run, compare, is_due, record, 
 
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused RCS."""
-    _rcs(run, policy.alpha)
+    k = policy.n_arms
+    share = np.full((k, k), 2.0)
+    np.fill_diagonal(share, -1.0)
+    halves = (k, k) if run.live else (0, 0)
+    pairs = share, *np.zeros((2, k, k)), *np.full((2, k, k), 0.5)
+    ahead = np.full(halves, 0.5), np.full(halves, 4 / (3 * np.pi))  # Beta(1.5, 1.5) is symmetric
+    _rcs(run, policy.alpha, *pairs, *ahead, np.zeros(k, dtype=np.int64), np.zeros(k))
 
 
 @kernel
@@ -90,40 +97,30 @@ def _champion(beats, lead, u, rng):
     # arms before it lost to lead. The others knock each other out; only the last one left may be champion
     champion, beaten = start, lead
     for j in range(start + 1, k):
-        if j != lead and rng.random() >= beats[champion, j]:
+        if j != lead and next_double(rng) >= beats[champion, j]:
             champion, beaten = j, champion
     for j in range(champion):
-        if j != beaten and j != lead and rng.random() >= beats[champion, j]:
+        if j != beaten and j != lead and next_double(rng) >= beats[champion, j]:
             return -1
-    if beaten != lead and rng.random() >= beats[champion, lead]:
+    if beaten != lead and next_double(rng) >= beats[champion, lead]:
         return -1
     return champion
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def _rcs(run, alpha):
+def _rcs(run, alpha, share, root, wins, beats, pmf, ahead, ahead_pmf, reigns, bounds):
+    """Row c of ``share`` and ``root`` (1/sqrt(N)) are results of the others against c. The bound of a pair never
+    compared is 2; that of the champion itself is never the maximum. ``beats`` is P(theta_ij > 1/2) and ``pmf``, for
+    i < j, P(Bin(N_ij + 1) = W_ij); ``ahead`` and ``ahead_pmf`` have half a win more for both.
+    """
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    wins = np.zeros((k, k))
-    # row c: results of the others against c. The bound of a pair never compared is 2; that of the champion itself is
-    # never the maximum
-    share = np.full((k, k), 2.0)
-    root = np.zeros((k, k))  # 1/sqrt(N)
-    for i in range(k):
-        share[i, i] = -1.0
-    beats = np.full((k, k), 0.5)  # P(theta_ij > 1/2)
-    pmf = np.full((k, k), 0.5)  # P(Bin(N_ij + 1) = W_ij), i < j
-    # the same with half a win more for both: Beta(1.5, 1.5) is symmetric
-    ahead = np.full((k, k) if run.live else (0, 0), 0.5)
-    ahead_pmf = np.full((k, k) if run.live else (0, 0), 4 / (3 * np.pi))
-    reigns = np.zeros(k, dtype=np.int64)
-    lead = 0  # the last champion that beat everyone
+    lead = np.int64(0)  # the last champion that beat everyone; a literal would be a type of its own
     chance = _all(beats, lead)
     defeated = False  # whether lead is known not to win the next tournament
-    bounds = np.empty(k)
     t = 0
     while t < horizon:
         t += 1
-        u = rng.random()
+        u = next_double(rng)
         if defeated:
             u = chance + (1 - chance) * u
         if u < chance:
@@ -134,7 +131,10 @@ def _rcs(run, alpha):
                 lead = champion
                 chance = _all(beats, lead)
             else:
-                champion = one_of_largest(reigns, reigns.min(), rng)
+                fewest = reigns[0]
+                for j in range(k):
+                    fewest = min(fewest, reigns[j])
+                champion = one_of_largest(reigns, fewest, rng)
         defeated = False
         width = np.sqrt(alpha * log(t))
         rates, roots = share[champion], root[champion]
@@ -153,7 +153,7 @@ def _rcs(run, alpha):
                         soonest = min(soonest, short * short / alpha)
                 steps = steps_before(soonest, t, horizon)
                 if steps > 1 and chance < 1:
-                    further = log(1 - rng.random()) / log(chance) if chance > 0 else 0.0
+                    further = log(1 - next_double(rng)) / log(chance) if chance > 0 else 0.0
                     if further < steps - 1:
                         steps = 1 + int(further)
                         defeated = True
@@ -177,4 +177,4 @@ def _rcs(run, alpha):
         if lead in (i, j):
             chance = _all(beats, lead)
         if is_due(run, t):
-            record(run, copeland_leader(wins, run.ties), t)
+            record(run, copeland_leader(wins, run.ahead, run.ties), t)

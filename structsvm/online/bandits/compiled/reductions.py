@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
+from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
 
 
 @kernel
-def copeland_leader(wins, ties):
-    """Return the arm that is ahead of the most others; break ties by ``ties``."""
-    ahead = (wins > wins.T).sum(axis=1)
-    return one_of_largest(ahead, ahead.max(), ties)
+def copeland_leader(wins, ahead, ties):
+    """Return the arm that is ahead of the most others; break ties by ``ties``. ``ahead`` is scratch of length K."""
+    k = len(wins)
+    for i in range(k):
+        n = 0
+        for j in range(k):
+            n += wins[i, j] > wins[j, i]
+        ahead[i] = n
+    return one_of_largest(ahead, largest(ahead), ties)
 
 
 @kernel
@@ -24,7 +30,7 @@ def one_of_largest(values, maximum, rng):
         n += 1 if is_largest else 0
         index = max(index, i if is_largest else 0)
     if n > 1:
-        pos = int(rng.random() * n)
+        pos = int(next_double(rng) * n)
         index = -1
         while pos >= 0:
             index += 1
@@ -33,7 +39,7 @@ def one_of_largest(values, maximum, rng):
     return index
 
 
-# without NaN and signed zeros the loop over arms becomes vector instructions; no value changes
+# without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
 def largest(values):
     """Return the largest of ``values``, all of which are at least 0."""
@@ -41,6 +47,15 @@ def largest(values):
     for value in values:
         maximum = value if value > maximum else maximum
     return maximum
+
+
+@kernel(fastmath={"nnan", "nsz"})
+def least_of(values):
+    """Return the least of ``values``."""
+    least = np.inf
+    for value in values:
+        least = value if value < least else least
+    return least
 
 
 @kernel

@@ -5,26 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import least_other, steps_before
+from structsvm.online.bandits.compiled.reductions import least_of, least_other, steps_before
 from structsvm.online.bandits.compiled.run import Run, duel, is_due, record
 from structsvm.online.bandits.rmed import TIE
 
 
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused RMED1."""
-    _rmed(run, policy.margin, TIE)
-
-
-# fast-math without NaN and signed zeros lets the loops over arms be vectorised
-@kernel(fastmath={"nnan", "nsz"})
-def _min(values):
-    least = np.inf
-    for value in values:
-        least = value if value < least else least
-    return least
+    k = policy.n_arms
+    share = np.full((k, k), 0.5)
+    np.fill_diagonal(share, np.inf)
+    waiting = np.arange(k), np.ones(k, dtype=np.bool_), np.zeros(k, dtype=np.bool_)
+    _rmed(run, policy.margin, TIE, share, *np.zeros((2, k, k)), np.zeros(k), np.full(k, k - 1), *waiting)
 
 
 @kernel
@@ -48,7 +44,7 @@ def _choose(values, limit, rng):
     n = 0
     for value in values:
         n += value <= limit
-    pos = int(rng.random() * n) if n > 1 else 0
+    pos = int(next_double(rng) * n) if n > 1 else 0
     i = 0
     while values[i] > limit or pos > 0:
         pos -= values[i] <= limit
@@ -56,6 +52,7 @@ def _choose(values, limit, rng):
     return i
 
 
+# fast-math without NaN and signed zeros lets the loop over arms be vectorised
 @kernel(fastmath={"nnan", "nsz"})
 def _join(divergence, limit, is_waiting, joining):
     for j in range(len(divergence)):
@@ -63,19 +60,11 @@ def _join(divergence, limit, is_waiting, joining):
 
 
 @kernel
-def _rmed(run, margin, tie):
+def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_waiting, joining):
+    """``terms`` are N_ij KL(mu_ij, 1/2) where j is ahead of i, and ``divergence`` their sums.
+    ``ahead`` counts arms ahead of or level with i; unseen pairs are level.
+    """
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    wins = np.zeros((k, k))
-    share = np.full((k, k), 0.5)
-    for i in range(k):
-        share[i, i] = np.inf
-    terms = np.zeros((k, k))  # N_ij KL(mu_ij, 1/2) where j is ahead of i
-    divergence = np.zeros(k)
-    ahead = np.zeros(k, dtype=np.int64)  # arms ahead of or level with i; unseen pairs are level
-    ahead[:] = k - 1
-    waiting = np.arange(k)
-    is_waiting = np.ones(k, dtype=np.bool_)
-    joining = np.zeros(k, dtype=np.bool_)
     position, n_waiting = 0, k
     least = 0.0  # smallest divergence
     first, second = 0, 0  # the last pair of the first round
@@ -96,9 +85,9 @@ def _rmed(run, margin, tie):
             if ahead[arm] == 0 or (leader != arm and share[arm, leader] <= 0.5):
                 opponent = leader
             else:
-                opponent = _choose(share[arm], _min(share[arm]), rng)
+                opponent = _choose(share[arm], least_of(share[arm]), rng)
         if arm != opponent:
-            won = duel(run.outcomes, arm, opponent, rng)
+            won = duel(run, arm, opponent)
             wins[arm, opponent] += won
             wins[opponent, arm] += 1.0 - won
             plays = wins[arm, opponent] + wins[opponent, arm]
@@ -118,7 +107,7 @@ def _rmed(run, margin, tie):
             terms[opponent, arm] = plays * distance if nu <= 0.5 else 0.0
             divergence[arm] = _sum(terms[arm])
             divergence[opponent] = _sum(terms[opponent])
-            least = _min(divergence)
+            least = least_of(divergence)
         steps = 1
         if started:
             is_waiting[arm] = False

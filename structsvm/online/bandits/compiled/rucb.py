@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
@@ -15,35 +16,34 @@ from structsvm.online.bandits.compiled.reductions import (
     one_of_largest,
     steps_before,
 )
-from structsvm.online.bandits.compiled.run import Run, compare, is_due, record, skip
+from structsvm.online.bandits.compiled.run import Run, compare, is_due, record, skip, zeros
 
 
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused RUCB."""
-    _rucb(run, policy.alpha)
+    k = policy.n_arms
+    # row c: results of the others against c, so that the challenger is found in one row. The bound of a pair never
+    # compared is infinite; that of the champion itself is never the maximum
+    share, root, wins, threshold = zeros(4, k, k)
+    share[:] = 0.5
+    root[:] = np.inf  # 1/sqrt(N)
+    np.fill_diagonal(share, -1.0)
+    np.fill_diagonal(root, 0.0)
+    _rucb(run, policy.alpha, wins, share, root, threshold, *zeros(2, k), np.zeros(k, dtype=np.int64))
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(fastmath={"nnan", "nsz"})
-def _rucb(run, alpha):
+def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
+    """Play a run.
+
+    U_ij >= 1/2 iff ln t >= threshold[i, j]; i is a candidate iff ln t >= needed[i], the maximum of its row. Candidates
+    change only by a duel, or when ln t reaches ``joins``, the least threshold of the other arms.
+    """
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    wins = np.zeros((k, k))
-    # row c: results of the others against c, so that the challenger is found in one row. The bound of a pair never
-    # compared is infinite; that of the champion itself is never the maximum
-    share = np.full((k, k), 0.5)
-    root = np.full((k, k), np.inf)  # 1/sqrt(N)
-    for i in range(k):
-        share[i, i] = -1.0
-        root[i, i] = 0.0
-    # threshold[i, j]: U_ij >= 1/2 iff ln t >= threshold[i, j]
-    threshold = np.zeros((k, k))
-    needed = np.zeros(k)  # row maxima: i is a candidate iff ln t >= needed[i]
-    # candidates change only by a duel, or when ln t reaches `joins`, the least threshold of the other arms
-    candidates = np.empty(k, np.int64)
     n_candidates = 0
     joins = 0.0
     leader = -1
-    bounds = np.empty(k)
     t = 0
     while t < horizon:
         t += 1
@@ -62,12 +62,12 @@ def _rucb(run, alpha):
         if n_candidates == 1:
             leader = champion = candidates[0]
         elif n_candidates == 0:
-            champion = int(rng.random() * k)
-        elif leader >= 0 and rng.random() < 0.5:
+            champion = int(next_double(rng) * k)
+        elif leader >= 0 and next_double(rng) < 0.5:
             champion = leader
         else:
             rest = n_candidates - (1 if leader >= 0 else 0)
-            pos = int(rng.random() * rest) if rest > 1 else 0
+            pos = int(next_double(rng) * rest) if rest > 1 else 0
             champion = candidates[pos]
             if leader >= 0 and champion >= leader:  # skip the leader
                 champion = candidates[pos + 1]
@@ -103,4 +103,4 @@ def _rucb(run, alpha):
             elif not before:
                 joins = min(joins, needed[a])
         if is_due(run, t):
-            record(run, copeland_leader(wins, run.ties), t)
+            record(run, copeland_leader(wins, run.ahead, run.ties), t)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import copeland_leader
+from structsvm.online.bandits.compiled.reductions import largest, one_of_largest
 from structsvm.online.bandits.compiled.run import Run, compare, exploit, is_due, record
 
 
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused SAVAGE."""
     k = policy.n_arms
-    _savage(run, log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta))
+    log_t = log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta)
+    _savage(run, log_t, *np.zeros((2, k, k)), np.arange(k), np.zeros(k, dtype=np.int64))
 
 
 @kernel
@@ -33,19 +35,17 @@ def _count_level(plays, alive, n_alive, at_level):
 
 
 @kernel
-def _savage(run, log_t):
-    k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    wins = np.zeros((k, k))
-    plays = np.zeros((k, k))
-    alive = np.arange(k)
-    n_alive = k
-    at_level = np.zeros(k, np.int64)
+def _savage(run, log_t, wins, plays, alive, at_level):
+    rng, horizon = run.rng, run.times[-1]
+    n_alive = len(alive)
     level = _count_level(plays, alive, n_alive, at_level)
     t = 0
     while t < horizon and n_alive > 1:
         t += 1
-        n_tied = at_level[:n_alive].sum()
-        pos = int(rng.random() * n_tied) if n_tied > 1 else 0
+        n_tied = 0
+        for c in range(n_alive):
+            n_tied += at_level[c]
+        pos = int(next_double(rng) * n_tied) if n_tied > 1 else 0
         a = 0
         while pos >= at_level[a]:
             pos -= at_level[a]
@@ -74,6 +74,11 @@ def _savage(run, log_t):
         if dropped >= 0 or n_tied == 1:
             level = _count_level(plays, alive, n_alive, at_level)
         if is_due(run, t):
-            rest = wins[alive[:n_alive]][:, alive[:n_alive]]
-            record(run, alive[copeland_leader(rest, run.ties)], t)
+            ahead = run.ahead[:n_alive]
+            for c in range(n_alive):
+                n_behind = 0
+                for d in range(n_alive):
+                    n_behind += wins[alive[c], alive[d]] > wins[alive[d], alive[c]]
+                ahead[c] = n_behind
+            record(run, alive[one_of_largest(ahead, largest(ahead), run.ties)], t)
     exploit(run, alive[0], t)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.portable.elementary import power
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving.compiled.kernels import multileave, probabilistic, team_draft
+from structsvm.online.interleaving.compiled.kernels import live_arrays, multileave, probabilistic, team_draft
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users.click_tables import ClickTables, check_grades
 from structsvm.protocols import ClickModel
@@ -77,7 +77,7 @@ def compare_pairs(
     chunks = -(-n_samples // _CHUNK)
     first: NDArray[np.int64]
     second: NDArray[np.int64]
-    first, second = np.repeat(both, chunks, axis=0).T
+    first, second = np.repeat(both.T, chunks, axis=1)
     counts = np.tile(np.append(np.full(chunks - 1, _CHUNK), n_samples - (chunks - 1) * _CHUNK), both.shape[0])
     seeds: Any = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
     n_tasks = first.shape[0]
@@ -214,10 +214,9 @@ class LiveComparisons:
             probabilistic(self.ranked, self._tables, self._decay, *task, np.zeros(1))
         return float(1 + wins[0] - losses[0]) / 2
 
-    def live_arrays(self) -> tuple[Any, ...]:
+    def live_arrays(self) -> Any:
         """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
-        scratch = np.zeros((5, 1), dtype=np.int64), np.zeros(1)
-        return (self.ranked, self._tables, self._decay, self.method == "team_draft", *scratch)
+        return live_arrays(self.ranked, self._tables, self._decay, self.method == "team_draft")
 
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:

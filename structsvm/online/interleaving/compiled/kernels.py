@@ -6,7 +6,10 @@ array at every call, which takes twice as long as the rest.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba.np.random.generator_core import next_uint64
 from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
@@ -132,7 +135,11 @@ def probabilistic(
     """Probabilistic interleaving of two rankings with exact credit."""
     rankings, places, grades, offsets = ranked
     n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
-    total = np.cumsum(decay)
+    total = np.zeros(decay.shape[0])  # the first k + 1 of ``decay``, summed
+    mass = 0.0
+    for k in range(decay.shape[0]):
+        mass += decay[k]
+        total[k] = mass
     # number of the comparison that last showed each document
     last_shown = np.zeros(decay.shape[0], dtype=np.int64)
     # chance[c]: probability that c of the clicked documents so far came from ranker a
@@ -283,3 +290,38 @@ def multileave(
                 elif least < -difference:
                     outcome[i, j] -= 1
                     outcome[j, i] += 1
+
+
+def live_arrays(ranked: Any = None, tables: Any = None, decay: Any = None, by_teams: bool = False) -> Any:
+    """Return what :func:`interleave` and :func:`merge` read, and scratch; without rankings, empty arrays."""
+    if ranked is None:
+        whole, table, row = np.zeros((0, 0), np.int32), np.zeros((0, 0)), np.zeros(0, np.int64)
+        ranked, tables = RankedQueries(whole, whole, row, row), ClickTables(table, table, table)
+        decay = np.zeros(0)
+    scratch = np.zeros(1, np.uint64), np.ones((5, 1), np.int64), np.zeros(1)
+    return (ranked, tables, decay, by_teams, *scratch)
+
+
+@kernel(_nrt=False)  # those that make arrays do not return them
+def interleave(live: Any, first: int, second: int, rng: np.random.BitGenerator) -> float:
+    """Return the outcome of one comparison of two rankers: 1, 0, or 0.5 for a tie."""
+    ranked, tables, decay, by_teams, seed, task, value = live
+    seed[0] = next_uint64(rng)
+    task[0, 0] = first
+    task[1, 0] = second
+    task[3, 0] = task[4, 0] = 0
+    if by_teams:
+        team_draft(ranked, tables, task[0], task[1], task[2], seed, task[3], task[4])
+    else:
+        probabilistic(ranked, tables, decay, task[0], task[1], task[2], seed, task[3], task[4], value)
+    return (1 + task[3, 0] - task[4, 0]) / 2
+
+
+@kernel(_nrt=False)
+def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.BitGenerator, won: NDArray[np.int64]) -> None:
+    """Merge more than two rankings by SOSM; ``won[a, b]`` is -1, 0 or 1 for the rankers at these places."""
+    ranked, tables, _, _, _, _, _ = live
+    for a in range(len(rankers)):
+        for b in range(len(rankers)):
+            won[a, b] = 0
+    multileave(ranked, tables, rankers, 1, next_uint64(rng), True, won)
