@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.common.kernel import kernel
-from structsvm.oracles.sorting import sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
+from structsvm.queries import row_groups
 
 
 class ByGrade(NamedTuple):
@@ -22,27 +21,11 @@ class ByGrade(NamedTuple):
 
 def by_grade(y: Float, offsets: Int) -> ByGrade:
     """Order the rows of each query by descending label, stably."""
-    longest, n_rows = int(np.diff(offsets).max(initial=1)), int(offsets[-1])
-    found = ByGrade(
-        np.empty(n_rows, np.int32), np.empty(n_rows, np.int32), np.zeros(offsets.shape[0] - 1, np.int64)
-    )
-    _order(y, offsets, np.empty(longest), np.empty(longest, np.int32), sort_buffers(longest), *found)
-    return found
-
-
-@kernel
-def _order(y, offsets, labels, rows, spare, members, lower, pair_counts):  # type: ignore[no-untyped-def]
-    for q in range(pair_counts.shape[0]):
-        start = offsets[q]
-        n = offsets[q + 1] - start
-        for i in range(n):
-            labels[i] = y[start + i]
-            rows[i] = i
-        sort_descending(labels, rows, n, spare)
-        end = n
-        for i in range(n - 1, -1, -1):
-            if i + 1 < n and labels[i] != labels[i + 1]:
-                end = i + 1
-            members[start + i] = rows[i]
-            lower[start + i] = end
-            pair_counts[q] += n - end
+    n, sizes = int(offsets[-1]), np.diff(offsets)
+    query, start = row_groups(offsets), np.repeat(offsets[:-1], sizes)
+    order = np.lexsort((-y[:n], query))
+    grade = y[order]
+    is_last = np.append((grade[1:] != grade[:-1]) | (query[1:] != query[:-1]), True)[:n]
+    lower = (np.flatnonzero(is_last) + 1)[np.cumsum(is_last) - is_last] - start
+    pairs = np.append(0, np.cumsum(sizes[query] - lower))[offsets]
+    return ByGrade((order - start).astype(np.int32), lower.astype(np.int32), np.diff(pairs))
