@@ -471,10 +471,8 @@ class Tree:
                 NUMBA_CACHE_DIR=str(compiled),
                 STRUCTSVM_DATA=os.environ.get("STRUCTSVM_DATA", str(ROOT.parent / "shared" / "data")),
             )
-            sys.path[:] = [
-                str(self.root),
-                *(p for p in sys.path if not Path(p or ".").resolve().is_relative_to(ROOT)),
-            ]
+            own = {ROOT, ROOT / "experiments"}  # an environment may lie in the project, too
+            sys.path[:] = [str(self.root), *(p for p in sys.path if Path(p or ".").resolve() not in own)]
             import numba
             import pytest
 
