@@ -26,6 +26,7 @@ def by_grade(y: Float, offsets: Int) -> ByGrade:
     order = np.lexsort((-y[:n], query))
     grade = y[order]
     is_last = np.append((grade[1:] != grade[:-1]) | (query[1:] != query[:-1]), True)[:n]
+    # the end of the grade of each place, counted in its query
     lower = (np.flatnonzero(is_last) + 1)[np.cumsum(is_last) - is_last] - start
     pairs = np.append(0, np.cumsum(sizes[query] - lower))[offsets]
     return ByGrade((order - start).astype(np.int32), lower.astype(np.int32), np.diff(pairs))

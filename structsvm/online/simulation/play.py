@@ -301,7 +301,7 @@ def explore(
         policy = fresh()
         if compiled:
             form, played = _compiled(first, world, np.zeros(0, dtype=np.int64), regret, rngs)
-            n_steps, answer, _ = form.explore(policy, played, limit)
+            n_steps, answer = form.explore(policy, played, limit)
             return run, n_steps, played.total[0], answer
         n_steps, total = 0, 0.0
         while not policy.finished and n_steps < limit:

@@ -16,13 +16,13 @@ def play(policy: Any, run: Run) -> None:
     explore(policy, run, int(run.times[-1]))
 
 
-def explore(policy: Any, run: Run, limit: int) -> tuple[int, int, bool]:
-    """Explore for at most ``limit`` steps; return the steps, the answer, and whether it is the last arm."""
+def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
+    """Explore for at most ``limit`` steps; return the steps and the answer."""
     k = policy.n_arms
     # the policy's first draw is the permutation, unless there is only one arm
     order = np.random.Generator(run.rng).permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
     log_t, wins = log(policy.horizon * k**2), np.zeros(k)
-    outcome: tuple[int, int, bool] = _filter(run, order[0], order[1:], wins, log_t, policy.prune, limit)
+    outcome: tuple[int, int] = _filter(run, order[0], order[1:], wins, log_t, policy.prune, limit)
     return outcome
 
 
@@ -68,6 +68,6 @@ def _filter(run, candidate, rivals, wins, log_t, prune, limit):
         # the answer at the last step of a round is the one after elimination
         if is_due(run, t):
             record(run, candidate, t)
-    if n == 0 and len(run.times):
+    if n == 0 and len(run.times):  # an exploration without a run has no times
         exploit(run, candidate, t)
-    return t, candidate, n == 0
+    return t, candidate
