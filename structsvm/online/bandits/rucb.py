@@ -12,14 +12,14 @@ from structsvm.online.bandits.policy import CountsWins, pair_indices, pick, reco
 from structsvm.protocols import Duel
 
 
-def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.ndarray:
-    """Return ``mu + sqrt(log / N)`` of every ordered pair.
-    The bound is ``unseen`` for a pair never compared and 1/2 on the diagonal.
+def upper_bounds(wins: np.ndarray, log: float) -> np.ndarray:
+    """Return ``mu + sqrt(log / N)`` of every ordered pair, 2 for one never compared, and 1/2 on the diagonal.
+    The 2 is that of RUCB's, RCS' and Double Thompson sampling's papers: "x/0 := 1 for any x", in both terms.
     """
     plays = wins + wins.T
     compared = plays > 0
     safe = np.where(compared, plays, 1.0)
-    bounds = np.where(compared, wins / safe + np.sqrt(log / safe), unseen)
+    bounds = np.where(compared, wins / safe + np.sqrt(log / safe), 2.0)
     np.fill_diagonal(bounds, 0.5)
     return bounds
 
@@ -48,7 +48,7 @@ class RUCB(CountsWins):
     ``C`` holds the arms no bound rules out. The arm ``B`` that was once alone in ``C`` is preferred: champion
     with probability 1/2 while it stays in ``C``. The challenger is the arm with the largest bound against the champion.
     The champion, whose own bound is 1/2, plays itself only when all other bounds are below 1/2, and then without
-    regret. Pairs never compared come first.
+    regret. The bound of a pair never compared is 2 (``x/0 = 1`` in Algorithm 1).
 
     Examples
     --------
@@ -115,8 +115,7 @@ class RCS(CountsWins):
     Notes
     -----
     ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` for every pair; the champion beats everyone in ``theta``, or else
-    is the arm that was champion least often. The bound of a pair never compared is 2 (``x/0 = 1`` in the paper's
-    algorithm).
+    is the arm that was champion least often. The bound of a pair never compared is 2 (``x/0 = 1`` in Algorithm 1).
 
     Examples
     --------
@@ -140,7 +139,7 @@ class RCS(CountsWins):
         theta[second, first] = 1 - theta[first, second]
         unbeaten = np.flatnonzero((theta >= 0.5).all(axis=1))
         champion = int(unbeaten[0]) if len(unbeaten) else tied(-self.times_champion, rng)
-        bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1), unseen=2.0)
+        bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         return Duel((champion, challenger(bounds, champion, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:

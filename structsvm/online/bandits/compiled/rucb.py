@@ -23,12 +23,10 @@ def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused RUCB."""
     k = policy.n_arms
     # row c: results of the others against c, so that the challenger is found in one row. The bound of a pair never
-    # compared is infinite; that of the champion itself is never the maximum
-    share, root, wins, threshold = zeros(4, k, k)
-    share[:] = 0.5
-    root[:] = np.inf  # 1/sqrt(N)
+    # compared is 2; that of the champion itself is never the maximum
+    share, root, wins, threshold = zeros(4, k, k)  # root: 1/sqrt(N)
+    share[:] = 2.0
     np.fill_diagonal(share, -1.0)
-    np.fill_diagonal(root, 0.0)
     _rucb(run, policy.alpha, wins, share, root, threshold, *zeros(2, k), np.zeros(k, dtype=np.int64))
 
 
@@ -72,7 +70,7 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
             if leader >= 0 and champion >= leader:  # skip the leader
                 champion = candidates[pos + 1]
         # the challenger has the largest bound against the champion
-        width = np.sqrt(alpha * log_t) + 1e-300  # above 0, as zero times infinity is NaN at t = 1
+        width = np.sqrt(alpha * log_t)
         rates, roots = share[champion], root[champion]
         for j in range(k):
             bounds[j] = rates[j] + width * roots[j]
