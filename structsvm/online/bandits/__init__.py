@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from structsvm.online.bandits.by_name import NAMES as NAMES
     from structsvm.online.bandits.by_name import from_json as from_json
     from structsvm.online.bandits.by_name import make as make
+    from structsvm.online.bandits.double_thompson import DoubleThompson as DoubleThompson
     from structsvm.online.bandits.gradient import BGD1 as BGD1
     from structsvm.online.bandits.gradient import BGD2 as BGD2
     from structsvm.online.bandits.gradient import DBGD as DBGD
@@ -48,6 +49,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "structsvm.online.bandits.beat_the_mean": "BeatTheMean",
         "structsvm.online.bandits.by_name": "NAMES from_json make",
+        "structsvm.online.bandits.double_thompson": "DoubleThompson",
         "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent",
         "structsvm.online.bandits.horizons": "Anytime ExploreThenExploit",
         "structsvm.online.bandits.interleaved_filter": "IF1 IF2 InterleavedFilter",
@@ -63,6 +65,7 @@ __getattr__, __dir__, __all__ = attach(
     label={
         "btm": "BeatTheMean",
         "doubler": "Doubler",
+        "dts": "DoubleThompson",
         "if1": "IF1",
         "if2": "IF2",
         "mdb": "MDB",

@@ -14,11 +14,11 @@ from structsvm.protocols import Duel
 
 def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Generator) -> int:
     """Return the arm UCB1 plays: unplayed arms first, then the largest ``mean + sqrt(alpha ln t / n)``; ties at random.
-    ``t`` is the number of plays so far. Auer et al. (2002, Figure 1) have ``alpha = 2``.
+    The next play is number ``t`` (Ailon et al.). Auer et al. (2002, Figure 1) have ``alpha = 2`` and the plays so far.
     """
     if (plays == 0).any():
         return tied((plays == 0).astype(float), rng)
-    return tied(rewards / plays + np.sqrt(alpha * log(plays.sum()) / plays), rng)
+    return tied(rewards / plays + np.sqrt(alpha * log(plays.sum() + 1) / plays), rng)
 
 
 class Sparring(SavedState):
@@ -66,7 +66,7 @@ class Sparring(SavedState):
 
 
 class MultiSBM(SavedState):
-    """MultiSBM of Ailon et al. (ICML 2014, Algorithm 3): a UCB1 bandit for each left arm, which the last right arm is.
+    """MultiSBM of Ailon et al. (ICML 2014): a UCB1 bandit for each left arm, which the last right arm is.
 
     It assumes that the preferences come from utilities and needs no horizon.
 
@@ -109,7 +109,7 @@ class MultiSBM(SavedState):
 
 
 class Doubler(SavedState):
-    """Doubler of Ailon et al. (ICML 2014, Algorithm 1): UCB1 plays against what it played in the epoch before.
+    """Doubler of Ailon et al. (ICML 2014): UCB1 plays against what it played in the epoch before.
 
     In epoch i of ``2^i`` duels the left arm is drawn from the right arms of the epoch before, and a fresh UCB1 chooses
     the right arm. It assumes that the preferences come from utilities and needs no horizon.

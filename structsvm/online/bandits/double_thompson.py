@@ -1,0 +1,75 @@
+"""Double Thompson sampling: both arms of a duel are drawn by how likely they are, the first of those with most wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.checks import check_positive
+from structsvm.common.portable.elementary import log
+from structsvm.online.bandits.policy import CountsWins, pair_indices, record_pair, tied
+from structsvm.online.bandits.rucb import upper_bounds
+from structsvm.protocols import Duel
+
+
+class DoubleThompson(CountsWins):
+    """Double Thompson sampling (D-TS) of Wu and Liu (NeurIPS 2016, Algorithm 1).
+
+    It looks for a Copeland winner, an arm that beats the most others, which always exists, and needs no horizon. Where
+    one arm beats all others, that is the Condorcet winner.
+
+    Parameters
+    ----------
+    n_arms : int
+    alpha : float, default=0.51
+        Width of the bounds ``mu +- sqrt(alpha ln t / N)``; the theory needs more than 1/2. Wu and Liu use 0.51.
+
+    Notes
+    -----
+    The first arm is one of those that may beat the most others: the number of ``u_ij > 1/2`` is largest for them. Of
+    these it is the one that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties at random.
+    The second arm has the largest ``theta`` against the first in another draw, among the arms that do not surely beat
+    it, ``l_ij <= 1/2``; its own is 1/2. Only draws on which the choice depends are made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.online import PreferenceMatrix, simulate
+    >>> P = np.array([[5, 8, 2, 9], [2, 5, 8, 4], [8, 2, 5, 4], [1, 6, 6, 5]]) / 10  # arms 0 and 3 beat two others
+    >>> world = PreferenceMatrix(P, utilities=(P > 0.5).sum(axis=1))
+    >>> simulate("dts", world, horizon=5000, seed=0).correct[:, -1]
+    array([ True])
+    """
+
+    label = "dts"
+    assumes = "nothing: seeks a Copeland winner"
+    compiled = "structsvm.online.bandits.compiled.double_thompson"
+
+    def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
+        super().__init__(n_arms)
+        self.alpha = check_positive("alpha", alpha)
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        """Return a likely Copeland winner, against the arm most likely to beat it."""
+        upper = upper_bounds(self.wins, self.alpha * log(self.t + 1))
+        score = (upper > 0.5).sum(axis=1)
+        possible = score == score.max()
+        theta = np.full((self.n_arms, self.n_arms), 0.5)
+        if possible.sum() > 1:
+            i, j = pair_indices(self.n_arms)
+            needed = possible[i] | possible[j]
+            i, j = i[needed], j[needed]
+            theta[i, j] = rng.beta(self.wins[i, j] + 1, self.wins[j, i] + 1)
+            theta[j, i] = 1 - theta[i, j]
+        first = tied(np.where(possible, (theta > 0.5).sum(axis=1), -1.0), rng)
+        rivals = np.flatnonzero(upper[first] >= 0.5)  # l_ij <= 1/2 iff u_ji >= 1/2
+        rivals = rivals[rivals != first]
+        chance = rng.beta(self.wins[rivals, first] + 1, self.wins[first, rivals] + 1)
+        beats = len(rivals) > 0 and chance.max() > 0.5
+        return Duel((first, int(rivals[chance.argmax()]) if beats else first))
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        """Count the win."""
+        record_pair(self.wins, duel, outcome)
+        self.t += 1
