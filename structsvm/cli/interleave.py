@@ -112,10 +112,11 @@ def learn(
     log: Annotated[list[Path], "<LOG> Click logs of team draft, each of rankers whose best is known."],
     better: Annotated[list[str], "The best ranker of the log; once for all logs, or once for each."],
     output: Annotated[Path, "-o The weights to write (.json)."],
-    method: Annotated[str, "inverse_z_test, inverse_rank_test or max_mean_difference."] = "inverse_z_test",
+    method: Annotated[
+        str, "inverse_z_test, inverse_rank_test, minimax_p_value or max_mean_difference."
+    ] = "inverse_z_test",
     ridge: Annotated[
-        float | None,
-        "Regularisation that keeps the weights of rare clicks small. [default: 0; for inverse_rank_test 1]",
+        float | None, "Regularisation that keeps the weights of rare clicks small. [default: 0]"
     ] = None,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",

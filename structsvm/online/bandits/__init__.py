@@ -7,7 +7,7 @@ if it has one; ``explores_compiled = True`` if that form has a function ``explor
 duels are sets. A policy whose constructor has a parameter ``horizon`` needs one.
 
 ``ExploreThenExploit`` ends the exploration of any policy; ``Anytime`` runs one that needs a horizon without one.
-``DBGD``, ``BGD1`` and ``BGD2`` search a continuous space of weights.
+``DBGD``, ``BGD1`` and ``BGD2`` search a continuous space of weights, with step sizes by ``dbgd_step_sizes``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from structsvm.online.bandits.gradient import BGD2 as BGD2
     from structsvm.online.bandits.gradient import DBGD as DBGD
     from structsvm.online.bandits.gradient import GradientDescent as GradientDescent
+    from structsvm.online.bandits.gradient import dbgd_step_sizes as dbgd_step_sizes
     from structsvm.online.bandits.horizons import Anytime as Anytime
     from structsvm.online.bandits.horizons import ExploreThenExploit as ExploreThenExploit
     from structsvm.online.bandits.interleaved_filter import IF1 as IF1
@@ -50,7 +51,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.online.bandits.beat_the_mean": "BeatTheMean",
         "structsvm.online.bandits.by_name": "NAMES from_json make",
         "structsvm.online.bandits.double_thompson": "DoubleThompson",
-        "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent",
+        "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent dbgd_step_sizes",
         "structsvm.online.bandits.horizons": "Anytime ExploreThenExploit",
         "structsvm.online.bandits.interleaved_filter": "IF1 IF2 InterleavedFilter",
         "structsvm.online.bandits.mdb": "MDB",

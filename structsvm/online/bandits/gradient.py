@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.common.checks import BadInput, check_choice, check_positive
+from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.portable.arrays import norm
 from structsvm.online.bandits.policy import SavedState
 from structsvm.protocols import Float
@@ -41,8 +42,9 @@ class GradientDescent(SavedState):
     Notes
     -----
     Over d dimensions and T comparisons in a ball of radius R the thesis uses ``gamma = R/sqrt(T)`` and
-    ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``. A comparison may cover many queries: give all results to
-    ``update``; the neighbour wins with more than half of them, and a tie moves nothing.
+    ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``; :func:`dbgd_step_sizes` has the step sizes of its theorems. A comparison
+    may cover many queries: give all results to ``update``; the neighbour wins with more than half of them, and a tie
+    moves nothing.
 
     Examples
     --------
@@ -145,3 +147,41 @@ def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = Non
     See :func:`structsvm.online.bandits.BGD1`, which learns from the same outcomes.
     """
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="advantage")
+
+
+def dbgd_step_sizes(
+    lipschitz: float, *, dimension: int, radius: float, horizon: float, convex: bool = False
+) -> tuple[float, float]:
+    """Return ``delta`` and ``gamma`` of :func:`DBGD` for which the thesis bounds the regret (Theorems 7 and 9).
+
+    Parameters
+    ----------
+    lipschitz : float
+        ``L = L_sigma L_v``: how fast the probability that a point wins changes at most per unit of distance. The
+        logistic link has ``L_sigma = 1/4``; ``L_v`` is that of the value function.
+    dimension : int
+        ``d``, the number of weights.
+    radius : float
+        ``R`` of the ball that :func:`DBGD` projects onto.
+    horizon : int
+        ``T``, the number of comparisons.
+    convex : bool, default=False
+        Assume that the smoothed relative loss is convex, as Theorem 9 does: ``delta`` is 1.6 times as large.
+
+    Notes
+    -----
+    ``gamma = R / sqrt(T)`` and ``delta = sqrt(2 R d / (13 L)) / T^(1/4)``, with 5 in place of 13 where ``convex``. From
+    ``w = 0`` the expected regret, of both points of each comparison, is then at most ``2 lambda T^(3/4) sqrt(26 R d
+    L)``; ``lambda`` falls to 1 as T grows, once ``delta < L_sigma / (L_v L_2)``, with ``L_2`` the Lipschitz constant of
+    the link's derivative. Where ``convex``, it is at most ``2 T^(3/4) sqrt(10 R d L)``.
+
+    Examples
+    --------
+    >>> delta, gamma = dbgd_step_sizes(0.25, dimension=8, radius=2, horizon=10_000)
+    >>> round(delta, 4), round(gamma, 4)
+    (0.3138, 0.02)
+    """
+    d, steps = check_whole("dimension", dimension), check_whole("horizon", horizon, floats=True)
+    L, R = check_positive("lipschitz", lipschitz), check_positive("radius", radius)
+    fourth_root = math.sqrt(math.sqrt(steps))
+    return math.sqrt(2 * R * d / ((5 if convex else 13) * L)) / fourth_root, R / fourth_root**2

@@ -23,7 +23,8 @@ from structsvm.protocols import Duel
 class SAVAGE(Eliminates, CountsWins):
     """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
 
-    It compares the remaining pair with the fewest comparisons. An arm is dropped when ``mu + sqrt(ln(K (K - 1) T /
+    It compares the remaining pair with the fewest comparisons, as Algorithm 1 does; the paper of RCS has pairs compared
+    "uniformly randomly", which costs the same within the error. An arm is dropped when ``mu + sqrt(ln(K (K - 1) T /
     delta) / (2 n)) < 1/2`` against some other; the last arm is exploited.
 
     Parameters

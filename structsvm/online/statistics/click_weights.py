@@ -57,11 +57,11 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     return np.asarray(w / math.sqrt(dot(total, w)))
 
 
-def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
+def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights of a logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
 
-    ``ridge=0`` is plain maximum likelihood, which does not exist if some direction is never wrong; 1 has little effect
-    with hundreds of queries.
+    They are those of maximum likelihood, which do not exist if some direction is never wrong, as with few queries:
+    ``ridge=1`` then gives weights, and with hundreds of queries has little effect.
     """
     rows = _rows(psi)
     check_number("ridge", ridge, 0)
@@ -83,10 +83,98 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
     return np.asarray(model.coef_[0], dtype=np.float64)
 
 
+def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: float = 0.0) -> Float:
+    """Return the weights whose largest p-value over several pairs of rankers is least (thesis 7.5).
+
+    The other methods pool the queries of all pairs and may ignore a pair that is hard to tell apart. Here the least
+    z-score (thesis 7.1.1) of any pair is as large as possible; p falls with z.
+
+    Parameters
+    ----------
+    psi : array-like, shape (n_queries, n_features)
+    pair : array-like, shape (n_queries,), optional
+        The pair of rankers of each query. Of one pair, the default, the weights are those of :func:`inverse_z_test`.
+    ridge : float, default=0
+        Added to ``Sigma`` of each pair, as in :func:`inverse_z_test`.
+
+    Notes
+    -----
+    Where a pair's mean score is positive its z-score is a quasi-concave function of the weights, and so is the least of
+    them: the local optimum that SLSQP finds from weights under which all means are positive is the global one.
+    Only the direction matters; ``w' Sigma w = 1`` for ``Sigma`` of all queries, as for :func:`inverse_z_test`.
+
+    On the logs of ``experiments/interleaving_statistics.py`` the least z-score of six pairs rose from 2.7 to 3.6 and
+    from 1.9 to 3.2; on a pair held out it was lower than that of :func:`inverse_z_test` for 11 of 12.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.online.statistics.significance import z_test
+    >>> psi = np.array([[1, 0], [1, 1], [0, -1], [2, 0], [-1, 2], [1, 1], [0, 1], [0, 1]])
+    >>> w = minimax_p_value(psi, [0, 0, 0, 0, 1, 1, 1, 1])
+    >>> [float(np.round(z_test(psi[k : k + 4] @ v).p_value, 3)) for v in (w, inverse_z_test(psi)) for k in (0, 4)]
+    [0.03, 0.03, 0.122, 0.0]
+    """
+    rows = _rows(psi)
+    check_number("ridge", ridge, 0)
+    pairs = np.zeros(len(rows)) if pair is None else np.asarray(pair)
+    if pairs.shape != (len(rows),):
+        raise BadInput("pair", f"expected shape ({len(rows)},), one for each query, got {pairs.shape}")
+    parts = [rows[pairs == one] for one in np.unique(pairs)]
+    if len(parts) == 1:
+        return inverse_z_test(rows, ridge=ridge)
+    from scipy.linalg import eigh
+    from scipy.optimize import minimize, nnls
+
+    # directions in which the queries differ, scaled so that Sigma of all of them is the identity
+    values, vectors = eigh(matmul(rows.T, rows))
+    kept = values > values[-1] * 1e-12
+    basis = vectors[:, kept] / np.sqrt(values[kept])
+    totals = np.array([products(basis.T, part.sum(axis=0)) for part in parts])
+    # z / sqrt(1 + z^2) = total' u / sqrt(u' M u): the same increasing function for all pairs, finite without variance
+    M = np.array([
+        matmul(matmul(basis.T, matmul(part.T, part) + ridge * np.eye(rows.shape[1])), basis)
+        + (1 - 1 / len(part)) * np.outer(total, total)
+        for part, total in zip(parts, totals, strict=True)
+    ])  # fmt: skip
+
+    def scores(point: Float) -> tuple[Float, Float]:
+        """Return the transformed z-score of each pair less the last coordinate, and the gradients."""
+        u, least = point[:-1], point[-1]
+        Mu = np.einsum("kij,j->ki", M, u)
+        length, total = (
+            np.sqrt(np.einsum("ki,i->k", Mu, u))[:, None],
+            np.einsum("ki,i->k", totals, u)[:, None],
+        )
+        gradients = totals / length - total * Mu / length**3
+        return (total / length)[:, 0] - least, np.hstack([gradients, -np.ones((len(parts), 1))])
+
+    # the shortest weights with total' u / |total| >= 1 in all pairs (Lawson and Hanson's LDP) are the start
+    directions = np.array([total / _length(total) for total in totals])
+    system, target = np.vstack([directions.T, np.ones(len(parts))]), np.append(np.zeros(basis.shape[1]), 1.0)
+    residual = products(system, nnls(system, target)[0]) - target
+    if norm(residual) < 1e-7:
+        raise BadInput("psi", "no weights make the better ranker of every pair win", "leave a pair out")
+    start = residual[:-1] / norm(residual[:-1])
+    above: Any = {"type": "ineq", "fun": lambda point: scores(point)[0], "jac": lambda point: scores(point)[1]}
+    scale: Any = {"type": "eq", "fun": lambda point: [dot(start, point[:-1]) - 1], "jac": lambda _: [*start, 0.0]}
+    solution = minimize(
+        lambda point: -point[-1],
+        [*start, scores(np.append(start, 0.0))[0].min()],
+        jac=lambda _: [*np.zeros(len(start)), -1.0],
+        method="SLSQP",
+        constraints=[above, scale],
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    u = solution.x[:-1]
+    return products(basis, u / norm(u))
+
+
 LEARNERS: dict[str, Callable[..., Float]] = {
     "inverse_z_test": inverse_z_test,
     "inverse_rank_test": inverse_rank_test,
     "max_mean_difference": max_mean_difference,
+    "minimax_p_value": minimax_p_value,
 }
 """Learning methods by name."""
 
@@ -167,10 +255,10 @@ def learn_weights(
     logs : sequence of (ClickLog, str)
         Logs of team draft, each with the name of its better ranker: known by labels, by a long experiment, or
         because the others were damaged on purpose. In a log of several rankers it is compared with each of the others.
-    method : {"inverse_z_test", "inverse_rank_test", "max_mean_difference"}
+    method : {"inverse_z_test", "inverse_rank_test", "max_mean_difference", "minimax_p_value"}
         The first gave the most powerful tests in the thesis.
     ridge : float, optional
-        Parameter of the first two methods; their defaults if not given.
+        ``ridge`` of the method, 0 if not given; ``max_mean_difference`` has none.
 
     Returns
     -------
@@ -187,10 +275,10 @@ def learn_weights(
     ['click', 'single click, rank <= 10']
     """
     check_choice("method", method, LEARNERS)
-    learner = LEARNERS[method]
-    options: dict[str, Any] = {}
+    learner, options = LEARNERS[method], {}
+    known = inspect.signature(learner).parameters
     if ridge is not None:
-        if "ridge" not in inspect.signature(learner).parameters:
+        if "ridge" not in known:
             raise BadInput("ridge", f"{method} has none", "leave it out")
         options["ridge"] = ridge
     if not logs:
@@ -204,12 +292,17 @@ def learn_weights(
                 "logs", "expected lists of all rankers, got the log of a bandit, which shows some of them"
             )
         pairs += [psi(log, own, other) for other in range(len(log.rankers)) if other != own]
-    rows = np.vstack(pairs)
+    rows, pair = np.vstack(pairs), np.repeat(np.arange(len(pairs)), [len(each) for each in pairs])
+
+    def learn(queries: slice) -> Float:
+        of = {"pair": pair[queries]} if "pair" in known else {}
+        return learner(rows[queries], **of, **options)
+
     return ClickWeights(
-        tuple(learner(rows, **options).tolist()),
+        tuple(learn(slice(None)).tolist()),
         method,
         len(rows),
-        _held_out(rows, lambda half: learner(half, **options)),
+        _held_out(rows, learn),
         _needed(rows[:, 0]),
     )
 
@@ -218,14 +311,14 @@ def _needed(delta: Float) -> float:
     return queries_needed(delta) if delta.mean() > 0 else np.inf
 
 
-def _held_out(rows: Float, learner: Callable[[Float], Float]) -> float:
+def _held_out(rows: Float, learn: Callable[[slice], Float]) -> float:
     """Return the queries needed if every query is weighted as learned from the other half.
     Scores are divided by their deviation, as weights of two halves differ in size.
     """
     delta = np.empty(len(rows))
     for half in (0, 1):
         try:
-            scores = products(rows[half::2], learner(rows[1 - half :: 2]))
+            scores = products(rows[half::2], learn(slice(1 - half, None, 2)))
         except ValueError:  # half of the queries are too few to learn from
             return np.inf
         delta[half::2] = scores / (scores.std() or 1.0)

@@ -11,7 +11,12 @@ from scipy import optimize, stats
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Probabilistic, Shown
 from structsvm.online.statistics import queries_needed, sign_test, t_test, wilcoxon_test, z_test
-from structsvm.online.statistics.click_weights import inverse_rank_test, inverse_z_test, max_mean_difference
+from structsvm.online.statistics.click_weights import (
+    inverse_rank_test,
+    inverse_z_test,
+    max_mean_difference,
+    minimax_p_value,
+)
 from structsvm.online.statistics.features import FEATURES, click_features, psi
 from structsvm.online.statistics.sample_size import _p_values, sample_size_curve
 from structsvm.online.statistics.significance import TESTS
@@ -191,11 +196,51 @@ def test_inverse_rank_test_is_the_maximum_of_the_likelihood(rows, ridge):
 def test_inverse_rank_test_says_that_there_is_no_maximum():
     never_wrong = [[1.0, 0.0], [1.0, 1.0], [0.0, -1.0], [0.0, 1.0]]
     with pytest.raises(ValueError, match="no maximum"):
-        inverse_rank_test(never_wrong, ridge=0)
-    assert np.isfinite(inverse_rank_test(never_wrong)).all()
+        inverse_rank_test(never_wrong)
+    assert np.isfinite(inverse_rank_test(never_wrong, ridge=1)).all()
 
 
-@pytest.mark.parametrize("learn", [max_mean_difference, inverse_z_test, inverse_rank_test])
+@pytest.mark.parametrize("seed", range(6))
+def test_minimax_p_value_is_the_best_for_the_worst_pair(seed):
+    """No small or large step raises the least z-score, and KKT multipliers prove it (z-scores are quasi-concave)."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(60, 400, 4)
+    parts = [rng.normal(size=(n, 5)) @ rng.normal(size=(5, 5)) + rng.uniform(-0.1, 0.4, 5) for n in sizes]
+    rows, pair = np.vstack(parts), np.repeat([7, 3, 5, 1], sizes)
+    w = minimax_p_value(rows, pair)
+    z = np.array([z_score(part, w) for part in parts])
+    assert z.min() > max(0, min(z_score(part, inverse_z_test(rows)) for part in parts))
+    for scale in (1e-3, 0.1, 2.0):
+        for step in scale * rng.normal(size=(50, 5)) * np.linalg.norm(w):
+            assert min(z_score(part, w + step) for part in parts) <= z.min() + 1e-7
+    worst = [part for part, value in zip(parts, z, strict=True) if value < z.min() + 1e-5]
+    gradients = [optimize.approx_fprime(w, lambda v, part=part: z_score(part, v), 1e-7) for part in worst]
+    system = np.vstack([np.transpose(gradients) / np.abs(gradients).max(), np.ones(len(worst))])
+    assert optimize.nnls(system, np.append(np.zeros(5), 1.0))[1] < 1e-4
+    assert w @ rows.T @ rows @ w == pytest.approx(1)
+
+
+def test_minimax_p_value_at_the_edges():
+    rows = np.random.default_rng(0).normal([0.3, 0.1, 0.0], 1, (90, 3))
+    np.testing.assert_array_equal(minimax_p_value(rows, ridge=2), inverse_z_test(rows, ridge=2))
+    # two features: all directions, one by one; the third tells nothing, and the first alone is never wrong in pair 1
+    flat = np.column_stack([rows[:, :2], np.zeros(90)])
+    flat[45:, 0] = 0.5
+    pair = np.arange(90) // 45
+    found = minimax_p_value(flat, pair)
+    angles = np.linspace(-np.pi / 2, np.pi / 2, 4000)[1:-1]
+    each = [
+        min(z_score(flat[pair == k], np.array([np.cos(a), np.sin(a), 0])) for k in (0, 1)) for a in angles
+    ]
+    assert min(z_score(flat[pair == k], found) for k in (0, 1)) >= max(each) - 1e-9
+    assert found[2] == pytest.approx(0, abs=1e-12)
+    with pytest.raises(ValueError, match="every pair win"):
+        minimax_p_value([[1.0, 0.0], [1.0, 1.0], [-1.0, 0.0], [-1.0, -1.0]], [0, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"pair: expected shape \(90,\)"):
+        minimax_p_value(rows, [0, 1])
+
+
+@pytest.mark.parametrize("learn", [max_mean_difference, inverse_z_test, inverse_rank_test, minimax_p_value])
 def test_learning_refuses_what_it_cannot_learn_from(learn):
     with pytest.raises(ValueError, match=r"n_queries, n_features"):
         learn([1.0, 2.0])

@@ -1,4 +1,4 @@
-"""Double Thompson sampling, compiled: whom an arm may beat changes with a duel, or when ``ln t`` reaches a threshold."""
+"""Double Thompson sampling, compiled: whom an arm may beat changes by a duel, or as ``ln t`` reaches a threshold."""
 
 from __future__ import annotations
 
