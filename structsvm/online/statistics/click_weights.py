@@ -149,6 +149,9 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         gradients = totals / length - total * Mu / length**3
         return (total / length)[:, 0] - least, np.hstack([gradients, -np.ones((len(parts), 1))])
 
+    def negated(point: Any) -> Any:
+        return -point[-1]
+
     # the shortest weights with total' u / |total| >= 1 in all pairs (Lawson and Hanson's LDP) are the start
     directions = np.array([total / _length(total) for total in totals])
     system, target = np.vstack([directions.T, np.ones(len(parts))]), np.append(np.zeros(basis.shape[1]), 1.0)
@@ -156,16 +159,17 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     if norm(residual) < 1e-7:
         raise BadInput("psi", "no weights make the better ranker of every pair win", "leave a pair out")
     start = residual[:-1] / norm(residual[:-1])
-    above: Any = {"type": "ineq", "fun": lambda point: scores(point)[0], "jac": lambda point: scores(point)[1]}
-    scale: Any = {"type": "eq", "fun": lambda point: [dot(start, point[:-1]) - 1], "jac": lambda _: [*start, 0.0]}
-    solution = minimize(
-        lambda point: -point[-1],
-        [*start, scores(np.append(start, 0.0))[0].min()],
-        jac=lambda _: [*np.zeros(len(start)), -1.0],
-        method="SLSQP",
-        constraints=[above, scale],
-        options={"ftol": 1e-15, "maxiter": 1000},
-    )
+    settings: dict[str, Any] = {
+        "jac": lambda _: np.append(np.zeros(len(start)), -1.0),
+        "method": "SLSQP",
+        "constraints": [
+            {"type": "ineq", "fun": lambda point: scores(point)[0], "jac": lambda point: scores(point)[1]},
+            {"type": "eq", "fun": lambda point: [dot(start, point[:-1]) - 1], "jac": lambda _: [*start, 0.0]},
+        ],
+        "options": {"ftol": 1e-15, "maxiter": 1000},
+    }
+    first = np.append(start, scores(np.append(start, 0.0))[0].min())
+    solution = minimize(negated, first, **settings)
     u = solution.x[:-1]
     return products(basis, u / norm(u))
 
