@@ -254,7 +254,7 @@ def play(run: Experiment, name: str) -> dict[str, Any]:
         found["fig_7_3"][pair] = curves(held_out, others, step, n_resamples, run.seed)
 
     everything = np.vstack(list(gold.values()))
-    found["weights"] = inverse_rank_test(everything, ridge=1.0).tolist()
+    found["weights"] = inverse_rank_test(everything).tolist()
     new = {}
     for a, b in combinations(rankers, 2):
         rows = psi(ClickLog.of(impressions(rankers[a], rankers[b], n_new, user, rng)))
