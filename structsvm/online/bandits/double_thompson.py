@@ -27,7 +27,7 @@ class DoubleThompson(CountsWins):
 
     Notes
     -----
-    The first arm is one of those that may beat the most others: the number of ``u_ij > 1/2`` is largest for them. Of
+    The first arm is one of those that may beat the most others: the number of ``u_ij >= 1/2`` is largest for them. Of
     these it is the one that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties at random.
     The second arm has the largest ``theta`` against the first in another draw, among the arms that do not surely beat
     it, ``l_ij <= 1/2``; its own is 1/2. Only draws on which the choice depends are made.
@@ -53,7 +53,7 @@ class DoubleThompson(CountsWins):
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a likely Copeland winner, against the arm most likely to beat it."""
         upper = upper_bounds(self.wins, self.alpha * log(self.t + 1))
-        score = (upper > 0.5).sum(axis=1)
+        score = (upper >= 0.5).sum(axis=1)  # > in the text; with ln t no bound but an arm's own is 1/2
         possible = score == score.max()
         theta = np.full((self.n_arms, self.n_arms), 0.5)
         if possible.sum() > 1:

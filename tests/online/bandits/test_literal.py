@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from math import inf, log, sqrt
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from structsvm.online.bandits import make
 
@@ -254,3 +255,36 @@ def test_the_policy_takes_the_steps_of_the_paper(name: str) -> None:
             won = bool(outcomes.random() < P[pair])
             bandit.update(duel, won)
             pair = twin.send(won)
+
+
+def test_double_thompson_duels_have_the_probabilities_of_the_text() -> None:
+    """One step with all draws of the text: outcomes of the first draw enumerated, the second integrated."""
+    bandit = make("dts", 4)
+    bandit.wins[:] = [[0, 3, 2, 60], [2, 0, 4, 0], [3, 3, 0, 1], [1, 1, 2, 0]]
+    bandit.t = 80  # all but arm 3 may beat three others
+    wins, exact = bandit.wins, np.zeros((4, 4))
+    pairs = list(combinations(range(4), 2))
+    points = (np.arange(4000) + 0.5) / 4000
+    for ahead in product([True, False], repeat=6):
+        chance = np.prod(
+            [beta.sf(0.5, *_counts(wins, *(p if a else p[::-1]))) for p, a in zip(pairs, ahead, strict=True)]
+        )
+        score = np.bincount([p[0] if a else p[1] for p, a in zip(pairs, ahead, strict=True)], minlength=4)[:3]
+        for first in np.flatnonzero(score == score.max()):
+            share = chance / (score == score.max()).sum()
+            others = [j for j in range(4) if j != first]
+            for j in others:  # theta_j is the largest, and above 1/2, that of the first arm
+                rest = [beta.cdf(points, *_counts(wins, i, first)) for i in others if i != j]
+                density = beta.pdf(points, *_counts(wins, j, first)) * np.prod(rest, axis=0)
+                exact[first, j] += share * (density * (points > 0.5)).mean()
+            exact[first, first] += share * np.prod([beta.cdf(0.5, *_counts(wins, j, first)) for j in others])
+    assert exact.sum() == pytest.approx(1, abs=1e-5)
+    rng, n = np.random.default_rng(0), 4000
+    seen = np.zeros((4, 4))
+    for _ in range(n):
+        seen[bandit.select(rng).arms] += 1
+    assert (np.abs(seen / n - exact) < 4.5 * np.sqrt(exact * (1 - exact) / n) + 1e-9).all()
+
+
+def _counts(wins: np.ndarray, i: int, j: int) -> tuple[float, float]:
+    return wins[i, j] + 1, wins[j, i] + 1
