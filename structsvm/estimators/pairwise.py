@@ -12,7 +12,7 @@ from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Oracle
-from structsvm.trainers.choosing_solver import SOLVERS, Solver
+from structsvm.trainers.choosing_solver import TRAINERS, Solver
 
 _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "squared_hinge": SquaredPairs}
 
@@ -118,7 +118,8 @@ class PairwiseSVM(StructuralRanker):
     def _check_options(self) -> None:
         check_choice("loss", self.loss, _ORACLES)
         smooth = self.loss == "squared_hinge"
-        solvers = ("auto", "newton") if smooth else tuple(name for name in SOLVERS if name != "newton")
+        of_hinge = (name for name, trainer in TRAINERS.items() if "hinge" in trainer.supports)
+        solvers = ("auto", "newton") if smooth else ("auto", *of_hinge)
         if self.solver not in solvers:
             raise BadInput(
                 "solver",

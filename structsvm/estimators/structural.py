@@ -25,7 +25,8 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle, Separator
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit
-from structsvm.trainers.choosing_solver import Solver, check_options
+from structsvm.trainers.choosing_solver import Solver, check_solver
+from structsvm.trainers.contract import Options
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
@@ -179,8 +180,7 @@ class StructuralRanker(LinearSVM):
         super()._check_options()
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
-        check_options(self.solver, stabilise=self.stabilise, qp=self.qp)
-        check_weights(self)
+        check_solver(self.solver, Options(stabilise=self.stabilise, qp=self.qp), check_weights(self))
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""
