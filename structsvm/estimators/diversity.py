@@ -117,8 +117,8 @@ class SVMDiv(Saved, BaseEstimator):
         alpha-NDCG and callables, which depend on the order, "greedy" as in the thesis.
     tol : float, default=1e-3
         Relative duality gap to reach.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        See :func:`structsvm.trainers.train`; ``positive`` needs one_slack.
+    solver : str, default="auto"
+        A trainer of :func:`structsvm.trainers.train`, or its choice; ``positive`` needs one_slack.
     max_passes : int, default=1000
     qp : {"active_set", "cvxpy"}, default="active_set"
     n_jobs : int, default=None

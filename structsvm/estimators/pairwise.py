@@ -38,9 +38,9 @@ class PairwiseSVM(StructuralRanker):
         and the measure weights queries equally.
     tol : float, default=1e-3
         Relative duality gap to reach; with the squared hinge also the norm of the gradient relative to that at zero.
-    solver : {"auto", "newton", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        ``"newton"`` for the squared hinge (and "auto" there), any other for the hinge:
-        :func:`structsvm.trainers.train` documents the choice of "auto".
+    solver : str, default="auto"
+        A trainer of :func:`structsvm.trainers.train`, or its choice: ``"newton"`` for the squared hinge, any other for
+        the hinge.
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (ROC area); training uses all grades.
 

@@ -52,10 +52,10 @@ class StructuralRanker(LinearSVM):
         of about unit scale.
     tol : float, default=1e-3
         Relative duality gap to reach.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
-        All reach the same optimum; see :func:`structsvm.trainers.train` for "auto". ``constraints`` and
+    solver : str, default="auto"
+        A trainer of :func:`structsvm.trainers.train`, or its choice; all reach the same optimum. ``constraints`` and
         ``penalty`` need one_slack; newton is for smooth losses (``"ndcg@10"``, ``"mrr"``, ``"precision@10"``) without
-        signs.
+        signs. A trainer that does not support the other parameters is refused.
     positive : bool, default=False
         Constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
