@@ -81,7 +81,8 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : str, default="auto"
-        A trainer of :func:`structsvm.trainers.train`. "auto" is newton for the smooth losses ("ndcg@k", "mrr", "precision@k"), else one_slack below 512 queries. With ``batch`` other losses have frank_wolfe, whose dual point
+        A trainer of :func:`structsvm.trainers.train`. "auto" is newton for the smooth losses ("ndcg@k", "mrr",
+        "precision@k"), else one_slack below 512 queries. With ``batch`` other losses have frank_wolfe, whose dual point
         stays feasible as columns come.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
