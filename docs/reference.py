@@ -92,11 +92,15 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     from structsvm.export import FORMATS
     from structsvm.metrics import available_metrics
     from structsvm.online.bandits.by_name import compiled_names
+    from structsvm.trainers.choosing_solver import TRAINERS
 
     compiled = compiled_names()
     losses = [
         (f"{one.label}{_CUTOFFS[getattr(one, 'cutoff', 'never')]}", one.__name__, _first(one))
         for one in dict.fromkeys(labelled("structsvm.oracles").values())
+    ]
+    trainers = [
+        (name, ", ".join(sorted(one.supports)), _first(one.fit)) for name, one in TRAINERS.items()
     ]
     bandits = []
     for label, make in labelled("structsvm.online.bandits").items():
@@ -109,6 +113,7 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     ]
     return {
         "Losses": (("name", "class", "what it is"), losses),
+        "Trainers": (("name", "supports", "what it does"), trainers),
         "Measures": (("name", "what it is"), list(available_metrics().items())),
         "Bandits": (("name", "class", "horizon", "compiled form", "assumes"), bandits),
         "Interleavers": (

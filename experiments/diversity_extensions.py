@@ -30,6 +30,7 @@ from structsvm.metrics import weighted_subtopic_loss
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.oracles.selection import bind_loss
 from structsvm.readers import read_ambient
+from structsvm.trainers.contract import Options
 from structsvm.trainers.one_slack import one_slack
 
 K = 5
@@ -120,7 +121,9 @@ def distances(run, sets, labels, folds, Cs):
     found = {}
 
     def fit(rows, C):
-        w = one_slack(StructuredProblem(model, pick(xs, rows), pick(ys, rows)), C, tol=0.02, max_passes=200).w
+        w = one_slack(
+            StructuredProblem(model, pick(xs, rows), pick(ys, rows)), C, Options(tol=0.02, max_passes=200)
+        ).w
         found["w"] = w
         return w
 

@@ -87,6 +87,34 @@ class MadeClickModel(DependentClickModel):
 
     abbreviation = "made"
 """,
+    "trainers/made_plain.py": """
+import numpy as np
+
+from structsvm.trainers.contract import Options, Start
+
+supports = {"hinge"}
+
+
+def made_plain(problem, C, options=Options(), start=None):
+    '''Return zero weights.'''
+    record = (start or Start()).recorder(problem, C, options)
+    w = np.zeros(problem.n_features)
+    record.upper(C * problem.cut(w).loss, w)
+    record.stopped = True
+    record.passed()
+    return record.finish("made_plain", n_iterations=1, n_cuts=0)
+""",
+    "trainers/made_able.py": """
+from structsvm.trainers.contract import ABILITIES
+from structsvm.trainers.made_plain import made_plain
+
+supports = set(ABILITIES)
+
+
+def made_able(problem, C, options, start):
+    '''Return zero weights, whatever is asked for.'''
+    return made_plain(problem, C, options, start)
+""",
     "cli/made.py": """
 from typing import Annotated
 
@@ -132,6 +160,7 @@ LINES = [
     *_lines("clicks", "clicks.made", "read_made", "MadeClickModel", log="read_made", CCM="MadeClickModel"),
     *_lines("", "estimators.made", "MadeRanker"),
     ("cli/__init__.py", '    "demo": "demo",\n', '    "made": "made",\n'),
+    ("trainers/choosing_solver.py", '"n_slack", ', '"made_plain", "made_able", '),
     ("clicks/judging.py", '    "sdbn": Method', '    "made": Method(_coec, (0.5,)),\n'),
     # members that are a function, or a class among its like: their file is there, and has their line too
     ("metrics/measures.py", "MEASURES: dict", _MEASURE),
@@ -181,6 +210,48 @@ model.save(sys.argv[2])
 again = structsvm.load(sys.argv[2])
 found["saved"] = [type(again).__name__, repr(again.loss), bool(np.array_equal(again.coef_, model.coef_))]
 
+import warnings
+from structsvm.qp.convex import Convex
+from structsvm.trainers import ConvergenceWarning, Options, RankingProblem, train
+from structsvm.trainers.choosing_solver import TRAINERS
+warnings.simplefilter("ignore", ConvergenceWarning)
+
+# every option that some trainer may lack, as train and as the estimators say it
+asked = [
+    {"cone": np.ones(3)}, {"cone": np.eye(3)}, {"region": Convex(3, lambda w: [w >= 0])}, {"stabilise": False},
+    {"qp": "cvxpy"}, {"planes": "rows"},
+]
+assert {name for one in asked for name in Options(**one).needs} == {
+    "signs", "cone", "region", "stabilise", "qp", "rows"
+}
+def fate(train, *args, **options):
+    try:
+        train(*args, **options)
+    except ValueError as error:
+        return "refused" if "expected a trainer that supports" in str(error) else str(error)
+    return "trained"
+def problem(loss):
+    separator = get_oracle(loss).bind(rows.y, rows.offsets)
+    return RankingProblem(rows.X, rows.offsets, separator, keep_rows=True)
+estimators = [
+    lambda solver: structsvm.StructuralRanker(solver=solver),
+    lambda solver: structsvm.StructuralRanker(solver=solver, positive=True),
+    lambda solver: structsvm.StructuralRanker(solver=solver, monotone_constraints=[1, 0, 0]),
+    lambda solver: structsvm.StructuralRanker(solver=solver, constraints=lambda w: [w[0] >= 0]),
+    lambda solver: structsvm.StructuralRanker(solver=solver, stabilise=False),
+    lambda solver: structsvm.PairwiseSVM(solver=solver),
+    lambda solver: structsvm.SVMDiv(solver=solver, positive="benefits"),
+]
+found["trainers"] = {
+    name: [
+        fate(train, problem("map"), 1.0, solver=name),
+        {fate(train, problem("map"), 1.0, solver=name, **one) for one in asked} == {"refused" if plain else "trained"},
+        [fate(make(name).fit if i < 6 else lambda *a, qid: make(name)._check_options(), rows.X, rows.y, qid=rows.qid)
+         for i, make in enumerate(estimators)],
+    ]
+    for name, plain in (("made_plain", True), ("made_able", False))
+}
+
 P = [[0.5, 0.8], [0.2, 0.5]]
 played = [simulate(form, P, horizon=200, seed=1) for form in ("made", partial(bandits.make, "made"))]
 found["compiled"] = [bool(played[0].compiled), bool(np.array_equal(played[0].regret, played[1].regret))]
@@ -218,6 +289,7 @@ def help_of(*path):
     texts = [f"{p.help} {p.show_default}" for p in command.params if hasattr(p, "help")]
     return " ".join(texts).replace(",", " ").split()
 paths = ["made", "train", "fuse", "evaluate", "export", "bandit simulate", "interleave simulate", "diversify compare"]
+found["solvers"] = {"made_plain", "made_able"} <= set(help_of("train"))
 found["help"] = [path for path in paths if {"made", "made@k"} & set(help_of(*path.split()))]
 simulate = typer.main.get_command(app).commands["bandit"].commands["simulate"]
 fill_lists(simulate, ())
@@ -261,6 +333,11 @@ EXPECTED = {
     # a loss is found by name and saved with its model
     "losses": ["MadeLoss(k=3, relevance=2.0)", "made", "made@k"],
     "saved": ["MadeRanker", "MadeLoss(k=2, relevance=1.0)", True],
+    # a trainer is told, or refused, what it is asked for, whoever asks
+    "trainers": {
+        "made_plain": ["trained", True, ["trained", *["refused"] * 4, "trained", "refused"]],
+        "made_able": ["trained", True, ["trained"] * 7],
+    },
     # a bandit is played in its compiled form and restored
     "compiled": [True, True], "restored": "MadeBandit",
     # logs, click models and judgments
@@ -269,11 +346,12 @@ EXPECTED = {
     # the help of the command line
     "help": ["made", "train", "fuse", "evaluate", "export", "bandit simulate", "interleave simulate",
              "diversify compare"],
+    "solvers": True,
     "default": True,
     # the reference
     "documented": ["MadeBandit", "MadeChoice", "MadeClickModel", "MadeInterleaver", "MadeLoss", "MadeRanker",
                    "MadeUser"],
-    "tables": ["Losses", "Measures", "Bandits", "Interleavers", "Fixed ways of choosing documents",
+    "tables": ["Losses", "Trainers", "Measures", "Bandits", "Interleavers", "Fixed ways of choosing documents",
                "Formats of search engines"],
 }  # fmt: skip
 

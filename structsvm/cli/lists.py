@@ -26,6 +26,7 @@ def default_bandits() -> str:
 
 _LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "losses": lambda: _of("structsvm.oracles", "LOSSES"),
+    "solvers": lambda: _of("structsvm.trainers.choosing_solver", "SOLVERS"),
     "bandits": lambda: _of("structsvm.online.bandits", "NAMES"),
     "compiled_bandits": lambda: [default_bandits()],
     "interleavers": lambda: labels("structsvm.online.interleaving", "name"),

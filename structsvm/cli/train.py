@@ -82,7 +82,7 @@ class Objective(Group):
         ),
     ] = None
     tol: Tol = 1e-3
-    solver: Annotated[str, "auto, one_slack, n_slack, frank_wolfe, or newton for losses that are smooth."] = (
+    solver: Annotated[str, "One of {solvers}; newton for losses that are smooth."] = (
         "auto"
     )
     relevance: Relevance = 1.0

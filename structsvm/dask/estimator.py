@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.checks import BadInput, check_C, check_choice, check_flag, check_fraction, check_number
+from structsvm.common.checks import BadInput, check_C, check_choice, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
 from structsvm.dask.cluster import (
@@ -39,8 +39,9 @@ from structsvm.metrics.evaluation import EvaluationResult, evaluate_part, warn_o
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import group_queries
+from structsvm.trainers.contract import Options
 from structsvm.trainers.partitioned import train_partitioned
-from structsvm.trainers.partitioned.driver import SOLVERS, PartitionedSolver
+from structsvm.trainers.partitioned.driver import PartitionedSolver, check_partitioned
 
 _log = logging.getLogger("structsvm")
 
@@ -458,8 +459,7 @@ class DaskStructuralRanker(BaseEstimator):
         check_number("timeout", self.timeout, 0.0, open_end=True)
         check_choice("scale", self.scale, SCALES)
         check_choice("groups", self.groups, ("refuse", "mend", "shuffle"))
-        check_choice("solver", self.solver, SOLVERS)
-        check_flag("positive", self.positive)
+        check_partitioned(self.solver, self.positive, Options(qp=self.qp))
         get_oracle(self.loss, relevance=self.relevance)
 
 

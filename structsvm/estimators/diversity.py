@@ -29,9 +29,9 @@ from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float, Int
-from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit
-from structsvm.trainers.choosing_solver import Solver
+from structsvm.trainers.choosing_solver import Solver, check_solver
+from structsvm.trainers.contract import Options
 from structsvm.trainers.path import fit_path
 
 _log = logging.getLogger("structsvm")
@@ -117,8 +117,8 @@ class SVMDiv(Saved, BaseEstimator):
         alpha-NDCG and callables, which depend on the order, "greedy" as in the thesis.
     tol : float, default=1e-3
         Relative duality gap to reach.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        See :func:`structsvm.trainers.train`; ``positive`` needs one_slack.
+    solver : str, default="auto"
+        A trainer of :func:`structsvm.trainers.train`, or its choice; ``positive`` needs one_slack.
     max_passes : int, default=1000
     qp : {"active_set", "cvxpy"}, default="active_set"
     n_jobs : int, default=None
@@ -564,18 +564,11 @@ class SVMDiv(Saved, BaseEstimator):
         check_usual(self)
         if self.positive is not False and self.positive != "benefits":
             raise BadInput("positive", "expected False or 'benefits'", value=self.positive)
-        if self.positive and self.solver not in ("auto", "one_slack"):
-            raise BadInput(
-                "solver",
-                "{positive} needs 'one_slack' (or 'auto')",
-                value=self.solver,
-                others={"positive": self.positive},
-            )
         if not callable(self.loss):
             check_choice("loss", self.loss, COVERAGE_LOSSES)
         check_choice("prediction", self.prediction, PREDICTIONS)
         check_choice("separation", self.separation, ("auto", *SEPARATIONS))
-        get_solver(self.qp)
+        check_solver(self.solver, Options(qp=self.qp), {"cone"} if self.positive else set())
 
 
 def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:

@@ -16,6 +16,7 @@ from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit, judge
+from structsvm.trainers.contract import Options
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.ordinal import ordinal_interior_point
 from structsvm.trainers.passes import RankingProblem
@@ -156,9 +157,8 @@ class OrdinalSVM(LinearSVM):
         if self.solver == "cvxpy":
             fit = ordinal_interior_point(problem, data.X, separator.sides[0], C, tol=float(self.tol))
         else:
-            fit = one_slack(
-                problem, C, tol=float(self.tol), max_passes=self.max_passes, callback=self.callback
-            )
+            options = Options(float(self.tol), self.max_passes, callback=self.callback)
+            fit = one_slack(problem, C, options)
         judge(fit, problem, float(self.tol))
         return fit, separator.thresholds(linear_scores(data.X, fit.w))
 

@@ -12,7 +12,7 @@ from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Oracle
-from structsvm.trainers.choosing_solver import SOLVERS, Solver
+from structsvm.trainers.choosing_solver import TRAINERS, Solver
 
 _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "squared_hinge": SquaredPairs}
 
@@ -38,9 +38,9 @@ class PairwiseSVM(StructuralRanker):
         and the measure weights queries equally.
     tol : float, default=1e-3
         Relative duality gap to reach; with the squared hinge also the norm of the gradient relative to that at zero.
-    solver : {"auto", "newton", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        ``"newton"`` for the squared hinge (and "auto" there), any other for the hinge:
-        :func:`structsvm.trainers.train` documents the choice of "auto".
+    solver : str, default="auto"
+        A trainer of :func:`structsvm.trainers.train`, or its choice: ``"newton"`` for the squared hinge, any other for
+        the hinge.
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (ROC area); training uses all grades.
 
@@ -118,7 +118,8 @@ class PairwiseSVM(StructuralRanker):
     def _check_options(self) -> None:
         check_choice("loss", self.loss, _ORACLES)
         smooth = self.loss == "squared_hinge"
-        solvers = ("auto", "newton") if smooth else tuple(name for name in SOLVERS if name != "newton")
+        of_hinge = (name for name, trainer in TRAINERS.items() if "hinge" in trainer.supports)
+        solvers = ("auto", "newton") if smooth else ("auto", *of_hinge)
         if self.solver not in solvers:
             raise BadInput(
                 "solver",

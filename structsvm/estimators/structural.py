@@ -25,7 +25,8 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle, Separator
 from structsvm.queries import QueryData
 from structsvm.trainers.certificate import Fit
-from structsvm.trainers.choosing_solver import Solver, check_options
+from structsvm.trainers.choosing_solver import Solver, check_solver
+from structsvm.trainers.contract import Options
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
@@ -51,10 +52,10 @@ class StructuralRanker(LinearSVM):
         of about unit scale.
     tol : float, default=1e-3
         Relative duality gap to reach.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
-        All reach the same optimum; see :func:`structsvm.trainers.train` for "auto". ``constraints`` and
+    solver : str, default="auto"
+        A trainer of :func:`structsvm.trainers.train`, or its choice; all reach the same optimum. ``constraints`` and
         ``penalty`` need one_slack; newton is for smooth losses (``"ndcg@10"``, ``"mrr"``, ``"precision@10"``) without
-        signs.
+        signs. A trainer that does not support the other parameters is refused.
     positive : bool, default=False
         Constrain the weights to be >= 0.
     monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
@@ -179,8 +180,7 @@ class StructuralRanker(LinearSVM):
         super()._check_options()
         get_oracle(self._loss, relevance=self.relevance)
         check_flag("positive", self.positive)
-        check_options(self.solver, stabilise=self.stabilise, qp=self.qp)
-        check_weights(self)
+        check_solver(self.solver, Options(stabilise=self.stabilise, qp=self.qp), check_weights(self))
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""

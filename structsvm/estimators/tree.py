@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,10 @@ from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import QueryData, row_groups, rows_in_groups
 from structsvm.trainers.certificate import Fit, judge
-from structsvm.trainers.choosing_solver import Solver, check_options
+from structsvm.trainers.choosing_solver import Solver, check_solver
+from structsvm.trainers.contract import DEFAULTS, Options, PlaneKind, Start
 from structsvm.trainers.frank_wolfe import frank_wolfe
-from structsvm.trainers.newton import newton_fits
+from structsvm.trainers.newton import newton
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
@@ -79,9 +80,9 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         ``validation`` in ``fit``.
     tol : float, default=1e-3
         Relative duality gap to reach.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
-        "auto" is newton for the smooth losses ("ndcg@k", "mrr", "precision@k"), else one_slack below 512 queries; see
-        :func:`structsvm.trainers.train`. With ``batch`` other losses have frank_wolfe, whose dual point
+    solver : str, default="auto"
+        A trainer of :func:`structsvm.trainers.train`. "auto" is newton for the smooth losses ("ndcg@k", "mrr",
+        "precision@k"), else one_slack below 512 queries. With ``batch`` other losses have frank_wolfe, whose dual point
         stays feasible as columns come.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
@@ -200,7 +201,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _check_options(self) -> None:
         check_usual(self)
         get_oracle(self.loss, relevance=self.relevance)
-        check_options(self.solver)
+        check_solver(self.solver, DEFAULTS)
         if self.leaves is not None and not isinstance(self.leaves, LeafFeatures):
             raise BadInput(
                 "leaves", "expected LeafFeatures", code="LeafFeatures.from_model(booster)", value=self.leaves
@@ -322,9 +323,14 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
         return fit_path(
-            problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, planes=_planes(problem),
-            callback=self.callback,
+            problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes,
+            planes=self._planes(problem), callback=self.callback,
         )  # fmt: skip
+
+    def _planes(self, problem: RankingProblem) -> PlaneKind:
+        """Return "rows" where frank_wolfe may run; the problem tells the other trainers whether to keep rows."""
+        by_rows = self.solver in ("auto", "frank_wolfe") and rows_cache_size(problem) is not None
+        return "rows" if by_rows else "auto"
 
     def _fit_batches(
         self, features: LeafFeatures, data: QueryData, weights: Float, C: float, held_out: Any
@@ -332,6 +338,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         """Grow, train and grow again at what was trained; the dual point stays feasible as columns come."""
         assert self.batch is not None
         bins = features.edges(data.X)
+        options = Options(float(self.tol), self.max_passes, callback=self.callback)
         forest, scores, dual = None, None, None
         best: tuple[float, Forest, Fit] | None = None
         n_all, told = int(features.n_trees), features.callback
@@ -362,23 +369,13 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
             problem = self._problem(features.rows(data.X), data, weights)
             w0 = None if best is None else _widened(self.fit_.w, grown.n_trees, forest, bins)
             if problem.smooth and self.solver == "auto":
-                self.fit_ = next(
-                    newton_fits(problem, [C], float(self.tol), self.max_passes, w0, self.callback)
-                )
+                self.fit_ = newton(problem, C, options, Start(w0))
             else:
                 if dual is None:
                     dual = RowDual(problem, C)
                 else:
                     dual.move_to(problem)
-                self.fit_ = frank_wolfe(
-                    problem,
-                    C,
-                    tol=float(self.tol),
-                    max_passes=self.max_passes,
-                    dual=dual,
-                    w0=w0,
-                    callback=self.callback,
-                )
+                self.fit_ = frank_wolfe(problem, C, options, Start(w0, kept={"dual": dual}))
             scores = features.scores(data.X, self.fit_.w)
             value = 0.0
             if held_out is not None:
@@ -541,10 +538,6 @@ class TreeRankerCV(TreeRanker, CrossValidated):
         if not given:
             raise BadInput("n_trees", "expected at least one number, got none")
         return np.unique([check_whole("n_trees", n, 1) for n in given])
-
-
-def _planes(problem: RankingProblem) -> Literal["auto", "rows"]:
-    return "rows" if rows_cache_size(problem) is not None else "auto"
 
 
 def _widened(w: Float, n_trees: int, forest: Forest, bins: list[Float]) -> Float:

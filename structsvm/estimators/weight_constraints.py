@@ -24,8 +24,8 @@ Penalty = Callable[[Any], Any] | None
 """From the cvxpy variable ``w`` to a convex cvxpy expression that takes the place of ``1/2 ||w||^2``."""
 
 
-def check_weights(model: Any) -> None:
-    """Raise for options of the weights that are wrong whatever the data."""
+def check_weights(model: Any) -> set[str]:
+    """Raise for options of the weights that are wrong whatever the data; return what they need of a trainer."""
     monotone = _by_key(model.monotone_constraints)
     if model.positive and monotone is not None:
         raise BadInput(
@@ -50,10 +50,9 @@ def check_weights(model: Any) -> None:
         function = getattr(model, name)
         if function is not None and not callable(function):
             raise BadInput(name, "expected a function of the cvxpy variable w", value=function)
-        if function is not None and model.solver not in ("auto", "one_slack"):
-            raise BadInput(
-                name, "got {solver}", "only {solver='one_slack'} takes it", others={"solver": model.solver}
-            )
+    if model.constraints is not None or model.penalty is not None:
+        return {"region"}
+    return {"signs"} if model.positive or monotone is not None else set()
 
 
 def _by_key(monotone: Any) -> Any:

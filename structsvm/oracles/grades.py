@@ -1,18 +1,19 @@
-"""Documents of each query by descending grade, as the oracles that compare grades go through them."""
+"""Documents of each query by descending grade, for the oracles that compare grades."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import row_groups
 
 
 class ByGrade(NamedTuple):
-    """For each place of a query its row in the query, and the first place of a lower grade; and pairs per query."""
+    """For each rank of a query its row in the query, and the first rank of a lower grade; and pairs per query."""
 
     members: NDArray[np.int32]
     lower: NDArray[np.int32]
@@ -20,13 +21,53 @@ class ByGrade(NamedTuple):
 
 
 def by_grade(y: Float, offsets: Int) -> ByGrade:
-    """Order the rows of each query by descending label, stably."""
-    n, sizes = int(offsets[-1]), np.diff(offsets)
-    query, start = row_groups(offsets), np.repeat(offsets[:-1], sizes)
-    order = np.lexsort((-y[:n], query))
-    grade = y[order]
-    is_last = np.append((grade[1:] != grade[:-1]) | (query[1:] != query[:-1]), True)[:n]
-    # the end of the grade of each place, counted in its query
-    lower = (np.flatnonzero(is_last) + 1)[np.cumsum(is_last) - is_last] - start
-    pairs = np.append(0, np.cumsum(sizes[query] - lower))[offsets]
-    return ByGrade((order - start).astype(np.int32), lower.astype(np.int32), np.diff(pairs))
+    """Order the rows of each query by descending label, stably: a counting sort, in two passes over the labels."""
+    n, n_queries = int(offsets[-1]), offsets.shape[0] - 1
+    level = _levels(y[:n], offsets)
+    room = np.empty(int(level.max(initial=0)) + 1, np.int64)
+    order = ByGrade(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n_queries, np.int64))
+    _order(level, offsets, room, *order)
+    return order
+
+
+def _levels(y: Float, offsets: Int) -> NDArray[Any]:
+    """Return for each row how many levels its label is below the highest: a small whole number."""
+    with np.errstate(invalid="ignore"):
+        below = y.max(initial=-np.inf) - y
+        level = below.astype(np.uint8)
+    if (level == below).all():
+        return level
+    # labels of any other kind: their ranks in each query
+    query = row_groups(offsets)
+    order = np.lexsort((-y, query))
+    grade, query = y[order], query[order]
+    steps = np.cumsum(np.append(False, grade[1:] != grade[:-1])[: y.shape[0]])
+    first = steps[offsets[:-1][np.diff(offsets) > 0]]
+    rank = np.empty(y.shape[0], dtype=np.int64)
+    rank[order] = steps - np.repeat(first, np.diff(offsets)[np.diff(offsets) > 0])
+    return rank
+
+
+@kernel
+def _order(level, offsets, room, members, lower, pair_counts):  # type: ignore[no-untyped-def]
+    for q in range(pair_counts.shape[0]):
+        start = offsets[q]
+        n = offsets[q + 1] - start
+        for g in range(room.shape[0]):
+            room[g] = 0
+        for i in range(n):
+            room[level[start + i]] += 1
+        # the number of each level becomes its first place
+        pairs, end = 0, 0
+        for g in range(room.shape[0]):
+            first, end = end, end + room[g]
+            room[g] = first
+            pairs += (end - first) * (n - end)
+            for place in range(first, end):
+                lower[start + place] = end
+        pair_counts[q] = pairs
+        # rows in their order take the places of their level in turn, which keeps the sort stable
+        for i in range(n):
+            g = level[start + i]
+            members[start + room[g]] = i
+            room[g] += 1

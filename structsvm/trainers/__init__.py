@@ -1,7 +1,8 @@
 """Trainers: from a problem to the weights of lowest objective, with a certificate.
 
-``path`` trains for one C or several, by the trainer that ``choosing_solver`` picks; ``certificate`` holds the bounds
-and decides when training stops; ``passes`` reads the data through the ``rows``.
+``path`` trains for one C or several, by the trainer that ``choosing_solver`` picks from its table; ``contract`` says
+what a trainer is; ``certificate`` holds the bounds and decides when training stops; ``passes`` reads the data through
+the ``rows``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from structsvm.trainers.certificate import ConvergenceWarning as ConvergenceWarning
     from structsvm.trainers.certificate import Fit as Fit
     from structsvm.trainers.certificate import NothingLearnedWarning as NothingLearnedWarning
+    from structsvm.trainers.contract import Options as Options
     from structsvm.trainers.passes import RankingProblem as RankingProblem
     from structsvm.trainers.path import fit_path as fit_path
     from structsvm.trainers.path import train as train
@@ -23,6 +25,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.trainers.certificate": "CertificateError ConvergenceWarning Fit NothingLearnedWarning",
+        "structsvm.trainers.contract": "Options",
         "structsvm.trainers.passes": "RankingProblem",
         "structsvm.trainers.path": "fit_path train",
     },

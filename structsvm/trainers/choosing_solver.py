@@ -1,21 +1,33 @@
-"""Names of the trainers, the options that each takes, and the largest C for which "auto" runs frank_wolfe."""
+"""The table of trainers, the check that one supports what it is asked for, and the rule of "auto"."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping, Set
+from importlib import import_module
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_choice, check_flag
-from structsvm.protocols import Float, Problem
-from structsvm.qp import get_solver
-from structsvm.qp.convex import Convex
-from structsvm.trainers.frank_wolfe import PlaneKind, cache_size, pays
+from structsvm.common.checks import BadInput, check_choice
+from structsvm.protocols import Problem
+from structsvm.trainers.block_dual import cache_size
+from structsvm.trainers.contract import DEFAULTS, Options, Trainer, refuse
+from structsvm.trainers.frank_wolfe import pays
 from structsvm.trainers.passes import sampled_squares
 from structsvm.trainers.row_planes import rows_cache_size
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
+"""Names of trainers: each is a file of this folder, with a function of the same name and ``supports``."""
+
 SOLVERS: tuple[str, ...] = get_args(Solver)
+
+
+def _trainer(name: str) -> Trainer:
+    file = import_module(f"structsvm.trainers.{name}")
+    return Trainer(getattr(file, name), frozenset(file.supports))
+
+
+TRAINERS: dict[str, Trainer] = {name: _trainer(name) for name in SOLVERS if name != "auto"}
 
 _LARGEST_PULL = 20.0
 """Largest change of a query's hinge by its first full step, in units of its loss, for which "auto" picks frank_wolfe:
@@ -25,61 +37,68 @@ _FEWEST_BY_ROWS = 512
 """Fewest queries for frank_wolfe with planes kept as row coefficients."""
 
 
-def check_options(
+def check_solver(
     solver: str,
-    *,
-    cone: Float | None = None,
-    region: Convex | None = None,
-    stabilise: bool = True,
-    qp: str = "active_set",
-) -> None:
-    """Raise for options that :func:`train` cannot follow, before any data are looked at."""
-    check_choice("solver", solver, SOLVERS)
-    check_flag("stabilise", stabilise)
-    if cone is not None and np.ndim(cone) != 1 and solver not in ("auto", "one_slack"):
-        raise BadInput(
-            "cone",
-            "got rows with {solver}",
-            "only {solver='one_slack'} supports them; signs go with any",
-            others={"solver": solver},
-        )
-    if region is not None and solver not in ("auto", "one_slack"):
-        raise BadInput(
-            "region",
-            "got {solver}",
-            "only {solver='one_slack'} takes convex constraints and penalties",
-            others={"solver": solver},
-        )
-    if region is not None and cone is not None:
-        raise BadInput("cone", "expected no signs beside a region", "give them to the region")
-    if cone is not None and solver == "newton":
-        raise BadInput(
-            "cone", "got signs with {solver}", "any other solver takes them", others={"solver": solver}
-        )
-    get_solver(qp)
+    options: Options,
+    further: Set[str] = frozenset(),
+    among: Mapping[str, Trainer] = TRAINERS,
+) -> list[str]:
+    """Return the trainers that support the options and ``further`` abilities; raise if the one asked for does not."""
+    check_choice("solver", solver, ("auto", *among))
+    needs = options.needs | further
+    # the row coefficients of planes are an offer that "auto" may decline, where another trainer is much faster
+    needs -= {"rows"} if solver == "auto" else set()
+    able = [name for name, trainer in among.items() if needs <= trainer.supports]
+    if (solver != "auto" and solver not in able) or not able:
+        lacks = needs - among[solver].supports if solver in among else needs
+        raise refuse(solver, lacks, able, options)
+    return able
 
 
-def largest_C(
-    problem: Problem,
-    *,
-    cone: Float | None = None,
-    region: Convex | None = None,
-    planes: PlaneKind = "auto",
-) -> float:
+def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[float], str]:
+    """Return the function from C to the name of the trainer; raise if no trainer supports what is asked for."""
+    smooth = bool(getattr(problem, "smooth", False))
+    able = check_solver(solver, options, set() if smooth else {"hinge"})
+    if options.planes == "rows":
+        _check_rows(problem, solver)
+    if solver != "auto":
+        return lambda C: solver
+    if smooth and "newton" in able:
+        return lambda C: "newton"
+    if "frank_wolfe" not in able:
+        return lambda C: "one_slack" if "one_slack" in able else able[0]
+    most = largest_C(problem, options)
+    return lambda C: "frank_wolfe" if most >= C or "one_slack" not in able else "one_slack"
+
+
+def _check_rows(problem: Any, solver: str) -> None:
+    """Raise where planes cannot be coefficients of rows: the problem has no rows, or does not keep them."""
+    if not hasattr(problem, "row_cuts"):
+        raise BadInput("planes", "expected 'auto' for a problem without rows", value="rows")
+    if solver not in ("auto", "frank_wolfe") and not problem.keep_rows:
+        raise BadInput(
+            "planes",
+            "expected a problem that keeps coefficients of its rows with {solver}",
+            "make it with {keep_rows=True}",
+            value="rows",
+            others={"solver": solver},
+        )
+
+
+def largest_C(problem: Problem, options: Options = DEFAULTS) -> float:
     """Return the largest C for which "auto" is ``frank_wolfe`` where not newton: 0 if never, infinite if always."""
-    # frank_wolfe knows neither rows of a cone nor regions; below ten queries its planes per query are too coarse a
-    # model. Where Newton's method over the planes can take over, steps may carry as far as they like; with planes of
-    # rows it cannot, and few queries need many passes. Otherwise a step carries too far where C is large for the number
-    # of queries, or the features are large: between 20 and 100 the two change places, beyond frank_wolfe stalls
-    # (experiments/benchmarks/solvers.py), at lower values where a few features are far larger than the others.
-    general = region is not None or (cone is not None and cone.ndim == 2)
-    as_vectors = planes != "rows" and cache_size(problem) is not None
-    by_rows = cone is None and rows_cache_size(problem) is not None
-    if general or problem.n_queries < 10 or not (as_vectors or by_rows):
+    # Below ten queries the planes per query of frank_wolfe are too coarse a model. Where Newton's method over the
+    # planes can take over, steps may be of any length; with planes of rows it cannot, and few queries need many passes.
+    # Otherwise a step is too long where C is large for the number of queries, or the features are large: one_slack
+    # becomes faster between 20 and 100, beyond frank_wolfe stalls (experiments/benchmarks/solvers.py), at lower values
+    # where a few features are far larger than the others.
+    as_vectors = options.planes != "rows" and cache_size(problem) is not None
+    by_rows = options.cone is None and rows_cache_size(problem) is not None
+    if problem.n_queries < 10 or not (as_vectors or by_rows):
         return 0.0
     if as_vectors and pays(problem):
         return np.inf
-    if planes == "rows" and problem.n_queries < _FEWEST_BY_ROWS:
+    if options.planes == "rows" and problem.n_queries < _FEWEST_BY_ROWS:
         return 0.0
     pull = _pull(problem)
     return _LARGEST_PULL / pull if pull > 0 else np.inf

@@ -9,33 +9,25 @@ of the mean excess ``(primal - dual) / C``: some query violates that much unless
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from structsvm.common.portable.sums import combine, dot, products
-from structsvm.protocols import Callback, Float, Problem
+from structsvm.protocols import Problem
 from structsvm.qp import get_solver
 from structsvm.qp.cone import check_cone, project
 from structsvm.qp.dual import feasible
-from structsvm.trainers.certificate import Fit, Recorder
+from structsvm.trainers.certificate import Fit
+from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.cuts import GrowingPlanes
 
+supports = {"hinge", "signs", "qp"}
 
-def n_slack(
-    problem: Problem,
-    C: float,
-    *,
-    tol: float = 1e-3,
-    max_passes: int = 1000,
-    cone: Float | None = None,
-    qp: Literal["active_set", "cvxpy"] = "active_set",
-    callback: Callback | None = None,
-) -> Fit:
+
+def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
     """Train with one slack variable per query, by the thesis' Algorithm 1 with an epsilon that shrinks with the gap."""
-    solve = get_solver(qp)
-    cone = None if cone is None else check_cone(cone, problem.n_features)
-    record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
+    solve, tol = get_solver(options.qp), options.tol
+    cone = None if options.cone is None else check_cone(options.cone, problem.n_features)
+    record = (start or Start()).recorder(problem, C, options)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = GrowingPlanes(problem.n_features, query=np.int64)
     # a multiplier of a sign acts as a plane of its own, of loss 0
@@ -53,7 +45,7 @@ def n_slack(
     record.upper(primal, w)
     record.passed()
     # at least one round: zero weights may be within tol of the optimum for a small C, but rank nothing
-    while record.n_passes < max_passes and (
+    while record.n_passes < options.max_passes and (
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
         epsilon = 0.25 * (primal - record.dual) / C
@@ -68,8 +60,8 @@ def n_slack(
                 members[query].append(working.append(loss[0], joint[0], query=query))
                 # and is at most the largest pull of the planes on that weight
                 caps = np.concatenate([cap, C * np.abs(working.joint[k:, signed]).max(axis=0)])
-                owner, start = working.of("query"), np.append(alpha, 0.0)
-                alpha = solve(working.gram, working.loss, owner, caps, start, tol=min(1e-10, tol)).alpha
+                owner, first = working.of("query"), np.append(alpha, 0.0)
+                alpha = solve(working.gram, working.loss, owner, caps, first, tol=min(1e-10, tol)).alpha
                 alpha = feasible(alpha, owner, caps)
                 w = project(combine(alpha[k:], working.joint[k:]), cone)
                 # the value of this w, not of the solver's: the bound has to hold for the stored alpha

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from structsvm.common.portable.sums import dot, norm
-from structsvm.protocols import Callback, Float
+from structsvm.protocols import Float, Problem
 from structsvm.queries import warn_user
 from structsvm.trainers.certificate import ConvergenceWarning, Fit, Recorder, relative_gap
+from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
 _MAX_TRIALS = 30
@@ -26,56 +27,45 @@ _FLAT = 0.5
 """Largest slope uphill at the end of a step, as a share of the slope downhill at its beginning."""
 
 
-def newton_fits(
-    problem: SmoothProblem,
-    Cs: Sequence[float],
-    tol: float,
-    max_passes: int,
-    w0: Float | None,
-    callback: Callback | None,
-    *,
-    keep_interrupted: bool = False,
-) -> Iterator[Fit]:
-    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R`` and several C, each from the solution of the last.
+supports = {"rows"}
 
-    ``w0`` is a start for the smallest C. ``tol`` is for the relative gap and for the norm of the gradient relative to
-    that at zero: the gap alone would accept zero weights for a small C. Options are not checked. With
-    ``keep_interrupted`` an interrupt ends a fit with its best weights, if any were measured.
+
+def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
+    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R``, from the solution for the last C, or from the guess.
+
+    ``tol`` is for the relative gap and for the norm of the gradient relative to that at zero: the gap alone would
+    accept zero weights for a small C.
     """
     # The Newton equations are solved by conjugate gradients, more exactly the nearer the optimum is; each product is a
     # pass. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower bound that costs nothing.
-    at_zero: Tangent | None = None
-    start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-    for C in sorted(set(Cs)):
-        record = Recorder(C, tol, problem.n_features, callback)
-        try:
-            if at_zero is None:
-                if w0 is None:
-                    start = _of_part(problem, C, tol, max_passes, record)
-                at_zero = problem.tangent(np.zeros(problem.n_features))
-                record.n_passes += 1
-            fit = descend(problem, C, start, at_zero, record, tol, max_passes)
-        except KeyboardInterrupt:
-            if not keep_interrupted or at_zero is None or not np.isfinite(record.primal):
-                raise
-            record.stopped = True
-            fit = record.finish("newton", n_iterations=len(record.history), n_cuts=0)
-        # the curvature is as large as some columns of the rows
-        start, at_zero = fit.w, at_zero._replace(curvature=None)
-        yield fit
+    smooth, start = cast(SmoothProblem, problem), start or Start()
+    record = start.record or Recorder(C, options.tol, problem.n_features, options.callback)
+    w0 = start.past[-1].w if start.past else start.guess
+    at_zero: Tangent | None = start.kept.get("tangent at zero")
+    if at_zero is None:
+        if w0 is None:
+            w0 = _of_part(smooth, C, options, record)
+        at_zero = smooth.tangent(np.zeros(problem.n_features))
+        record.n_passes += 1
+    # kept without its curvature, which is as large as some columns of the rows
+    start.kept["tangent at zero"] = at_zero._replace(curvature=None)
+    w = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
+    return descend(smooth, C, w, at_zero, record, options.tol, options.max_passes)
 
 
-def _of_part(problem: SmoothProblem, C: float, tol: float, max_passes: int, record: Recorder) -> Float:
+def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorder) -> Float:
     """Return the optimum over every eighth stretch of queries, where there are many: the first steps cost an eighth."""
     part = problem.part(_PARTS) if isinstance(problem, RankingProblem) else None
     if part is None:
         return np.zeros(problem.n_features)
     at_zero = part.tangent(np.zeros(part.n_features))
-    own = Recorder(C, tol, part.n_features, None)
+    own = Recorder(C, options.tol, part.n_features, None)
     own.n_passes += 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = descend(part, C, np.zeros(part.n_features), at_zero, own, max(tol, _ROUGH), max_passes)
+        fit = descend(
+            part, C, np.zeros(part.n_features), at_zero, own, max(options.tol, _ROUGH), options.max_passes
+        )
     record.n_passes += math.ceil(fit.n_passes / _PARTS)
     return fit.w
 
@@ -99,7 +89,7 @@ def descend(
         return _Point(w, value, w - C * tangent.joint, tangent)
 
     reference = C * norm(at_zero.joint)
-    # where a path starts at zero its tangent is known; later fits of the path have its curvature no more
+    # the first fit of a path has the tangent at zero whole, later ones have it without its curvature
     known = not w.any() and record.n_passes > 0
     here = _Point(w, C * at_zero.loss, -C * at_zero.joint, at_zero) if known else evaluate(w)
     n_steps, dual_rows = 0, None

@@ -48,6 +48,7 @@ from structsvm.common.portable.sums import dot, dot_at, gathered_dot
 from structsvm.protocols import Float, Int
 from structsvm.qp.cone import project
 from structsvm.trainers.newton import conjugate_gradients
+from structsvm.trainers.plane_cache import Planes
 
 _LOWER = 0.25
 """Factor of ``mu`` from one stage to the next."""
@@ -74,22 +75,6 @@ _MAX_TRIALS = 40
 
 _TASK = 1 << 19
 """Numbers of planes per task; constant, as partial sums are added per task and must not depend on n_jobs."""
-
-
-class Planes(NamedTuple):
-    """Cached planes of all queries; the zero plane of each needs no storage."""
-
-    pool: Float
-    """(slots, start[-1]): coefficients, those of query ``q`` in columns ``start[q]:start[q + 1]``."""
-    start: Int
-    features: Int
-    """The feature of each column; empty if every query has all features in order."""
-    loss: Float
-    """(n_queries, slots)."""
-    used: Int
-    """Number of slots in use per query, which are the first ones."""
-    cap: Float
-    """Mass of each query."""
 
 
 class Solution(NamedTuple):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 
 from structsvm.common.portable.sums import dot
-from structsvm.protocols import Callback, Cut, Float, Problem
+from structsvm.protocols import Cut, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.cone import project
 from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit, Recorder
+from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.cuts import CutPool
 
 _ROUNDS = 20
@@ -27,30 +27,24 @@ _LOST = 0.05
 _ROUNDING = 1e-9
 
 
-def one_slack(
-    problem: Problem,
-    C: float,
-    *,
-    tol: float = 1e-3,
-    max_passes: int = 1000,
-    w0: Float | None = None,
-    pool: CutPool | None = None,
-    stabilise: bool = True,
-    cone: Float | None = None,
-    region: Convex | None = None,
-    qp: Literal["active_set", "cvxpy"] = "active_set",
-    callback: Callback | None = None,
-    record: Recorder | None = None,
-) -> Fit:
+supports = {"hinge", "signs", "cone", "region", "stabilise", "qp", "rows"}
+
+
+def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` over a growing set of joint cutting planes, one per pass.
 
-    ``w0`` is the first point to evaluate; ``pool`` holds cuts of other C; ``record`` the bounds of an unfinished fit.
+    The guess of ``start`` is the first point to evaluate. The cuts are kept for the next C; a dual point that
+    frank_wolfe has kept is a weighted mean of cuts, and so a cut.
     """
-    if record is None:
-        record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
-    state = _State(problem, C, CutPool(problem.n_features) if pool is None else pool, record)
+    start = start or Start()
+    record = start.recorder(problem, C, options)
+    pool = start.kept.setdefault("cuts", CutPool(problem.n_features))
+    if "dual" in start.kept:
+        pool.add(start.kept.pop("dual").cut)
+    w0, tol, cone, region = start.guess, options.tol, options.cone, options.region
+    state = _State(problem, C, pool, record)
     state.blind = len(state.pool) == 0 and w0 is None
-    solver = get_solver(qp)
+    solver = get_solver(options.qp)
     qp_tol = min(1e-8, 1e-2 * tol)
     state.solve = lambda: state.pool.solve(C, solver, qp_tol, cone=cone, region=region)
     if region is not None:
@@ -60,9 +54,9 @@ def one_slack(
     if w0 is not None:
         state.minimiser = np.array(project(w0, cone), dtype=np.float64)
     sparse = region is not None and region.may_be_sparse and problem.exact
-    state.descend(_TIGHTER * tol if sparse else tol, max_passes, stabilise)
+    state.descend(_TIGHTER * tol if sparse else tol, options.max_passes, options.stabilise)
     if region is not None and sparse:
-        _leave_out(state, region, tol, max_passes)
+        _leave_out(state, region, tol, options.max_passes)
     if not np.isfinite(record.primal):  # the last estimate was refuted when no pass was left
         cut = problem.cut(record.w)
         hinge = max(cut.loss - dot(cut.joint, record.w), state.pool.value(record.w))
@@ -83,7 +77,7 @@ class _State:
         self.problem, self.C, self.pool, self.record = problem, C, pool, record
         self.minimiser: Float = np.zeros(problem.n_features)
         self.blind = False
-        """Whether the first point is that of the least penalty, found without any look at the data."""
+        """Whether the first point minimises the penalty alone."""
         self.penalty: Callable[[Float], float] = _half_square
         self.slope: Callable[[Float, Float], float] = dot
         self.solve: Callable[[], tuple[Float, float]]
@@ -109,8 +103,8 @@ class _State:
         record = self.record
         point = self.minimiser
         stay = 0.0  # weight of the best point so far
-        # zero weights, or those of the least penalty, may be within tol of the optimum for a small C, and rank nothing:
-        # look one step further
+        # For a small C zero weights, or those of least penalty, may be within tol of the optimum, but they rank at
+        # random: make one pass more.
         while record.n_passes < max_passes and (
             not (record.stopped or record.gap <= target)
             or (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from structsvm.common.checks import BadInput
@@ -12,12 +14,38 @@ from structsvm.protocols import Float, Int, Problem
 ROUNDING = 8 * np.finfo(float).eps
 """Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
 
+MEMORY = 1 << 28
+"""Bytes that cached planes may use whatever the size of the data."""
+
 AHEAD = 4
 """Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
 not depend on n_jobs."""
 
 CHUNKS_PER_STEP = 4
 """Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
+
+
+class Planes(NamedTuple):
+    """Cached planes of all queries; the zero plane of each needs no storage."""
+
+    pool: Float
+    """(slots, start[-1]): coefficients, those of query ``q`` in columns ``start[q]:start[q + 1]``."""
+    start: Int
+    features: Int
+    """The feature of each column; empty if every query has all features in order."""
+    loss: Float
+    """(n_queries, slots)."""
+    used: Int
+    """Number of slots in use per query, which are the first ones."""
+    cap: Float
+    """Mass of each query."""
+
+
+class Masses(NamedTuple):
+    """Masses of cached planes, and when each was last used, both (n_queries, slots)."""
+
+    alpha: Float
+    age: Int
 
 
 class DualPoint:
@@ -44,8 +72,13 @@ class DualPoint:
         self._now = 0
         self.best: tuple[Float, float] | None = None
         """The best weights of the last fit and at least their weighted sum of hinges, from an exact oracle."""
-        self.newton = False
-        """Whether the last fit took Newton steps."""
+        self.solving = False
+        """Whether the last fit ended by solving the problem over the cached planes."""
+
+    @property
+    def masses(self) -> Masses:
+        """The masses of the planes, for the kernels."""
+        return Masses(self._alpha, self._age)
 
     @property
     def value(self) -> float:
@@ -76,6 +109,20 @@ class DualPoint:
         self._alpha *= ratio
         self._size *= ratio
         return ratio
+
+
+def best_step(slope: float, curvature: float) -> float:
+    """Return where in ``[0, 1]`` the concave function with this slope at 0 and this curvature is largest."""
+    if curvature > 0:
+        return min(1.0, max(0.0, slope / curvature))
+    return 1.0 if slope > 0 else 0.0
+
+
+def mix(alpha: Float, cap: Float, slots: Int, theta: float) -> None:
+    """Move a share ``theta`` of each query's cap to one plane, or to none where the slot is beyond the last."""
+    alpha *= 1.0 - theta
+    found = np.flatnonzero(slots < alpha.shape[1])
+    alpha[found, slots[found]] += theta * cap[found]
 
 
 @kernel(inline="always")

@@ -13,7 +13,7 @@ over the cached planes, and no Newton's method.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,16 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int
 from structsvm.trainers.passes import RankingProblem, RowCut, run_ahead
-from structsvm.trainers.plane_cache import AHEAD, CHUNKS_PER_STEP, DualPoint, insert
-
-_MEMORY = 1 << 28
-"""Bytes that cached planes may use whatever the size of the data."""
+from structsvm.trainers.plane_cache import (
+    AHEAD,
+    CHUNKS_PER_STEP,
+    MEMORY,
+    DualPoint,
+    Planes,
+    best_step,
+    insert,
+    mix,
+)
 
 _MOST = 32
 
@@ -34,8 +40,23 @@ def rows_cache_size(problem: Any) -> int | None:
     """Return the number of planes per query that fit in memory as row coefficients, up to 32; None below three."""
     if not isinstance(problem, RankingProblem):
         return None
-    n = max(_MEMORY, problem.n_bytes // 4) // (8 * max(1, problem.n_rows))
+    n = max(MEMORY, problem.n_bytes // 4) // (8 * max(1, problem.n_rows))
     return int(min(n, _MOST)) if n >= 3 else None
+
+
+_ALL = np.empty(0, dtype=np.int64)
+"""The ``features`` of planes that have all."""
+
+
+class Moves(NamedTuple):
+    """The step of each query of a stretch: mass moves from plane ``worst`` to ``best``."""
+
+    best: Int
+    worst: Int
+    gain: Float
+    """Loss of the best plane less that of the worst."""
+    mass: Float
+    """Mass that may move at most; 0 for no step."""
 
 
 class RowDual(DualPoint):
@@ -51,10 +72,15 @@ class RowDual(DualPoint):
         self._offsets = problem.offsets
 
     @property
+    def planes(self) -> Planes:
+        """The cached planes, for the kernels: their columns are the rows of the data."""
+        return Planes(self._pool, self._offsets, _ALL, self._loss, self.count, self.cap)
+
+    @property
     def rows(self) -> Float:
         """Return the dual point as one number per row, ``w = X' rows``."""
         out = np.zeros(self._pool.shape[1])
-        _mean_rows(self._offsets, self._pool, self._alpha, self.count, out)
+        _mean_rows(self.planes, self._alpha, out)
         return out
 
     @property
@@ -95,15 +121,12 @@ class RowDual(DualPoint):
 
         def directions(first: int, last: int, w: Float) -> tuple[Any, ...]:
             loss, scores, coef = self._look(problem, w, first, last)
-            best, worst = np.empty(last - first, dtype=np.int64), np.empty(last - first, dtype=np.int64)
-            gain, mass = np.empty(last - first), np.empty(last - first)
-            _choose(
-                first, last, scores, loss, coef, self._now, self._offsets, self._pool, self._loss, self._alpha,
-                self._age, self.count, self.cap, best, worst, gain, mass,
-            )  # fmt: skip
-            joint = np.empty((last - first, problem.n_features))
+            n = last - first
+            moves = Moves(np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(n))
+            _choose(first, last, scores, loss, coef, self._now, self.planes, self.masses, moves)
+            joint = np.empty((n, problem.n_features))
             problem.query_joints(first, last, coef, joint)
-            return first, last, joint, best, worst, gain, mass
+            return first, last, joint, moves
 
         average = np.zeros_like(self.w)
         n_steps = 0
@@ -124,9 +147,8 @@ class RowDual(DualPoint):
             loss, scores, coef = self._look(problem, w, first, last)
             rows = np.empty_like(coef)
             slack, gain = _certify(
-                first, last, scores, loss, coef, self._now, self._offsets, self._pool, self._loss, self._alpha,
-                self._age, self.count, self.cap, slot, rows,
-            )  # fmt: skip
+                first, last, scores, loss, coef, self._now, self.planes, self.masses, slot, rows
+            )
             target, present = np.zeros(problem.n_features), np.zeros(problem.n_features)
             problem.combine(first, last, coef, target)
             problem.combine(first, last, rows, present)
@@ -166,10 +188,13 @@ class RowDual(DualPoint):
 
 
 @kernel
-def _choose(  # type: ignore[no-untyped-def]
-    first, last, scores, new_loss, coef, now, offsets, pool, loss, alpha, age, count, cap, bests, worsts, gains, masses
-):  # fmt: skip
+def _choose(first, last, scores, new_loss, coef, now, planes, masses, moves):  # type: ignore[no-untyped-def]
     """Cache new planes, choose the planes between which mass moves, and fill ``coef`` with the direction."""
+    # Only scores are needed here: the violation of a plane of row coefficients c is loss - c . scores. The direction is
+    # the difference of the two planes in coefficients; the caller multiplies it with the rows, all queries at once.
+    pool, offsets, _, loss, count, cap = planes
+    alpha, age = masses
+    bests, worsts, gains, available = moves
     size = loss.shape[1]
     violation = np.empty(size + 1)
     shift = offsets[first]
@@ -193,11 +218,11 @@ def _choose(  # type: ignore[no-untyped-def]
             worst = size
         if best < size:
             age[q, best] = now
-        bests[i], worsts[i], gains[i], masses[i] = best, worst, 0.0, 0.0
+        bests[i], worsts[i], gains[i], available[i] = best, worst, 0.0, 0.0
         own[:] = 0.0
         if worst < 0 or worst == best or violation[best] <= violation[worst]:
             continue
-        masses[i] = left if worst == size else alpha[q, worst]
+        available[i] = left if worst == size else alpha[q, worst]
         if best < size:
             gains[i] += loss[q, best]
             for r in range(lo, hi):
@@ -209,37 +234,40 @@ def _choose(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _ascend(w, first, last, joint, bests, worsts, gains, masses, alpha):  # type: ignore[no-untyped-def]
+def _ascend(w, first, last, joint, moves, alpha):  # type: ignore[no-untyped-def]
     """Make exact steps, one query after the other."""
+    # directions were chosen at an older w: the slope along each is computed at the newest, and where it has become
+    # negative the query makes no step
+    bests, worsts, gains, available = moves
     size = alpha.shape[1]
     for q in range(first, last):
         i = q - first
-        if masses[i] <= 0.0:
+        if available[i] <= 0.0:
             continue
         direction = joint[i]
         slope = gains[i] - dot(direction, w)
         if slope <= 0.0:
             continue
         curvature = dot(direction, direction)
-        mass = masses[i]
+        mass = available[i]
         if curvature * mass > slope:
             mass = slope / curvature
         if bests[i] < size:
             alpha[q, bests[i]] += mass
         if worsts[i] < size:
-            alpha[q, worsts[i]] = 0.0 if mass == masses[i] else alpha[q, worsts[i]] - mass
+            alpha[q, worsts[i]] = 0.0 if mass == available[i] else alpha[q, worsts[i]] - mass
         for j in range(w.shape[0]):
             w[j] += mass * direction[j]
 
 
 @kernel
-def _certify(  # type: ignore[no-untyped-def]
-    first, last, scores, new_loss, coef, now, offsets, pool, loss, alpha, age, count, cap, slots, rows
-):  # fmt: skip
+def _certify(first, last, scores, new_loss, coef, now, planes, masses, slots, rows):  # type: ignore[no-untyped-def]
     """Cache new planes; fill ``coef`` with the full cap on the most violated, ``rows`` with the present masses.
 
     Return slack and gain of the most violated.
     """
+    pool, offsets, _, loss, count, cap = planes
+    alpha, age = masses
     size = loss.shape[1]
     violation = np.empty(size + 1)
     shift = offsets[first]
@@ -268,22 +296,9 @@ def _certify(  # type: ignore[no-untyped-def]
     return slack, gain
 
 
-def best_step(slope: float, curvature: float) -> float:
-    """Return where in ``[0, 1]`` the concave function with this slope at 0 and this curvature is largest."""
-    if curvature > 0:
-        return min(1.0, max(0.0, slope / curvature))
-    return 1.0 if slope > 0 else 0.0
-
-
-def mix(alpha: Float, cap: Float, slots: Int, theta: float) -> None:
-    """Move a share ``theta`` of each query's cap to one plane, or to none where the slot is beyond the last."""
-    alpha *= 1.0 - theta
-    found = np.flatnonzero(slots < alpha.shape[1])
-    alpha[found, slots[found]] += theta * cap[found]
-
-
 @kernel
-def _mean_rows(offsets, pool, alpha, count, out):  # type: ignore[no-untyped-def]
+def _mean_rows(planes, alpha, out):  # type: ignore[no-untyped-def]
+    pool, offsets, _, _, count, _ = planes
     for q in range(count.shape[0]):
         for k in range(count[q]):
             if alpha[q, k] > 0.0:

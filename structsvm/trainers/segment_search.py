@@ -8,8 +8,9 @@ import numpy as np
 
 from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Problem
-from structsvm.trainers.newton_on_planes import Planes, Segment
+from structsvm.trainers.newton_on_planes import Segment
 from structsvm.trainers.passes import sampled_slope
+from structsvm.trainers.plane_cache import Planes
 
 FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
@@ -85,6 +86,11 @@ def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], t
         if abs(factor - before) < 0.005:
             break
     return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
+
+
+def sampled_factor(problem: Problem, C: float, w: Float) -> float:
+    """Return the factor of ``w`` that minimises the objective on a sample of the queries of a problem."""
+    return best_factor(C, w, problem.n_queries, lambda factor: sampled_slope(problem, factor * w, w))
 
 
 def flat(start: float, slope: Callable[[float], float]) -> float:

@@ -211,7 +211,7 @@ def signs(given, **options):
         ({"constraints": [1]}, r"constraints=\[1\]: expected a function of the cvxpy variable w"),
         (
             {"penalty": few, "solver": "frank_wolfe"},
-            "penalty: got solver='frank_wolfe'; only solver='one_slack'",
+            "solver='frank_wolfe': expected .*supports convex constraints and penalties; use solver='one_slack'",
         ),
         (
             {"constraints": lambda w: [w["title"] <= -1], "positive": True},

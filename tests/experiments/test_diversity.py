@@ -10,6 +10,7 @@ from sklearn.preprocessing import normalize
 from structsvm.common.candidates import CandidateSet
 from structsvm.features.word_counts import make_vectorizer
 from structsvm.oracles.adapter import StructuredProblem
+from structsvm.trainers.contract import Options
 from structsvm.trainers.one_slack import one_slack
 
 
@@ -92,7 +93,7 @@ def test_pairwise_distances(load):
         assert model.loss(target, target) == 0
     assert max(reached) == pytest.approx(1)
     assert min(reached) > 0.5  # greedy is half as good for distances that are metrics, and these nearly are
-    fit = one_slack(StructuredProblem(module.Distances(2), xs, ys), 1.0, tol=0.01)
+    fit = one_slack(StructuredProblem(module.Distances(2), xs, ys), 1.0, Options(tol=0.01))
     assert fit.converged
     assert not fit.certified
 

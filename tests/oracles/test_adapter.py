@@ -7,6 +7,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from structsvm.oracles.adapter import StructuredProblem
+from structsvm.trainers.contract import Options
 from structsvm.trainers.frank_wolfe import frank_wolfe
 
 
@@ -45,7 +46,7 @@ def test_multiclass_equals_linear_svc(C_per_example):
     X = StandardScaler().fit_transform(X)
     C = C_per_example * len(y)  # LinearSVC adds the hinges, here is their mean
     problem = StructuredProblem(Multiclass(3), list(X), y.tolist())
-    fit = frank_wolfe(problem, C, tol=1e-6, max_passes=2000)
+    fit = frank_wolfe(problem, C, Options(tol=1e-6, max_passes=2000))
     witness = LinearSVC(
         multi_class="crammer_singer", C=C_per_example, fit_intercept=False, tol=1e-8, max_iter=1_000_000
     ).fit(X, y)
@@ -69,7 +70,7 @@ def test_weight_two_is_the_example_twice_and_zero_is_none():
     w = rng.normal(size=9)
     for one, other in zip(weighted.cut(w), repeated.cut(w), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-    a, b = (frank_wolfe(problem, 3.0, tol=1e-6, max_passes=2000) for problem in (weighted, repeated))
+    a, b = (frank_wolfe(problem, 3.0, Options(tol=1e-6, max_passes=2000)) for problem in (weighted, repeated))
     assert a.primal == pytest.approx(b.primal, rel=2e-6)
 
 

@@ -8,13 +8,13 @@ import pytest
 from scipy import sparse
 
 from structsvm import StructuralRanker
+from structsvm.common.checks import BadInput
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Cut
 from structsvm.trainers.certificate import CertificateError, ConvergenceWarning, Recorder
-from structsvm.trainers.choosing_solver import check_options
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
-from tests.trainers.problems import SOLVERS, bind
+from tests.trainers.problems import SOLVERS, bind, make_problem
 
 
 def arrays(seed=0, n_queries=20, n_docs=12, m=4):
@@ -134,31 +134,61 @@ REFUSED = [
     ({"solver": "sgd"}, r"solver='sgd': expected one of 'auto', 'one_slack'"),
     (
         {"solver": "n_slack", "cone": np.eye(2)},
-        r"cone: got rows with solver='n_slack'; only solver='one_slack'",
+        r"solver='n_slack': expected a trainer that supports linear constraints on weights; use solver='one_slack'",
     ),
+    ({"solver": "frank_wolfe", "cone": np.eye(2)}, r"solver='frank_wolfe': expected .* linear constraints"),
     (
-        {"solver": "frank_wolfe", "cone": np.eye(2)},
-        r"cone: got rows with .*; only solver='one_slack' supports them",
+        {"solver": "newton", "cone": np.ones(2)},
+        r"solver='newton': expected .* signs.*; use one of 'one_slack', 'n_s",
     ),
     (
         {"solver": "n_slack", "region": object()},
-        r"region: got solver='n_slack'; only solver='one_slack' takes",
+        r"supports convex constraints and penalties; use solver='one_slack'",
     ),
     ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: expected no signs beside a region"),
+    (
+        {"solver": "frank_wolfe", "planes": "rows", "cone": np.ones(2)},
+        r"planes='rows': expected 'auto' with signs",
+    ),
+    (
+        {"solver": "n_slack", "planes": "rows"},
+        r"supports planes='rows'; use one of 'one_slack', 'frank_wolfe'",
+    ),
+    ({"solver": "auto", "planes": "rows"}, r"planes='rows': expected 'auto' for a problem without rows"),
+    ({"solver": "frank_wolfe", "planes": "nonsense"}, r"planes='nonsense': expected 'auto' or 'rows'"),
+    ({"solver": "n_slack", "stabilise": False}, r"supports stabilise=False; use solver='one_slack'"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
+    ({"solver": "frank_wolfe", "qp": "cvxpy"}, r"supports qp='cvxpy'; use one of 'one_slack', 'n_slack'"),
     ({"solver": "auto", "qp": "osqp"}, r"qp='osqp': expected 'active_set' or 'cvxpy'"),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_options_are_checked_before_anything_is_done(options, message):
-    with pytest.raises(ValueError, match=message):
-        check_options(**options)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(BadInput, match=message):
         fit_path(object(), [1.0], **options)  # at once: not when the first fit is asked for
-    if not {"cone", "region"} & set(options):  # estimators have none
-        with pytest.raises(ValueError, match=message):
+    if not {"cone", "region", "planes"} & set(options):  # estimators have none
+        with pytest.raises(BadInput, match=message):
             StructuralRanker(**options).fit("no data are looked at", None)
+
+
+@pytest.mark.parametrize("solver", ["newton", "one_slack"])
+def test_rows_of_the_dual_point_must_be_kept(solver):
+    problem = make_problem("ndcg@5")
+    with pytest.raises(
+        BadInput, match=f"planes='rows': expected .* with solver='{solver}'; make .* keep_rows=True"
+    ):
+        train(problem, 1.0, solver=solver, planes="rows")
+    with pytest.raises(
+        BadInput, match=r"solver='newton': expected .* losses without a second derivative; use one of"
+    ):
+        train(make_problem("map"), 1.0, solver="newton")
+
+
+@pytest.mark.parametrize("option", [{"stabilise": False}, {"qp": "cvxpy"}])
+def test_auto_picks_a_trainer_that_supports_the_options(option):
+    for loss in ("map", "ndcg@5"):
+        assert train(make_problem(loss), 1.0, **option).solver == "one_slack"
 
 
 @pytest.mark.parametrize("Cs", [[], [0.0], [1.0, -1.0], [np.inf], [np.nan]])

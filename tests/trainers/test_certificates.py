@@ -8,8 +8,10 @@ import pytest
 from scipy import sparse
 
 from structsvm.oracles import get_oracle
+from structsvm.trainers.block_dual import BlockDual
 from structsvm.trainers.certificate import ConvergenceWarning
-from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe
+from structsvm.trainers.contract import Options, Start
+from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.passes import RankingProblem
 from tests.trainers.problems import LOSS_NAMES
 
@@ -83,7 +85,9 @@ def check_one(seed, signed=False):
     tol = 10.0 ** rng.choice([-2, -3, -6])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = frank_wolfe(problem, C, tol=tol, max_passes=int(rng.integers(1, 25)), dual=state)
+        fit = frank_wolfe(
+            problem, C, Options(tol=tol, max_passes=int(rng.integers(1, 25))), Start(kept={"dual": state})
+        )
     case = f"seed {seed}: {loss}, {problem.n_queries} x {problem.n_features}, C={C:.1e}"
     w, weights = fit.w, problem.weights
     assert (w * signs >= 0).all(), case

@@ -7,13 +7,16 @@ from scipy.optimize import minimize_scalar
 
 from structsvm.common.machine import count_threads
 from structsvm.readers import make_ranking
+from structsvm.trainers.block_dual import BlockDual, cache_size
 from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
 from structsvm.trainers.choosing_solver import _pull, largest_C
+from structsvm.trainers.contract import Options, Start
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, dual_of, frank_wolfe
+from structsvm.trainers.frank_wolfe import dual_of, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample, sweep
 from structsvm.trainers.path import fit_path, train
+from structsvm.trainers.segment_search import sampled_factor
 from tests.trainers.problems import (
     LOSS_NAMES,
     SOLVERS,
@@ -30,7 +33,7 @@ from tests.trainers.problems import (
 def test_all_trainers_reach_the_same_objective(loss, C):
     problem = make_problem(loss)
     fits = [train(problem, C, solver=s, tol=1e-5) for s in SOLVERS]
-    fits.append(one_slack(problem, C, tol=1e-4, stabilise=False, max_passes=3000))
+    fits.append(one_slack(problem, C, Options(tol=1e-4, stabilise=False, max_passes=3000)))
     fits.append(train(problem, C, solver="frank_wolfe", planes="rows", tol=1e-4, max_passes=5000))
     lower = max(f.dual for f in fits)
     for fit in fits:
@@ -139,7 +142,6 @@ def test_bad_weights():
 
 def test_the_rule_of_auto():
     assert 1.0 <= largest_C(make_problem(n_queries=12)) < 100.0
-    assert largest_C(make_problem(n_queries=12), cone=np.eye(5)) == 0.0
     assert largest_C(make_problem(n_queries=9)) == 0.0
     assert largest_C(make_problem(n_queries=10)) > 0.0
     few = make_problem(n_queries=12)
@@ -154,8 +156,8 @@ def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
     # from a hundred queries on Newton's method over the planes takes over where steps would be too long
     assert (largest_C(problem) == np.inf) == (n_queries >= 100)
     assert largest_C(problem) == pytest.approx(64.0 * largest_C(larger), rel=1e-12)
-    expected = 64.0 * largest_C(larger, planes="rows")
-    assert largest_C(problem, planes="rows") == pytest.approx(expected, rel=1e-12)
+    expected = 64.0 * largest_C(larger, Options(planes="rows"))
+    assert largest_C(problem, Options(planes="rows")) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
@@ -186,7 +188,7 @@ def test_a_path_changes_over_to_one_slack(loss, csr, cone):
     assert first[4][0] >= fits[3].dual * (1 - 1e-9)
     assert [fit.solver for fit in fits] == ["frank_wolfe"] * 4 + ["one_slack"] * 3
     for fit in fits:
-        alone = one_slack(problem, fit.C, tol=1e-6, max_passes=5000, cone=cone)
+        alone = one_slack(problem, fit.C, Options(tol=1e-6, max_passes=5000, cone=cone))
         assert fit.converged
         assert alone.converged
         assert fit.primal == pytest.approx(objective(problem, fit.C, fit.w), rel=1e-12)
@@ -197,7 +199,7 @@ def test_a_path_changes_over_to_one_slack(loss, csr, cone):
 @pytest.mark.parametrize("planes", ["auto", "rows"])
 def test_the_dual_point_of_frank_wolfe_is_a_cut(planes):
     problem = make_problem(n_queries=40, weights=np.random.default_rng(1).random(40))
-    state = dual_of(problem, 3.0, planes)
+    state = dual_of(problem, 3.0, Options(planes=planes))
     for _ in range(3):
         state.descend(problem)
         state.certify(problem, state.w.copy())
@@ -224,8 +226,9 @@ def test_auto_converges_on_features_of_any_scale(scale):
     assert train(bind((X * scale, *rest)), 1.0, max_passes=300).converged
 
 
-@pytest.mark.parametrize("solver", ["frank_wolfe", "one_slack"])
-@pytest.mark.parametrize("planes", ["auto", "rows"])
+@pytest.mark.parametrize(
+    ("solver", "planes"), [("frank_wolfe", "auto"), ("frank_wolfe", "rows"), ("one_slack", "auto")]
+)
 @pytest.mark.parametrize("all_queries", [False, True])
 def test_data_that_are_no_numbers_are_no_optimum(solver, planes, all_queries):
     X, y, offsets = make_rows()
@@ -242,7 +245,7 @@ def test_a_guess_that_the_signs_do_not_allow_is_projected(solver):
     free = train(problem, 1.0, tol=1e-6).w
     trainer = frank_wolfe if solver == "frank_wolfe" else one_slack
     cone = -np.sign(free)
-    fit = trainer(problem, 1.0, cone=cone, w0=free)
+    fit = trainer(problem, 1.0, Options(cone=cone), Start(free))
     assert fit.converged
     assert (fit.w * cone >= 0).all()
 
@@ -256,11 +259,6 @@ def test_a_path_over_nearly_equal_C(solver, Cs):
     for fit, single in zip(fits, alone, strict=True):
         assert fit.primal == pytest.approx(single.primal, rel=2e-3)
         assert fit.n_passes <= single.n_passes + 1
-
-
-def test_planes_of_rows_need_rows():
-    with pytest.raises(ValueError, match="planes='rows': expected 'vectors' or 'auto'"):
-        dual_of(object(), 1.0, "rows")
 
 
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
@@ -278,7 +276,7 @@ def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
     X.resize((12, 5000))
     problem = bind((X, np.tile([1.0, 0, 0, 0], 3), np.arange(4) * 4))
     assert problem.support[0].tolist() == [0, 2, 4, 6]
-    monkeypatch.setattr("structsvm.trainers.frank_wolfe._MEMORY", 8 * 6 * 5)
+    monkeypatch.setattr("structsvm.trainers.block_dual.MEMORY", 8 * 6 * 5)
     problem.n_bytes = 0
     assert cache_size(problem) == 5
     problem.n_bytes = 8 * 6 * 14
@@ -286,8 +284,8 @@ def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
 
 
 def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
-    for module in ("frank_wolfe", "row_planes"):
-        monkeypatch.setattr(f"structsvm.trainers.{module}._MEMORY", 100)
+    for module in ("block_dual", "row_planes"):
+        monkeypatch.setattr(f"structsvm.trainers.{module}.MEMORY", 100)
     problem = make_problem()
     problem.n_bytes = 0
     assert cache_size(problem) is None
@@ -299,7 +297,7 @@ def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
 def test_cut_pool_drops_idle_cuts_and_keeps_the_optimum():
     problem = make_problem(n_queries=40, m=8, seed=21)
     pool = CutPool(8)
-    fit = one_slack(problem, 100.0, tol=1e-6, pool=pool)
+    fit = one_slack(problem, 100.0, Options(tol=1e-6), Start(kept={"cuts": pool}))
     assert fit.converged
     assert len(pool) < fit.n_passes
     assert pool.value(fit.w) <= (fit.primal - 0.5 * fit.w @ fit.w) / 100.0 * (1 + 1e-9)
@@ -319,7 +317,7 @@ def test_descent_ahead_gives_the_same_bytes_for_any_number_of_threads(monkeypatc
     for n_jobs in (1, 2, 5):
         problem = make_problem(n_queries=3000, n_jobs=n_jobs, seed=3)
         assert 3000 // 128 // problem.chunk >= 3  # steps are begun before the updates of those ahead of them
-        fits.append(frank_wolfe(problem, 10.0, tol=1e-5))
+        fits.append(frank_wolfe(problem, 10.0, Options(tol=1e-5)))
     assert fits[0].converged
     check_same_bytes(fits)
 
@@ -362,13 +360,13 @@ def test_length_of_the_weights_from_a_sample_is_the_best_on_that_sample(C, off):
         return 0.5 * factor**2 * (w @ w) + C * (loss - joint @ (factor * w))[rows].mean()
 
     best = minimize_scalar(value_of, bounds=(0.01, 30), method="bounded", options={"xatol": 1e-6})
-    assert value_of(_best_factor(problem, C, w)) == pytest.approx(best.fun, rel=5e-4)  # two secant steps
+    assert value_of(sampled_factor(problem, C, w)) == pytest.approx(best.fun, rel=5e-4)  # two secant steps
 
 
 def test_too_few_queries_or_no_weights_keep_their_length():
     problem = make_problem(n_queries=1023)
-    assert _best_factor(problem, 1.0, np.ones(5)) == 1.0
-    assert _best_factor(make_problem(n_queries=1024), 1.0, np.zeros(5)) == 1.0
+    assert sampled_factor(problem, 1.0, np.ones(5)) == 1.0
+    assert sampled_factor(make_problem(n_queries=1024), 1.0, np.zeros(5)) == 1.0
 
 
 @pytest.mark.parametrize("max_passes", range(1, 8))
@@ -380,7 +378,7 @@ def test_too_few_queries_or_no_weights_keep_their_length():
 def test_frank_wolfe_makes_no_pass_too_many_and_always_measures(loss, n_queries, C, max_passes):
     problem = make_problem(loss, n_queries=n_queries, seed=4)
     with pytest.warns(ConvergenceWarning):
-        fit = frank_wolfe(problem, C, tol=1e-12, max_passes=max_passes)
+        fit = frank_wolfe(problem, C, Options(tol=1e-12, max_passes=max_passes))
     assert fit.n_passes == max_passes
     assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
 
@@ -388,7 +386,7 @@ def test_frank_wolfe_makes_no_pass_too_many_and_always_measures(loss, n_queries,
 def test_many_queries_need_one_descent_and_one_certificate():
     problem = make_problem(n_queries=10_000, seed=6)
     for C in (0.1, 1.0, 10.0):
-        assert frank_wolfe(problem, C, tol=1e-3).n_passes <= 3
+        assert frank_wolfe(problem, C, Options(tol=1e-3)).n_passes <= 3
 
 
 @pytest.mark.parametrize("looked_at", ["without information", "turned round", "without weight"])
@@ -406,8 +404,8 @@ def test_queries_that_mislead_about_the_length_of_the_weights_cost_no_passes(loo
     else:
         weights = np.where(looked, 0.0, 1.0)
     problem = bind((X, y, offsets), "roc", weights)
-    found = _best_factor(problem, 10.0, np.array([1.0, 2.0, 3.0]))
+    found = sampled_factor(problem, 10.0, np.array([1.0, 2.0, 3.0]))
     fit = frank_wolfe(problem, 10.0)
-    monkeypatch.setattr("structsvm.trainers.frank_wolfe._best_factor", lambda *_: 1.0)
+    monkeypatch.setattr("structsvm.trainers.frank_wolfe.sampled_factor", lambda *_: 1.0)
     assert found == 1.0
     assert fit.n_passes <= frank_wolfe(problem, 10.0).n_passes

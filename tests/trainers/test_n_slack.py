@@ -7,6 +7,7 @@ import pytest
 
 from structsvm.oracles import StructuredProblem
 from structsvm.trainers.certificate import ConvergenceWarning
+from structsvm.trainers.contract import Options
 from structsvm.trainers.n_slack import n_slack
 from tests.oracles.test_adapter import Multiclass
 from tests.trainers.problems import objective
@@ -43,7 +44,7 @@ def test_reaches_the_optimum_of_the_primal(C, weighted):
     X, y, weights = multiclass(weighted=weighted)
     problem = hinges(X, y, weights)
     best = directly(X, y, problem.weights, C)
-    fit = n_slack(problem, C, tol=1e-6)
+    fit = n_slack(problem, C, Options(tol=1e-6))
     assert fit.converged
     assert fit.certified
     assert fit.gap <= 1e-6
@@ -68,7 +69,7 @@ def test_nothing_to_learn_is_optimal_at_once():
 def test_tolerance_at_the_limit_of_rounding_ends():
     problem = hinges(*multiclass(4, n=20))
     with pytest.warns(ConvergenceWarning):
-        fit = n_slack(problem, 1.0, tol=-1.0)
+        fit = n_slack(problem, 1.0, Options(tol=-1.0))
     assert fit.gap <= 1e-9
 
 
@@ -76,7 +77,7 @@ def test_a_pass_more_than_asked_for_rather_than_zero_weights():
     problem = hinges(*multiclass(5))
     for max_passes, n_passes in ((2, 3), (3, 3), (4, 5)):
         with pytest.warns(ConvergenceWarning):
-            fit = n_slack(problem, 100.0, tol=1e-9, max_passes=max_passes)
+            fit = n_slack(problem, 100.0, Options(tol=1e-9, max_passes=max_passes))
         assert fit.n_passes == n_passes
         assert np.abs(fit.w).max() > 0
     small = n_slack(problem, 1e-6)  # zero weights are within tol of the optimum
@@ -90,5 +91,5 @@ def test_bounds_do_not_cross_where_rounding_rules(scale):
     problem = hinges(X * scale, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = n_slack(problem, 1.0, max_passes=20)
+        fit = n_slack(problem, 1.0, Options(max_passes=20))
     assert all(p.dual <= p.primal for p in fit.history)

@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.trainers import passes
 from structsvm.trainers.certificate import ConvergenceWarning
-from structsvm.trainers.newton import newton_fits
+from structsvm.trainers.contract import Options, Start
+from structsvm.trainers.newton import newton as by_newton
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
@@ -18,7 +19,7 @@ from tests.trainers.problems import bind, make_rows
 
 def newton(problem, C, *, w0=None, tol=1e-3, **options):
     if w0 is not None:
-        return next(newton_fits(problem, [C], tol, 1000, w0, None))
+        return by_newton(problem, C, Options(tol), Start(w0))
     return next(fit_path(problem, [C], solver="newton", tol=tol, **options))
 
 
@@ -65,7 +66,7 @@ def test_equals_scipy_on_explicit_pairs(C, normalize):
 @pytest.mark.parametrize("C", [0.01, 10.0, 1000.0])
 def test_cutting_planes_agree_and_every_step_bounds_the_optimum(C):
     problem = make_problem(*make_rows(seed=1))
-    witness = one_slack(problem, C, tol=1e-6)
+    witness = one_slack(problem, C, Options(tol=1e-6))
     fit = newton(problem, C, tol=1e-9)
     assert witness.dual <= fit.primal * (1 + 1e-12)
     assert fit.dual <= witness.primal * (1 + 1e-12)

@@ -7,9 +7,12 @@ from scipy.optimize import check_grad
 
 from structsvm.oracles import PositionNDCG
 from structsvm.trainers import newton_on_planes as module
-from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe, pays
-from structsvm.trainers.newton_on_planes import Planes, Segment, minimise
+from structsvm.trainers.block_dual import BlockDual
+from structsvm.trainers.contract import Options, Start
+from structsvm.trainers.frank_wolfe import frank_wolfe, pays
+from structsvm.trainers.newton_on_planes import Segment, minimise
 from structsvm.trainers.one_slack import one_slack
+from structsvm.trainers.plane_cache import Planes
 from structsvm.trainers.segment_search import between
 from tests.trainers.problems import LOSS_NAMES, bind, check_same_bytes, objective
 
@@ -254,7 +257,7 @@ def test_passes_hardly_depend_on_C(loss):
         fit = frank_wolfe(problem, C)
         assert fit.converged
         assert fit.n_passes <= 12
-        reference = one_slack(problem, C, tol=1e-3, max_passes=2000)
+        reference = one_slack(problem, C, Options(tol=1e-3, max_passes=2000))
         assert fit.dual <= reference.primal
         assert reference.dual <= fit.primal
 
@@ -263,7 +266,7 @@ def test_passes_hardly_depend_on_C(loss):
 def test_same_bytes_on_any_number_of_threads(csr, monkeypatch, solved):
     monkeypatch.setattr(module, "_TASK", 512)
     monkeypatch.setattr("structsvm.trainers.passes._CHUNK_BYTES", 4096)
-    fits = [frank_wolfe(make_problem(csr=csr, n_jobs=j), 1e3, tol=1e-4) for j in (1, 2, 5)]
+    fits = [frank_wolfe(make_problem(csr=csr, n_jobs=j), 1e3, Options(tol=1e-4)) for j in (1, 2, 5)]
     assert len(solved) >= 6
     check_same_bytes(fits)
 
@@ -278,7 +281,7 @@ def test_support_of_each_query_gives_the_same_optimum():
     wide = bind((X, y, offsets), "ndcg@5")
     assert wide.support is not None
     assert pays(wide)
-    a, b = frank_wolfe(wide, 1e3, tol=1e-5), frank_wolfe(narrow, 1e3, tol=1e-5)
+    a, b = frank_wolfe(wide, 1e3, Options(tol=1e-5)), frank_wolfe(narrow, 1e3, Options(tol=1e-5))
     assert a.primal == pytest.approx(b.primal, rel=1e-5)
     np.testing.assert_allclose(a.w[column], b.w, atol=1e-2 * np.abs(b.w).max())
 
@@ -297,7 +300,7 @@ def test_slopes_of_a_segment_are_those_of_the_maximum():
 def test_between_finds_the_best_point_of_the_segment_within_the_error_of_its_sample():
     problem = make_problem(n=2048)
     state = BlockDual(problem, 100.0)
-    best = frank_wolfe(problem, 100.0, tol=1e-4, dual=state).w
+    best = frank_wolfe(problem, 100.0, Options(tol=1e-4), Start(kept={"dual": state})).w
     off = np.random.default_rng(0).normal(size=6) * 0.3 * np.linalg.norm(best)
     start, end = best - 0.3 * off, best + 0.7 * off
     state.certify(problem, start)
@@ -313,12 +316,12 @@ def test_bounds_on_a_path_are_recomputed_where_no_pass_was_made_too(n, loss):
     problem = make_problem(loss, n=n)
     state, passes = BlockDual(problem, 1e-2), []
     for C in (1e-2, 1.0, 1e2, 3e2, 3.1e2, 1e3, 1e8):
-        fit = frank_wolfe(problem, C, dual=state)
+        fit = frank_wolfe(problem, C, start=Start(kept={"dual": state}))
         passes.append(fit.n_passes)
         last = fit.history[-1]
         assert (last.n_passes, last.primal, last.dual) == (fit.n_passes, fit.primal, fit.dual)
         assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
-        assert fit.dual <= one_slack(problem, C, tol=1e-4, max_passes=5000).primal
+        assert fit.dual <= one_slack(problem, C, Options(tol=1e-4, max_passes=5000)).primal
     assert min(passes) == 0 or n < 100
 
 
@@ -350,7 +353,7 @@ def test_few_queries_take_newton_steps_after_many_passes(solved):
     assert fit.converged
     assert solved
     assert 40 <= fit.n_passes <= 80
-    reference = one_slack(problem, 1e3, tol=1e-3, max_passes=2000)
+    reference = one_slack(problem, 1e3, Options(tol=1e-3, max_passes=2000))
     assert fit.dual <= reference.primal
     assert reference.dual <= fit.primal
 
@@ -358,7 +361,7 @@ def test_few_queries_take_newton_steps_after_many_passes(solved):
 @pytest.mark.parametrize(("m", "solves"), [(80, True), (81, False)])
 def test_wide_problems_of_few_queries_take_no_newton_steps(m, solves, solved):
     with pytest.warns(match="relative duality gap"):
-        frank_wolfe(make_problem("mrr", n=20, m=m), 1e3, tol=1e-9, max_passes=44)
+        frank_wolfe(make_problem("mrr", n=20, m=m), 1e3, Options(tol=1e-9, max_passes=44))
     assert bool(solved) == solves
 
 

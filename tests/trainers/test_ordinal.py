@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from structsvm.oracles.ordinal import OrdinalHinge
+from structsvm.trainers.contract import Options
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.ordinal import ordinal_interior_point
 from structsvm.trainers.passes import RankingProblem
@@ -27,7 +28,7 @@ def test_the_same_optimum(kind, C):
     everything = np.array([0, 60])
     separator = OrdinalHinge(balanced=kind == "balanced").bind(y, everything, weights=weights)
     problem = RankingProblem(X, everything, separator)
-    ours = one_slack(problem, C, tol=1e-5)
+    ours = one_slack(problem, C, Options(tol=1e-5))
     exact = ordinal_interior_point(problem, X, separator.sides[0], C, tol=1e-6)
     assert exact.converged
     assert exact.gap <= 1e-6

@@ -172,7 +172,7 @@ def test_positive_weights_are_those_of_one_machine():
     assert (fit.w >= 0).all()
     assert fit.solver == "one_slack"
     assert fit.primal == pytest.approx(one.primal, rel=2e-6)
-    with pytest.raises(BadInput, match="only solver='one_slack' supports it"):
+    with pytest.raises(BadInput, match="supports signs of weights; use solver='one_slack'"):
         trained(data, [20], 1.0, positive=True)
 
 
@@ -220,7 +220,7 @@ def test_an_approximate_oracle_gives_an_estimate():
 def test_short_queries_share_a_coordinate_where_planes_would_not_fit(monkeypatch):
     data = make_data(200)
     # room for one plane a query
-    monkeypatch.setattr("structsvm.trainers.frank_wolfe._MEMORY", 8 * 5 * 70)
+    monkeypatch.setattr("structsvm.trainers.block_dual.MEMORY", 8 * 5 * 70)
     parts = split(data, [70, 140])
     said = [part.describe(None) for part in parts]
     assert all(one.n_blocks < one.n_queries and one.planes >= 10 for one in said)
@@ -363,7 +363,9 @@ def test_newton_over_partitions_is_newton_on_one_machine(loss):
     assert parts.asked.count("tangent") + parts.asked.count("curve") == fit.n_passes
     fits = list(fit_path_partitioned(parts, [1.0, 10.0], tol=1e-6))
     assert fits[1].primal == pytest.approx(alone.primal, rel=1e-6)
-    with pytest.raises(ValueError, match="solver='newton': expected a loss with a second derivative"):
+    with pytest.raises(
+        ValueError, match="solver='newton': expected a trainer that supports losses without a second"
+    ):
         trained(data, [30], 1.0, solver="newton")
 
 

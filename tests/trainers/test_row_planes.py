@@ -5,9 +5,11 @@ import pytest
 from scipy import sparse
 
 from structsvm.trainers import row_planes
+from structsvm.trainers.block_dual import BlockDual
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.choosing_solver import largest_C
-from structsvm.trainers.frank_wolfe import BlockDual, dual_of, frank_wolfe
+from structsvm.trainers.contract import Options, Start
+from structsvm.trainers.frank_wolfe import dual_of, frank_wolfe
 from structsvm.trainers.path import fit_path, train
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 from tests.trainers.problems import bind, make_rows
@@ -47,7 +49,7 @@ def test_the_dual_point_by_hand(kind, n_jobs):
 def test_a_full_cache_merges_planes_without_moving_the_point(monkeypatch):
     monkeypatch.setattr(row_planes, "_MOST", 3)
     X, _, _, problem = make("ndcg@5", n_queries=12)
-    fit = frank_wolfe(problem, 30.0, dual=RowDual(problem, 30.0), max_passes=3000)
+    fit = frank_wolfe(problem, 30.0, Options(max_passes=3000), Start(kept={"dual": RowDual(problem, 30.0)}))
     assert fit.converged
     np.testing.assert_allclose(
         0.5 * (X.T @ fit.dual_rows) @ (X.T @ fit.dual_rows), 0.5 * fit.w @ fit.w, rtol=0.2
@@ -89,12 +91,12 @@ def test_columns_may_be_added_to_a_dual_point():
     X, y, offsets, problem = make()
     wider = bind((np.hstack([X, X[:, :2] ** 2]), y, offsets))
     dual = RowDual(problem, 3.0)
-    before = frank_wolfe(problem, 3.0, dual=dual)
+    before = frank_wolfe(problem, 3.0, start=Start(kept={"dual": dual}))
     value = dual.value
     dual.move_to(wider)
     np.testing.assert_allclose(dual.w, np.hstack([X, X[:, :2] ** 2]).T @ dual.rows, atol=1e-12)
     assert dual.value == pytest.approx(value - 0.5 * dual.w[6:] @ dual.w[6:], abs=1e-9)
-    warm = frank_wolfe(wider, 3.0, dual=dual, w0=np.append(before.w, [0, 0]), tol=1e-4)
+    warm = frank_wolfe(wider, 3.0, Options(tol=1e-4), Start(np.append(before.w, [0, 0]), kept={"dual": dual}))
     assert warm.converged
     assert warm.primal <= train(wider, 3.0, solver="one_slack", tol=1e-6).primal * (1 + 1.1e-4)
     other = make(seed=1)[3]
@@ -105,13 +107,13 @@ def test_columns_may_be_added_to_a_dual_point():
 def test_which_planes_are_kept(monkeypatch):
     problem = make()[3]
     assert isinstance(dual_of(problem, 1.0), BlockDual)
-    assert isinstance(dual_of(problem, 1.0, "rows"), RowDual)
+    assert isinstance(dual_of(problem, 1.0, Options(planes="rows")), RowDual)
     assert largest_C(problem) >= 1e-3
-    assert largest_C(problem, planes="rows") == 0.0
-    monkeypatch.setattr("structsvm.trainers.frank_wolfe._MEMORY", 10)
+    assert largest_C(problem, Options(planes="rows")) == 0.0
+    monkeypatch.setattr("structsvm.trainers.block_dual.MEMORY", 10)
     problem.n_bytes = 0
     assert isinstance(dual_of(problem, 1.0), RowDual)
-    monkeypatch.setattr(row_planes, "_MEMORY", 10)
+    monkeypatch.setattr(row_planes, "MEMORY", 10)
     assert rows_cache_size(problem) is None
     with pytest.raises(ValueError, match="use solver='one_slack'"):
         RowDual(problem, 1.0)

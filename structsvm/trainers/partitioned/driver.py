@@ -19,30 +19,29 @@ A round moves three vectors to a partition and at most two back, whatever the nu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
+from typing import Any, Literal, NamedTuple, Protocol, Unpack, cast
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_C, check_choice, check_flag
+from structsvm.common.checks import BadInput, check_C, check_flag
 from structsvm.common.machine import memory_bytes
 from structsvm.common.portable.sums import combine, dot
-from structsvm.protocols import Callback, Cut, Float
+from structsvm.protocols import Cut, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import Fit, Recorder, judge, watched
-from structsvm.trainers.choosing_solver import _LARGEST_PULL
+from structsvm.trainers.choosing_solver import _LARGEST_PULL, TRAINERS, check_solver
+from structsvm.trainers.contract import OptionNames, Options, Start, Trainer
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.newton import newton_fits
-from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.partitioned.checkpoint import Checkpoint, other_rows
 from structsvm.trainers.partitioned.columns import Columns
 from structsvm.trainers.partitioned.partition import Task
-from structsvm.trainers.passes import SmoothProblem, Tangent
-from structsvm.trainers.path import _extrapolate
+from structsvm.trainers.passes import Tangent
+from structsvm.trainers.path import extrapolate
 from structsvm.trainers.segment_search import FEWEST, best_factor, search_segment
 
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
-SOLVERS: tuple[str, ...] = get_args(PartitionedSolver)
 
 _SIGMA = 0.3
 """How carefully partitions step, in units of what is safe. As the driver mixes exactly, bounds hold for any value. A
@@ -78,6 +77,14 @@ _SAME = 1e-9
 """Relative difference of a partition's slack before and after a restart that rounding may make."""
 
 
+_TRAINERS = {
+    # its method is not called through the table, as it works on partitions
+    "partitioned": Trainer(cast(Any, None), {"hinge", "qp"}),
+    **{name: TRAINERS[name] for name in ("one_slack", "newton")},
+}
+"""Trainers over partitions."""
+
+
 class Partitions(Protocol):
     """Partitions of the queries, each a :class:`~structsvm.trainers.partitioned.Partition` wherever it lies."""
 
@@ -96,33 +103,30 @@ def train_partitioned(
     C: float,
     *,
     solver: PartitionedSolver = "auto",
-    tol: float = 1e-3,
-    max_passes: int = 1000,
     positive: bool = False,
-    qp: Literal["active_set", "cvxpy"] = "active_set",
-    callback: Callback | None = None,
     checkpoint: Path | None = None,
     problem: dict[str, Any] | None = None,
+    **options: Unpack[OptionNames],
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * mean slack`` over the queries of all partitions.
 
     A ``checkpoint`` keeps the fit after each pass, for one more pass at zero weights; ``problem`` tells it from others.
     """
     check_C(C)
-    options = _Options(tol, max_passes, positive, qp, callback)
-    _check(solver, options)
+    given = check_partitioned(solver, positive, Options(**options))
     whole = _describe(parts, None)
+    given = _signed(given, positive, whole)
     if checkpoint is None:
-        return next(_path_of(whole, [C], solver, options))
-    if _choose(whole, C, solver, positive, keeps=True) != "partitioned":
+        return next(_path_of(whole, [C], solver, given))
+    if _choose(whole, C, solver, given, keeps=True) != "partitioned":
         raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
     columns = Columns(parts.n_parts, whole.n_features)
-    record = Recorder(C, tol, whole.n_features, callback, exact=whole.exact)
+    record = Start().recorder(cast(Problem, whole), C, given)
     sizes = {"C": C, "n_queries": whole.n_queries, "n_features": whole.n_features}
     kept = Checkpoint(checkpoint, {**sizes, **(problem or {})})
     kept.check_rows(whole.cut(np.zeros(whole.n_features)).joint)
-    fit = _fit(whole, columns, record, options, None, kept)
-    judge(fit, whole, tol)
+    fit = _fit(whole, columns, record, given, None, kept)
+    judge(fit, whole, given.tol)
     if fit.converged:
         kept.remove()
     return fit
@@ -133,68 +137,59 @@ def fit_path_partitioned(
     Cs: Sequence[float],
     *,
     solver: PartitionedSolver = "auto",
-    tol: float = 1e-3,
-    max_passes: int = 1000,
     positive: bool = False,
-    qp: Literal["active_set", "cvxpy"] = "active_set",
-    callback: Callback | None = None,
     fold: int | None = None,
+    **options: Unpack[OptionNames],
 ) -> Iterator[Fit]:
     """Train for several values of C, ascending, each from what the last one found, without the queries of ``fold``."""
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
-    options = _Options(tol, max_passes, positive, qp, callback)
-    _check(solver, options)
-    return _path_of(_describe(parts, fold), sorted({float(C) for C in Cs}), solver, options)
+    given = check_partitioned(solver, positive, Options(**options))
+    whole = _describe(parts, fold)
+    return _path_of(whole, sorted({float(C) for C in Cs}), solver, _signed(given, positive, whole))
 
 
-class _Options(NamedTuple):
-    """Those of :func:`structsvm.trainers.fit_path` for partitions, and whether weights have to be ``positive``."""
+def check_partitioned(solver: str, positive: bool, options: Options) -> Options:
+    """Return the options; raise if the trainer does not support them."""
+    check_flag("positive", positive)
+    check_solver(solver, options, {"signs"} if positive else set(), _TRAINERS)
+    return options
 
-    tol: float
-    max_passes: int
-    positive: bool
-    qp: Literal["active_set", "cvxpy"]
-    callback: Callback | None
+
+def _signed(options: Options, positive: bool, whole: _Whole) -> Options:
+    return replace(options, cone=np.ones(whole.n_features)) if positive else options
 
 
 def _path_of(
-    whole: _Whole, grid: Sequence[float], solver: PartitionedSolver, options: _Options
+    whole: _Whole, grid: Sequence[float], solver: PartitionedSolver, options: Options
 ) -> Iterator[Fit]:
     """Return the fits by the trainer that is asked for, or chosen."""
-    chosen = _choose(whole, grid[0], solver, options.positive)
-    if chosen == "newton":
-        problem, tol = cast(SmoothProblem, whole), options.tol
-        fits = newton_fits(
-            problem, grid, tol, options.max_passes, None, options.callback, keep_interrupted=True
-        )
-    else:
-        fits = _path(whole, grid, chosen, options)
-    return watched(fits, whole, grid, options.tol)
+    chosen = _choose(whole, grid[0], solver, options)
+    return watched(_path(whole, grid, chosen, options), whole, grid, options.tol, options.region)
 
 
-def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: _Options) -> Iterator[Fit]:
-    columns, pool = Columns(whole.parts.n_parts, whole.n_features), CutPool(whole.n_features)
-    past: list[Fit] = []
+def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: Options) -> Iterator[Fit]:
+    columns, start = Columns(whole.parts.n_parts, whole.n_features), Start()
     for C in grid:
-        record = Recorder(C, options.tol, whole.n_features, options.callback, exact=whole.exact)
-        guess = _extrapolate(past[-3:], C)
-        if chosen == "one_slack":
-            fit = _cutting(whole, record, pool, guess, options)
+        start.record = None
+        start.record = start.recorder(cast(Problem, whole), C, options)
+        start.guess = extrapolate(start.past, C)
+        if chosen != "partitioned":
+            fit = _undivided(whole, chosen, start, options)
         else:
-            if past:
-                columns.rescale(C / past[-1].C)
-            if len(past) > 1 and past[-1].n_passes > 1:
-                guess = None  # as on one machine: one that was not right the last time
-            fit = _fit(whole, columns, record, options, guess, None)
-        past.append(fit)
+            if start.past:
+                columns.rescale(C / start.past[-1].C)
+            if len(start.past) > 1 and start.past[-1].n_passes > 1:
+                start.guess = None  # as frank_wolfe does: the last guess was not within tol
+            fit = _fit(whole, columns, start.record, options, start.guess, None)
+        start.past.append(fit)
         yield fit
 
 
 class _Whole(NamedTuple):
-    """All partitions as one problem; what :func:`one_slack` needs of one."""
+    """All partitions as one problem, with as much of it as one_slack and newton use."""
 
     parts: Partitions
     shares: Float
@@ -237,16 +232,6 @@ class _Whole(NamedTuple):
         return total
 
 
-def _check(solver: str, options: _Options) -> None:
-    check_choice("solver", solver, SOLVERS)
-    check_flag("positive", options.positive)
-    if options.positive and solver in ("partitioned", "newton"):
-        raise BadInput(
-            "positive", "got {solver}", "only {solver='one_slack'} supports it", others={"solver": solver}
-        )
-    get_solver(options.qp)
-
-
 def _describe(parts: Partitions, fold: int | None) -> _Whole:
     said = parts.each("describe", [(fold,)] * parts.n_parts)
     widths = [one.n_features for one in said]
@@ -273,25 +258,22 @@ def _describe(parts: Partitions, fold: int | None) -> _Whole:
 
 
 def _choose(
-    whole: _Whole, C: float, solver: PartitionedSolver, positive: bool, *, keeps: bool = False
+    whole: _Whole, C: float, solver: PartitionedSolver, options: Options, *, keeps: bool = False
 ) -> PartitionedSolver:
-    if solver == "newton" and not whole.smooth:
+    able = check_solver(solver, options, set() if whole.smooth else {"hinge"}, _TRAINERS)
+    if solver == "partitioned" and not whole.fits:
         raise BadInput(
-            "solver", "expected a loss with a second derivative", "use {solver='auto'}", value=solver
+            "solver",
+            "expected memory for three planes a block of queries on each worker, and for the columns of all "
+            "partitions here",
+            "use {solver='one_slack'}",
+            value=solver,
         )
-    if solver == "auto" and whole.smooth and not positive and not keeps:
-        return "newton"
     if solver != "auto":
-        if solver == "partitioned" and not whole.fits:
-            raise BadInput(
-                "solver",
-                "expected memory for three planes a block of queries on each worker, and for the columns of all "
-                "partitions here",
-                "use {solver='one_slack'}",
-                value=solver,
-            )
         return solver
-    if positive or whole.n_blocks < 10 or not whole.fits:
+    if whole.smooth and "newton" in able and not keeps:
+        return "newton"
+    if "partitioned" not in able or whole.n_blocks < 10 or not whole.fits:
         return "one_slack"
     answers = whole.parts.each("pull", [(task, whole.n_blocks) for task in whole.tasks(C)])
     n = sum(count for _, count, _ in answers)
@@ -300,31 +282,24 @@ def _choose(
     return "one_slack" if C * pull > _LARGEST_PULL else "partitioned"
 
 
-def _cutting(whole: _Whole, record: Recorder, pool: CutPool, w0: Float | None, options: _Options) -> Fit:
+def _undivided(whole: _Whole, solver: str, start: Start, options: Options) -> Fit:
+    """Train by a trainer that sees the partitions as one problem; an interrupt ends it with its best weights."""
+    record = start.record
+    assert record is not None
     try:
-        return one_slack(
-            whole,  # type: ignore[arg-type]  # it asks for cuts and sizes alone
-            record.C,
-            tol=record.tol,
-            max_passes=options.max_passes,
-            w0=w0,
-            pool=pool,
-            cone=np.ones(whole.n_features) if options.positive else None,
-            qp=options.qp,
-            record=record,
-        )
+        return TRAINERS[solver].fit(cast(Problem, whole), record.C, options, start)
     except KeyboardInterrupt:
         if not np.isfinite(record.primal):
             raise
         record.stopped = True
-        return record.finish("one_slack", n_iterations=record.n_passes, n_cuts=len(pool))
+        return record.finish(solver, n_iterations=len(record.history), n_cuts=len(start.kept.get("cuts", ())))
 
 
 def _fit(
     whole: _Whole,
     columns: Columns,
     record: Recorder,
-    options: _Options,
+    options: Options,
     guess: Float | None,
     kept: Checkpoint | None,
 ) -> Fit:
@@ -338,7 +313,7 @@ def _fit(
         record.stopped, stuck = True, False
     if stuck:
         pool.add(Cut((columns.value + 0.5 * dot(columns.w, columns.w)) / record.C, columns.w / record.C))
-        return _cutting(whole, record, pool, None, options)
+        return _undivided(whole, "one_slack", Start(kept={"cuts": pool}, record=record), options)
     if record.n_passes == 0:
         record.passed(0)
     n_updates = record.n_passes * whole.n_blocks
@@ -350,7 +325,7 @@ def _rounds(
     columns: Columns,
     record: Recorder,
     pool: CutPool,
-    options: _Options,
+    options: Options,
     guess: Float | None,
     kept: Checkpoint | None,
 ) -> bool:

@@ -8,7 +8,7 @@ optimization", ICML 2015, equation 5)::
 
 ``sigma = 1`` is safe: by Cauchy-Schwarz the steps of all partitions together then do what each expects. The driver
 mixes the answers exactly, so that it may ask for less, which is faster. In ``v = w + s (w_k(a) - w_k)``
-and with the masses ``s a`` this is the problem that :class:`~structsvm.trainers.frank_wolfe.BlockDual` works on, at
+and with the masses ``s a`` this is the problem that :class:`~structsvm.trainers.block_dual.BlockDual` works on, at
 the trade-off ``sigma C``, with the fixed vector ``w - s w_k`` added to its weights.
 """
 
@@ -23,7 +23,7 @@ from structsvm.common.checks import BadInput
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Cut, Float, Int, Separator
 from structsvm.queries import unit_weights
-from structsvm.trainers.frank_wolfe import BlockDual, cache_size, slot_size
+from structsvm.trainers.block_dual import BlockDual, cache_size, slot_size
 from structsvm.trainers.newton_on_planes import Segment
 from structsvm.trainers.partitioned.columns import Column
 from structsvm.trainers.passes import RankingProblem, Tangent, sampled_slope, sampled_squares

@@ -1,0 +1,166 @@
+"""The contract of a trainer: a file with one function, ``(problem, C, options, start) -> Fit``, and its ``supports``.
+
+``supports`` names what the function can take. :mod:`~structsvm.trainers.choosing_solver` refuses anything else before
+any work, so that a trainer neither checks its options nor ignores one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
+
+import numpy as np
+
+from structsvm.common.checks import BadInput, check_choice, check_flag
+from structsvm.protocols import Callback, Float, Problem
+from structsvm.qp import get_solver
+from structsvm.trainers.certificate import Fit, Recorder
+
+if TYPE_CHECKING:
+    from structsvm.qp.convex import Convex
+
+PlaneKind = Literal["auto", "rows"]
+QP = Literal["active_set", "cvxpy"]
+
+ABILITIES = {
+    "hinge": "losses without a second derivative",
+    "signs": "signs of weights",
+    "cone": "linear constraints on weights",
+    "region": "convex constraints and penalties",
+    "stabilise": "{stabilise}",
+    "qp": "{qp}",
+    "rows": "{planes}",
+}
+"""What a trainer may list in ``supports``, and how errors call it. A trainer that lists none of it minimises a smooth
+loss plus ``1/2 ||w||^2``."""
+
+
+class OptionNames(TypedDict, total=False):
+    """The fields of :class:`Options`, for type checkers."""
+
+    tol: float
+    max_passes: int
+    cone: Float | None
+    region: Convex | None
+    stabilise: bool
+    qp: QP
+    planes: PlaneKind
+    callback: Callback | None
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """Options of training, as one object that every trainer receives; they are checked when it is made.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
+    max_passes : int, default=1000
+        Most passes over the data.
+    cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
+        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
+        independent rows with ``cone @ w >= 0``, by one_slack only.
+    region : Convex, optional
+        Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
+    stabilise : bool, default=True
+        Whether one_slack evaluates between the best point so far and the minimiser of its model (Ben-Ameur & Neto
+        2007), which moves erratically far from the optimum; False is the textbook method.
+    qp : {"active_set", "cvxpy"}, default="active_set"
+        Solver of the working-set dual (one_slack, n_slack).
+    planes : {"auto", "rows"}, default="auto"
+        How frank_wolfe keeps planes: as vectors where these fit in memory, or always as coefficients of the rows, which
+        gives the fit its ``dual_rows``. one_slack and newton have these of a problem with ``keep_rows``.
+    callback : callable, optional
+        Called with the bounds after each pass; a truthy return stops early.
+
+    Examples
+    --------
+    >>> Options(tol=1e-6).max_passes
+    1000
+    >>> Options(planes="vectors")
+    Traceback (most recent call last):
+        ...
+    structsvm.common.checks.BadInput: planes='vectors': expected 'auto' or 'rows'
+    """
+
+    tol: float = 1e-3
+    max_passes: int = 1000
+    cone: Float | None = None
+    region: Convex | None = None
+    stabilise: bool = True
+    qp: QP = "active_set"
+    planes: PlaneKind = "auto"
+    callback: Callback | None = None
+
+    def __post_init__(self) -> None:
+        check_flag("stabilise", self.stabilise)
+        get_solver(self.qp)
+        check_choice("planes", self.planes, get_args(PlaneKind))
+        constrained = {"signs", "cone", "region"} & self.needs
+        if self.region is not None and self.cone is not None:
+            raise BadInput("cone", "expected no signs beside a region", "give them to the region")
+        if self.planes == "rows" and constrained:
+            raise BadInput(
+                "planes",
+                f"expected 'auto' with {ABILITIES[min(constrained)]}: their dual point is no combination of rows",
+                value=self.planes,
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The abilities that a trainer needs for these options."""
+        n_axes = 0 if self.cone is None else np.ndim(self.cone)
+        asked = {
+            "signs": n_axes == 1 and bool(np.any(self.cone)),
+            "cone": n_axes > 1,
+            "region": self.region is not None,
+            "stabilise": not self.stabilise,
+            "qp": self.qp != "active_set",
+            "rows": self.planes == "rows",
+        }
+        return frozenset(name for name, is_asked in asked.items() if is_asked)
+
+
+DEFAULTS = Options()
+
+
+@dataclass
+class Start:
+    """Where a fit begins: what the fits of the same problem for smaller C have left."""
+
+    guess: Float | None = None
+    """Weights that are probably near the optimum."""
+    past: list[Fit] = field(default_factory=list)
+    """The fits so far, ascending in C."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What trainers keep from one C to the next, each under a name of its own, which others may use, too."""
+    record: Recorder | None = None
+    """Bounds of a fit that has begun already."""
+
+    def recorder(self, problem: Problem, C: float, options: Options) -> Recorder:
+        """Return the record of the fit, a new one unless it has begun."""
+        if self.record is not None:
+            return self.record
+        return Recorder(C, options.tol, problem.n_features, options.callback, exact=problem.exact)
+
+
+class Trainer(NamedTuple):
+    """A trainer, and the ``ABILITIES`` that it supports."""
+
+    fit: Callable[[Problem, float, Options, Start], Fit]
+    supports: Set[str]
+
+
+def refuse(solver: str, missing: Set[str], able: list[str], options: Options) -> BadInput:
+    """Return the error for a trainer without the abilities ``missing``; those that are ``able`` have all."""
+    what = " and ".join(text for name, text in ABILITIES.items() if name in missing)
+    remedy = f"use {{solver={able[0]!r}}}" if len(able) == 1 else f"use one of {', '.join(map(repr, able))}"
+    return BadInput(
+        "solver",
+        f"expected a trainer that supports {what}",
+        remedy if able else "no trainer does",
+        value=solver,
+        others=vars(options),
+    )
