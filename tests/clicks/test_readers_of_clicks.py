@@ -454,11 +454,11 @@ def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
     for zero in ("0.00", "false", "0"):
         path.write_text(HEAD + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
         with pytest.raises(
-            BadInput, match=r"log.csv:3: column 'clicked': expected 0 or 1, got an empty cell; leave out"
+            BadInput, match=r"log.csv:3: column 'clicked': expected 0 or 1, got an empty cell; leave"
         ):
             read_table(path)
     with pytest.raises(
-        BadInput, match=r"table: row 1, column 'clicked': expected 0 or 1, got a missing value; leave out"
+        BadInput, match=r"table: row 1, column 'clicked': expected 0 or 1, got a missing value; leave"
     ):
         read_table(pd.read_csv(path))
 

@@ -107,6 +107,8 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
         if batch.written is not None:
             array = compute.utf8_trim_whitespace(array)
         array = _without_empty(array)
+        if (row := _ending_in_nul(array)) is not None:
+            raise batch.wrong(row, name, what, "one that ends in a NUL character", "NumPy would drop it")
     elif types.is_integer(kind):
         array = compute.cast(array, pa.uint64() if kind == pa.uint64() else pa.int64())
     elif not types.is_null(kind):
@@ -126,6 +128,17 @@ def _without_empty(array: Any) -> Any:
     known = filled & to_numpy(array.is_valid())[0].astype(bool)
     validity = pa.py_buffer(np.packbits(known, bitorder="little"))
     return pa.Array.from_buffers(pa.string(), len(array), [validity, *array.buffers()[1:]])
+
+
+def _ending_in_nul(array: Any) -> int | None:
+    """Return the first row of text that ends in a NUL; None without."""
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[array.offset + 1 : array.offset + len(array) + 1]
+    if data is None or not ends.size or not ends[-1]:
+        return None
+    last = np.frombuffer(data, dtype=np.uint8)[np.maximum(ends, 1) - 1]
+    bad = (last == 0) & (np.diff(ends, prepend=0) > 0)
+    return int(bad.argmax()) if bad.any() else None
 
 
 class Spelling:
@@ -173,7 +186,7 @@ def coded(array: Any) -> tuple[NDArray[np.int64], Any]:
 
 
 def texts(batch: Batch, name: str) -> Any:
-    """Return words as text, empty where there is none: ``str`` of distinct values; Arrow would say ``true`` and ``1``."""
+    """Return words as text, empty where there is none: ``str`` of distinct values, as Arrow would say ``true``."""
     array = batch.columns[name]
     if not types.is_dictionary(array.type):
         array = compute.dictionary_encode(array)

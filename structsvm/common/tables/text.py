@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -117,38 +117,50 @@ class _Parser:
             raise error
 
     def _by_arrow(self, block: bytes) -> Any:
-        """Return the columns of a block; None where Arrow finds no table, or a NaN that is no missing value."""
-        size = _PIECE
-        while block:
-            kinds = {
-                str(j): pa.float64() if name in self._numbers else pa.string() for name, j in self._at.items()
-            }
+        """Return the columns of a block; None where Arrow finds no table."""
+        try:
+            parsed = self._read(block, self._numbers)
+            wrong = {
+                name for name in self._numbers
+                if compute.any(compute.is_nan(parsed.column(str(self._at[name])))).as_py()
+            }  # fmt: skip
+            if not wrong:
+                return parsed
+        except pa.ArrowInvalid:
             try:
-                parsed = arrow_csv.read_csv(
+                self._read(block, set())
+            except pa.ArrowInvalid:
+                return None
+            wrong = {name for name in self._numbers if not self._is_number(block, name)}
+        self._numbers -= (
+            wrong  # true and false, a NaN that is no missing value, or what is refused with its line
+        )
+        return self._read(block, self._numbers)
+
+    def _is_number(self, block: bytes, name: str) -> bool:
+        try:
+            self._read(block, {name}, [name])
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    def _read(self, block: bytes, numbers: Collection[str], names: Sequence[str] | None = None) -> Any:
+        kinds = {
+            str(self._at[name]): pa.float64() if name in numbers else pa.string()
+            for name in names or self._at
+        }
+        for size in (_PIECE, len(block) + 1):  # pieces in the cache are faster; a line may be longer
+            try:
+                return arrow_csv.read_csv(
                     pa.BufferReader(block),
                     arrow_csv.ReadOptions(column_names=[*map(str, range(len(self._names)))], block_size=size),
                     arrow_csv.ParseOptions(delimiter=self._mark, newlines_in_values=False),
-                    arrow_csv.ConvertOptions(
-                        column_types=kinds, include_columns=[*kinds] or ["0"], null_values=_GAPS
-                    ),
+                    arrow_csv.ConvertOptions(column_types=kinds, include_columns=[*kinds], null_values=_GAPS),
                 )
-            except pa.ArrowInvalid as error:
-                told = re.match(r"In CSV column #(\d+):", str(error))
-                wrong = {self._names[int(told[1])]} & self._numbers if told else set()
-                if told is None and size == _PIECE:  # perhaps a line is longer
-                    size = len(block) + 1
-                    continue
-            else:
-                wrong = {
-                    name for name in self._numbers
-                    if compute.any(compute.is_nan(parsed.column(str(self._at[name])))).as_py()
-                }  # fmt: skip
-                if not wrong:
-                    return parsed
-            if not wrong:
-                return None
-            self._numbers -= wrong  # true and false, or what is refused later with its line
-        return None
+            except pa.ArrowInvalid:
+                if size > len(block):
+                    raise
+        raise AssertionError("read or refused")
 
 
 def _is_odd(block: bytes, mark: str) -> bool:
