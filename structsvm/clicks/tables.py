@@ -348,9 +348,8 @@ def _whole_lists(parts: Iterator[_Columns]) -> Iterator[_Columns]:
             kept = None
         columns = part if kept is None else _concatenated([kept, part])
         cut = size = _size(columns)
-        if (
-            "session" in columns and columns["session"][size - 1].is_valid
-        ):  # without a session there is no list
+        # the last part is whole; a row without a session is in no list
+        if _size(part) == _BATCH and "session" in columns and columns["session"][size - 1].is_valid:
             session, query = columns["session"], columns["query"]
             last = session[size - 1].as_py(), query[size - 1].as_py()
             while cut and (session[cut - 1].as_py(), query[cut - 1].as_py()) == last:
