@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput
+from structsvm.common.tables.roles import first_inexact, id_texts
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100
@@ -148,10 +149,9 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
         )
     if ids.dtype.kind == "f":
         refuse_first("qid", ids, ~np.isfinite(ids), "an int or a string", "drop rows without a query")
-        refuse_first("qid", ids, ids != np.floor(ids), "an int or a string")
-        exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
-        remedy = f"from {exact:.0f} on different ids are the same {ids.dtype}: read the ids as int64 or str"
-        refuse_first("qid", ids, np.abs(ids) >= exact, "an int or a string", remedy)
+        if (inexact := first_inexact(ids)) is not None:
+            row, remedy = inexact
+            raise BadInput("qid", f"expected an int or a string, got {ids[row]}", remedy, at=f"[{row}]")
         return ids.astype(np.int64)
     if ids.dtype.kind == "O":
         other = np.array([not isinstance(v, (int, np.integer, str)) for v in ids])
@@ -171,7 +171,7 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             raise BadInput("qid", f"expected an id without NUL at its end, got {ids[row]!r}", at=f"[{row}]")
         fits_int64 = not strings.any() and all(abs(int(v)) < 2**63 for v in ids)
         return ids.astype(np.int64) if fits_int64 else ids.astype(str)
-    if ids.dtype.kind not in "biuUS":
+    if ids.dtype.kind not in "iuUS":
         raise BadInput("qid", f"expected ints or strings, got {ids.dtype}")
     return ids
 
@@ -468,7 +468,7 @@ class QueryData:
         grouping = group_queries(qid, n_rows)
         documents = None
         if docid is not None:
-            documents = np.asarray(docid).astype(str)
+            documents = np.array(id_texts("docid", docid, empty=True), dtype=np.str_)
             if documents.shape != (n_rows,):
                 raise BadInput(
                     "docid", f"expected {n_rows} ids, one for each row of X, got {documents.shape}"

@@ -21,6 +21,7 @@ from structsvm.common.arrays import Archive, Damaged, read_header
 from structsvm.common.checks import check_choice, check_whole
 from structsvm.common.files import read_blocks, read_lines, shorten
 from structsvm.common.machine import count_threads
+from structsvm.common.tables.files import is_json_lines
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
@@ -266,7 +267,7 @@ def _is_letor(path: Path) -> bool:
     """
     if path.is_dir():
         return True
-    if paths.is_table(path):
+    if paths.is_table(path) and not is_json_lines(path):
         return path.suffix == ".parquet" or _has_names(path)
     if path.suffix in (".npy", ".npz"):
         return False

@@ -49,7 +49,7 @@ def convert(
 ) -> None:
     """Convert text or tables to a store, which train, predict and evaluate map from disk instead of parsing it.
 
-    Neither has to fit into memory, except a CSV file. The names of features are kept. Rows of a query that are not
+    Neither has to fit into memory. The names of features are kept. Rows of a query that are not
     contiguous in the text are gathered in the store, which keeps their order: predict and evaluate use the order of the
     text.
     """
@@ -77,13 +77,8 @@ def convert(
         return
     columns, fill = table.options(labels=False), table.fill
     if from_table:
-        from structsvm.readers.csv_tables import is_csv
-
         paths.check_folder(store)
-        if is_csv(source):
-            readers.convert_csv(source, store, dtype=dtype or "float64", fill=fill, **columns)
-        else:
-            readers.convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
+        readers.convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
         _say(store, readers.open_store(store))
         return
     if "label" in columns and columns["label"] is None:

@@ -60,10 +60,9 @@ def _close(cluster: Any) -> None:
 
 def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     """Return the columns of labels and ids; None for data that are no tables."""
-    from structsvm.readers.csv_tables import is_csv
-    from structsvm.readers.parquet_tables import is_parquet
+    from structsvm.common.tables.files import is_parquet, is_table
 
-    if is_csv(data):
+    if is_table(data) and not is_parquet(data):
         raise ValueError(f"{data}: expected Parquet files, texts or stores with --dask, got CSV; convert it")
     return {"y": columns.label, "qid": columns.qid} if is_parquet(data) else {"y": None, "qid": None}
 

@@ -21,6 +21,7 @@ from structsvm.cli.terminal import bar, group, note, print_json
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import compression, is_stream
 from structsvm.common.lazy import labelled
+from structsvm.common.tables.files import is_json_lines
 from structsvm.online import statistics
 
 MissingFeedback = Annotated[str, "Treatment of lines without clicks: skip, no_click or error."]
@@ -97,7 +98,7 @@ def _team_draft_elsewhere(log: Path) -> Any:
 
     if is_stream(log):
         return None
-    if paths.is_table(log):
+    if paths.is_table(log) and not is_json_lines(log):
         drafted, dropped = clicks.read_team_draft_table(log)
     elif is_ubi(log):
         drafted, dropped = clicks.read_team_draft_ubi(log)

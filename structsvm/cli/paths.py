@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, is_packed, replacing
 
 
@@ -16,10 +17,16 @@ def stdin_as_path(path: Path) -> Path:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a path stands for Parquet files or is a CSV file."""
-    from structsvm.readers.parquet_tables import is_table
+    """Whether a path stands for a table with named columns."""
+    from structsvm.common.tables.files import is_table
 
     return is_table(path)
+
+
+def check_table(path: Path, option: str) -> None:
+    """Raise unless a path stands for a table, which an option needs."""
+    if not is_table(path):
+        raise BadInput(option, f"expected a table with it, got {path}")
 
 
 def check_input(path: Path) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from structsvm.cli import paths
 from structsvm.cli.files import Table, read_data, split_names
 from structsvm.cli.terminal import note
 
@@ -44,7 +45,6 @@ class TrainingTable(Table):
     ) -> tuple[QueryData, dict[str, Any]]:
         """Return the rows and what a model keeps of them for prediction; with ``keep`` missing features stay NaN."""
         from structsvm.features.scaling import filled, medians, missing
-        from structsvm.readers.categories import category_features, read_categories
 
         learned = self.missing == "median"
         fill: Any = "keep" if learned or keep else self.fill
@@ -52,8 +52,10 @@ class TrainingTable(Table):
         if (words := named.pop("categorical", None)) is None:
             rows = read_data(path, self, fill=fill, **options)
         else:
-            wanted = category_features([path], words, **named)
-            rows = read_categories(path, wanted, **_given(named, fill))
+            from structsvm.readers.categories import read_to_train
+
+            paths.check_table(path, "categorical")
+            rows = read_to_train(path, words, **named, **_filling(fill))
         if not learned:
             return rows, {}
         values = medians(rows, path)
@@ -79,10 +81,9 @@ def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
     return "keep" if get_tags(model).input_tags.allow_nan else None
 
 
-def _given(named: dict[str, Any], fill: Any) -> dict[str, Any]:
-    """Return the arguments of a reader of tables, without features."""
-    filling = {} if fill is None else {"fill": math.nan if fill == "keep" else fill}
-    return {name: value for name, value in named.items() if name != "features"} | filling
+def _filling(fill: Any) -> dict[str, Any]:
+    """Return the argument of a reader of tables for missing features."""
+    return {} if fill is None else {"fill": math.nan if fill == "keep" else fill}
 
 
 def read_as_trained(
@@ -93,24 +94,20 @@ def read_as_trained(
     Of ``categories``, which a model has of a frame, a column holds the value and the feature its number. There need
     not be labels.
     """
-    from structsvm.readers.categories import column_of, columns_of, read_categories, texts_of
+    from structsvm.readers.categories import columns_of, read_categories
 
-    known = set(columns_of(path))
+    known = columns_of(path)
     numbers = {
         name: {str(one): k for k, one in enumerate(categories[name])} for name in categories if name in known
     }
-    values = {name: set(one) for name, one in numbers.items()}
-    for feature in wanted:
-        if feature not in known and (column := column_of(feature, known)):
-            values.setdefault(column, set()).add(feature.removeprefix(f"{column}="))
-    cells = texts_of(path, list(values))
-    for column, of_model in values.items():
-        new = [cell for cell in cells[column] if cell and cell not in of_model]
-        if new:
-            taken = "it counts as missing" if column in numbers else "all its features of that column are 0"
-            note(
-                f"warning: {path}: {len(new)} rows have a {column!r} that the model does not know, such as "
-                f"{new[0]!r:.60}; {taken} there"
-            )
+
+    def unknown(column: str, n_rows: int, example: str) -> None:
+        taken = "it counts as missing" if column in numbers else "all its features of that column are 0"
+        note(
+            f"warning: {path}: {n_rows} rows have a {column!r} that the model does not know, such as "
+            f"{example!r:.60}; {taken} there"
+        )
+
     named = table.options(labels=False)
-    return read_categories(path, wanted, places=numbers, cells=cells, **_given(named, fill))
+    named.pop("features", None)
+    return read_categories(path, wanted, places=numbers, unknown=unknown, **named, **_filling(fill))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.kernel import kernel
+from structsvm.common.tables.roles import first_inexact, is_missing
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, places_in, refuse_first
 
@@ -389,32 +390,34 @@ def first_position_of(position: Int, first_position: int | None) -> int:
     return 0 if zero else 1
 
 
-class _Ids(NamedTuple):
+class Ids(NamedTuple):
     """Ids as sortable values, and which of them are known."""
 
     values: NDArray[Any]
     known: NDArray[np.bool_]
 
 
-def _ids(name: str, given: Any) -> _Ids:
+def _ids(name: str, given: Any) -> Ids:
+    if isinstance(given, Ids):
+        return given
     ids = np.asarray(given)
     if ids.ndim != 1:
         raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
     listed = isinstance(given, (list, tuple))
     if ids.dtype.kind in "iub":
         large = ids.dtype.kind == "u" and (ids >= 2**63).any()
-        return _Ids(ids if large else ids.astype(np.int64, copy=False), np.ones(ids.shape, bool))
+        return Ids(ids if large else ids.astype(np.int64, copy=False), np.ones(ids.shape, bool))
     if ids.dtype.kind == "f" and not (listed and any(isinstance(v, int) for v in given)):
         known = np.isfinite(ids)
         filled = np.where(known, ids, 0)
-        if (filled != np.floor(filled)).any() or (np.abs(filled) >= 2**53).any():
+        if first_inexact(filled) is not None:
             raise BadInput(name, "expected whole numbers or strings, got other floats", "read ids as strings")
-        return _Ids(filled.astype(np.int64), known)
+        return Ids(filled.astype(np.int64), known)
     if ids.dtype.kind == "U" and not listed:
-        return _Ids(ids, ids != "")
+        return Ids(ids, ids != "")
     values = np.empty(ids.shape[0], dtype=object)
     values[:] = list(given) if ids.dtype.kind != "S" else ids
-    known = np.array([_is_known(v) for v in values], dtype=bool)
+    known = np.array([not is_missing(v) for v in values], dtype=bool)
     present = values[known]
     kinds = {isinstance(v, (int, np.integer)) or (isinstance(v, float) and v.is_integer()) for v in present}
     if len(kinds) > 1:
@@ -429,14 +432,7 @@ def _ids(name: str, given: Any) -> _Ids:
         out[known] = whole
     else:
         out = np.array([_text(name, v) if k else "" for v, k in zip(values, known, strict=True)], dtype=str)
-    return _Ids(out, known)
-
-
-def _is_known(value: Any) -> bool:
-    try:  # NaN is not itself
-        return value is not None and bool(value == value) and value != "" and value != b""
-    except TypeError:  # pandas' NA
-        return False
+    return Ids(out, known)
 
 
 def _text(name: str, value: Any) -> str:
@@ -449,7 +445,7 @@ def _text(name: str, value: Any) -> str:
     return text
 
 
-def _column(name: str, given: Any, n: int) -> _Ids:
+def _column(name: str, given: Any, n: int) -> Ids:
     ids = _ids(name, given)
     _check_length(name, ids.values, n)
     return ids
@@ -489,7 +485,7 @@ def _probabilities(given: Any, n: int) -> Float:
     return p
 
 
-def _numbered(users: _Ids, chosen: Int) -> tuple[Int, NDArray[Any]]:
+def _numbered(users: Ids, chosen: Int) -> tuple[Int, NDArray[Any]]:
     """Return the number of the user of each chosen impression, -1 where it is missing, and the ids."""
     values, known = users.values[chosen], users.known[chosen]
     names, inverse = np.unique(values[known], return_inverse=True)
@@ -612,18 +608,21 @@ def _clean_lists(key, position, document, clicked):
     for i in range(n):
         if i > 0 and key[i] != key[i - 1]:
             start = i
+        same_document, same_position = -1, False
         for j in range(i - 1, start - 1, -1):
-            if not keep[j]:
-                continue
-            same_position, same_document = position[j] == position[i], document[j] == document[i]
-            if same_position or same_document:
-                keep[i] = False
-                if same_position and same_document:
-                    clicked[j] = clicked[j] or clicked[i]
-                repeated += same_position and same_document
-                taken += same_position and not same_document
-                twice += same_document and not same_position
+            if keep[j] and document[j] == document[i]:
+                same_document = j
                 break
+            same_position = same_position or (keep[j] and position[j] == position[i])
+        if same_document >= 0:  # shown once: it was clicked if any of its rows was
+            keep[i] = False
+            clicked[same_document] = clicked[same_document] or clicked[i]
+            again = position[same_document] == position[i]
+            repeated += again
+            twice += not again
+        elif same_position:
+            keep[i] = False
+            taken += 1
     return keep, repeated, taken, twice
 
 

@@ -1,32 +1,40 @@
-"""Impressions in tables: pandas and polars frames, Parquet, CSV."""
+"""Impressions in tables: data frames, Parquet, CSV, JSON lines."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from os import PathLike
-from pathlib import Path
+from datetime import date
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import compute
 
 from structsvm.clicks.batches import Parts
-from structsvm.clicks.cells import (
-    MAX_POSITION,
-    UNKNOWN_CLICKS,
-    ClickCells,
-    Dropped,
-    _is_known,
-    first_position_of,
-)
+from structsvm.clicks.cells import MAX_POSITION, UNKNOWN_CLICKS, ClickCells, Dropped, Ids, first_position_of
+from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.common.checks import BadInput
-from structsvm.common.files import is_stream, read_rows, shorten
-from structsvm.readers.parquet_tables import opened
+from structsvm.common.tables.batches import Batch, Role, Table, checked
+from structsvm.common.tables.columns import (
+    Spelling,
+    coded,
+    ids,
+    numbers,
+    stamp,
+    time_of,
+    times,
+    to_numpy,
+)
+from structsvm.common.tables.opening import open_tables
+from structsvm.common.tables.roles import name_unit, seconds, settled_words
 
-_BATCH = 1 << 20  # rows held at once
+_BATCH = 1 << 20  # rows counted at once
+_IDS = ("query", "document", "session", "cluster")
+_FIELDS = {"query": "query_ids", "document": "docid", "cluster": "cluster_ids"}
+_Columns = dict[str, Any]
+"""Ids as arrays of Arrow, numbers as arrays of NumPy, by their role."""
 
 
 def read_table(
@@ -48,13 +56,14 @@ def read_table(
 
     Parameters
     ----------
-    table : frame of pandas or polars, or path
-        A path that ends in ``.parquet`` (needs pyarrow) is read so, any other as text: tab-separated if it ends in
-        ``.tsv`` (before ``.gz`` and the like), else comma-separated, with names in the first line. Files are read in
-        parts; memory grows with the distinct cells and lists, not with the rows.
+    table : frame of pandas or polars, dict of columns, what gives a stream of Arrow, or path
+        A path is that of a file, a folder or a pattern, of Parquet, JSON lines (``.jsonl``, ``.ndjson``) or text:
+        tab-separated if its name ends in ``.tsv`` (before ``.gz`` and the like), else comma-separated, with names in
+        the first line. Files are read in parts; memory grows with the distinct cells and lists, not with the rows.
     query, document, position, clicked : str, optional
         Names of columns. Default: these words, or else a usual name such as ``q``, ``doc_id``, ``rank`` or ``clicks``
-        if one column has one; ``guessed`` of the result says which.
+        if one column has one; ``guessed`` of the result says which. Ids of a text file are text; ``101.0``, as pandas
+        writes a column of floats, is ``101``, and numbers that were rounded (``1.73e+18``) are refused.
         In a text file empty cells of ``clicked`` are 0 where the column holds no 0, and an error where it holds some.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list, and stand together in a file.
@@ -63,7 +72,8 @@ def read_table(
     probability : str, optional
         Name of the column with the probability with which the ranker showed this document at this position.
     time : str, optional
-        Name of the column with the times of ``between``: numbers, or ISO 8601 (UTC where no zone is given).
+        Name of the column with the times of ``between``: ISO 8601 (UTC where no zone is given), or numbers in seconds,
+        milli-, micro- or nanoseconds since 1970, told by their magnitude (below 1e11, 1e14, 1e17), all in one unit.
     between : tuple of (since, until), optional
         Only rows from ``since`` on, and before ``until``; others are left out and counted. None is no limit.
     first_position, max_position
@@ -85,276 +95,267 @@ def read_table(
         raise BadInput(
             "time", "expected a column and one end of a span or both", "give {time} with {between}"
         )
-    limits = [_seconds([limit])[0] for limit in span]
-    found = column_names(table)
-    asked = dict(zip(USUAL, (query, document, position, clicked), strict=True))
-    usual = {role: name if name is not None else guess(role, found, table) for role, name in asked.items()}
-    more = {"session": session, "cluster": cluster, "probability": probability}
-    given = {name: column for name, column in more.items() if column is not None}
     if cluster is not None and session is None:
         raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
-    names = [*usual.values(), *given.values(), *([time] if time is not None else [])]
-    parts = _parts(table, names, None if probability is None else names.index(probability, 4))
-    counted, dropped = Parts(), Dropped()
+    limits = [_limit(limit) for limit in span]
+    tables = open_tables(table)
+    in_parts = tables[0].in_parts
+    source = f"{table}" if in_parts else "table"
+    asked = dict(zip(USUAL, (query, document, position, clicked), strict=True))
+    usual = {
+        role: name if name is not None else guess(role, tables[0].names, source)
+        for role, name in asked.items()
+    }
+    more = {"session": session, "cluster": cluster, "probability": probability, "time": time}
+    named = usual | {role: name for role, name in more.items() if name is not None}
+    reading = _Reading(named, limits, source)
+    counted = Parts()
     bases: set[int] = set()
-    n_before = 0
-    for columns in _whole_lists(parts, session is not None):
-        n_read = len(columns[0])
-        if time is not None:
-            columns = _within(columns, limits, dropped)
-            if not len(columns[0]):
-                n_before += n_read
-                continue
-        base, positions = first_position, _numbers(columns[2])
-        if base is None and positions is not None:
-            base = first_position_of(positions, None)
+    parts = reading.batches(tables)
+    for columns in _whole_lists(_joined(parts)) if in_parts else parts:
+        base = first_position
+        if base is None:
+            base = first_position_of(columns["position"], None)
             bases.add(base)
             if len(bases) > 1:
-                problem = f"expected 0 or 1, as position 0 is in some of the parts in which {table} is read"
+                problem = f"expected 0 or 1, as position 0 is in some of the parts in which {source} is read"
                 raise BadInput("first_position", f"{problem}, and not in others", "state it")
         try:
-            counted.add(
-                ClickCells.from_arrays(
-                    *columns[:4], **dict(zip(given, columns[4:], strict=True)), first_position=base,
-                    max_position=max_position,
-                )
-            )  # fmt: skip
+            counted.add(reading.count(columns, first_position=base, max_position=max_position))
         except BadInput as error:
-            if not isinstance(table, (str, PathLike)):
+            if not in_parts or error.argument != "log":
                 raise
-            if error.argument in ("clicked", "probability"):
-                raise error.within(f"{table}, rows {n_before + 1:,} to {n_before + n_read:,}") from None
-            if error.argument != "log":
-                raise
-            dropped.count("row in a part of the file without any usable one", len(columns[0]))
-        n_before += n_read
-    whole = counted.whole(source_of(table), dropped)
+            reading.dropped.count(
+                "row in a part of the file without any usable one", len(columns["position"])
+            )
+    whole = reading.settled(counted.whole(source, reading.dropped))
     guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
+    if reading.unit not in (None, 1):
+        guessed["time"] = f"{time} in {name_unit(reading.unit)}"
     return replace(whole, guessed=guessed)
 
 
-USUAL = {
-    "query": "q qid query_id user_query search_query search_term query_text keywords",
-    "document": "doc docid doc_id document_id item item_id product product_id object_id",
-    "position": "rank pos place ordinal",
-    "clicked": "click clicks is_click is_clicked has_click",
-}
-"""Usual names of columns, in any case; beside them stand the words of the options."""
+class _Reading:
+    """The columns of a table by their roles, and what all of them have in common."""
+
+    def __init__(self, named: Mapping[str, str], limits: Sequence[float], source: str) -> None:
+        self._named, self._limits, self._source = named, limits, source
+        self.dropped = Dropped()
+        self.unit: int | None = None
+        self._clicked = Clicked(named["clicked"])
+        self._spelling = {role: Spelling() for role in _IDS}
+        self._is_text = False
+
+    def batches(self, tables: Sequence[Table]) -> Iterator[_Columns]:
+        """Yield the columns of the rows that lie within the limits."""
+        kinds: dict[str, Role] = {**dict.fromkeys(_IDS, "id"), "time": "time"}
+        roles: dict[str, Role] = {name: kinds.get(role, "number") for role, name in self._named.items()}
+        for table in tables:
+            check_columns(list(self._named.values()), table.names, f"{table.source}")
+            self._is_text = table.kinds is None
+            for batch in table.read(roles):
+                columns = checked(batch, self._columns)
+                if "time" in columns:
+                    columns = self._within(columns)
+                if len(columns["position"]):
+                    yield columns
+
+    def _columns(self, batch: Batch) -> _Columns:
+        columns: _Columns = {}
+        for role, name in self._named.items():
+            if role in _IDS:
+                columns[role] = ids(batch, name, f"the id of a {role}", missing=True)
+            elif role == "clicked":
+                columns[role] = self._clicked.of(batch)
+            elif role == "time":
+                columns[role], self.unit = times(batch, name, self.unit)
+            else:
+                columns[role] = values = numbers(batch, name)
+                if role == "probability" and (wrong := ~((values > 0) & (values <= 1))).any():
+                    row = int(wrong.argmax())
+                    raise batch.wrong(row, name, "a number in (0, 1]", f"{values[row]}")
+        return columns
+
+    def _within(self, columns: _Columns) -> _Columns:
+        """Return the rows of a span of time, without the times."""
+        when = columns.pop("time")
+        with np.errstate(invalid="ignore"):
+            early, late = when < self._limits[0], when >= self._limits[1]  # NaN is no limit
+        unknown = np.isnan(when)
+        self.dropped.count("row before since", early.sum())
+        self.dropped.count("row from until on", late.sum())
+        self.dropped.count("row without a time", unknown.sum())
+        rows = np.flatnonzero(~(early | late | unknown))
+        return {role: _taken(one, rows) for role, one in columns.items()}
+
+    def count(self, columns: _Columns, **options: Any) -> ClickCells:
+        """Count impressions by the codes of their ids: no text is sorted."""
+        words: dict[str, Any] = {}
+        given = dict(columns)
+        for role in _IDS:
+            if role not in columns:
+                continue
+            array = columns[role]
+            if not pa.types.is_string(array.type):
+                values, known = to_numpy(array)
+                values = values if values.dtype.kind in "iu" else np.zeros(len(values), dtype=np.int64)
+                given[role] = Ids(values, np.ones(len(values), dtype=bool) if known is None else known)
+                continue
+            codes, distinct = coded(array)
+            if self._is_text:
+                self._spelling[role].look(distinct)
+            if role == "session" and self._spelling[role].of_floats:
+                name = self._named[role]
+                own = settled_words(distinct.to_pylist(), self._source, f"column {name!r}: ")
+                codes = np.where(codes < 0, -1, np.unique(own, return_inverse=True)[1][codes])
+            given[role] = Ids(codes, codes >= 0)
+            words[role] = distinct
+        cells = ClickCells.from_arrays(**given, **options)
+        texts = {
+            field: np.array(words[role].to_pylist(), dtype=np.str_)[getattr(cells, field)]
+            for role, field in _FIELDS.items() if role in words
+        }  # fmt: skip
+        return replace(cells, **texts)
+
+    def settled(self, cells: ClickCells) -> ClickCells:
+        """Return counts whose ids ``101.0`` are ``101`` if the ids of a text are all numbers."""
+        changed = {}
+        for role, field in _FIELDS.items():
+            if self._spelling[role].of_floats:
+                changed[field] = as_settled(getattr(cells, field), self._source, self._named[role])
+        return replace(cells, **changed)
 
 
-def source_of(table: Any) -> str:
-    """Return what errors call a table: its path, if it has one."""
-    return str(table) if isinstance(table, (str, PathLike)) else "table"
+def as_settled(words: NDArray[Any], source: str, name: str) -> NDArray[np.str_]:
+    """Return ids of a text as :func:`settled_words` writes them, in the same order; raise where two become one."""
+    distinct, inverse = np.unique(words, return_inverse=True)
+    own = settled_words(distinct.tolist(), source, f"column {name!r}: ").astype(np.str_)
+    if np.unique(own).size < own.size:
+        twice = next(word for word in distinct if f"{word}.0" in distinct)
+        raise BadInput(
+            source,
+            f"column {name!r}: expected each id in one form, got {twice} and {twice}.0",
+            "write whole numbers",
+        )
+    return own[inverse]
 
 
-def column_names(table: Any) -> list[str]:
-    """Return the names of the columns of a frame or a file."""
-    if not isinstance(table, (str, PathLike)):
-        columns = getattr(table, "columns", None)
-        if columns is None:
-            kind = type(table).__name__
-            raise BadInput("table", f"expected a frame of pandas or polars, or a path, got {kind}")
-        return list(map(str, columns))
-    path = Path(table)
-    if is_stream(path):  # which can be read once
-        return list(USUAL)
-    if path.suffix == ".parquet":
-        with _parquet(path) as file:
-            return list(file.schema_arrow.names)
-    return next(read_rows(path), (1, []))[1]
+class Clicked:
+    """The column of clicks. An empty cell of a text is 0 where none is written, and unknown where some are."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._zero = False
+        self._empty: BadInput | None = None
+
+    def of(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return which rows were clicked."""
+        values = numbers(batch, self._name, "0 or 1", "write 1 for a click and 0 for none")
+        gaps = np.isnan(values)
+        wrong = ~gaps & (values != 0) & (values != 1)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise batch.wrong(row, self._name, "0 or 1", f"{values[row]:g}", "count clicks of one list once")
+        if gaps.any():
+            row = int(gaps.argmax())
+            unknown = batch.wrong(row, self._name, "0 or 1", "a missing value", UNKNOWN_CLICKS)
+            if batch.written is None:
+                raise unknown
+            self._empty = self._empty or unknown
+        self._zero = self._zero or bool((values == 0).any())
+        if self._zero and self._empty is not None:
+            raise self._empty
+        return values == 1
 
 
-def guess(role: str, names: list[str], table: Any, usual: str | None = None, remedy: str = "") -> str:
-    """Return the column that holds ``role`` by its name; raise where none or several could, with this remedy."""
-    if role in names:
-        return role
-    words = (USUAL[role] if usual is None else usual).split()
-    found = [name for name in names if name.strip().lower() in (role, *words)]
-    if len(found) == 1:
-        return found[0]
-    source = source_of(table)
-    if found:
-        raise BadInput(source, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
-                       remedy or f"name it by {{{role}}}")  # fmt: skip
-    check_columns([role], names, source, remedy)
-    raise AssertionError("refused")
-
-
-def _within(columns: list[Any], limits: Any, dropped: Dropped) -> list[Any]:
-    """Return the rows of a span of time, without the last column, the times."""
-    times = _seconds(columns[-1])
-    with np.errstate(invalid="ignore"):
-        early, late = times < limits[0], times >= limits[1]  # NaN is no limit
-    unknown = np.isnan(times)
-    dropped.count("row before since", early.sum())
-    dropped.count("row from until on", late.sum())
-    dropped.count("row without a time", unknown.sum())
-    rows = np.flatnonzero(~(early | late | unknown))
-    return [c[rows] if isinstance(c, np.ndarray) else [c[i] for i in rows.tolist()] for c in columns[:-1]]
-
-
-def _seconds(values: Any) -> Any:
-    """Return times as seconds, missing ones as NaN: numbers as they are, texts by ISO 8601."""
-    array = np.asarray(values)
-    if array.dtype.kind == "M":
-        return np.where(np.isnat(array), np.nan, array.astype("datetime64[us]").astype(np.int64) / 1e6)
-    if array.dtype.kind in "iuf":
-        return array.astype(np.float64)
-    return np.array([_second(value) for value in values])
-
-
-def _second(value: Any) -> float:
-    if not _is_known(value):
-        return math.nan
+def _limit(limit: Any) -> float:
+    """Return an end of a span in seconds since 1970; NaN for none."""
+    if limit is None:
+        return np.nan
     try:
-        if isinstance(value, str) and not value.strip().lstrip("-").replace(".", "", 1).isdigit():
-            value = datetime.fromisoformat(value.strip())
-        if isinstance(value, datetime):
-            return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-        return float(value)
+        if isinstance(limit, np.datetime64):
+            limit = limit.astype("datetime64[us]").item()
+        if isinstance(limit, date):
+            return stamp(limit)
+        value, counted = time_of(limit.strip()) if isinstance(limit, str) else (float(limit), True)
     except (TypeError, ValueError):
-        problem = f"expected numbers or times such as 2026-03-01T12:00, got {value!r:.60}"
+        problem = f"expected numbers or times such as 2026-03-01T12:00, got {limit!r:.60}"
         raise BadInput("time", problem) from None
+    return float(seconds(np.array([value]), None)[0][0]) if counted else value
 
 
-def _numbers(positions: Any) -> Any:
-    """Return positions as float64, missing ones as NaN; None for what is refused later."""
-    with suppress(TypeError, ValueError):
-        return np.asarray(positions, dtype=np.float64)
-    return None
+def _taken(column: Any, rows: Any) -> Any:
+    """Return some rows, by number or as a slice."""
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    if isinstance(rows, slice):
+        return column[rows]
+    return compute.take(column, pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
 
 
-def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[list[Any]]:
-    if not isinstance(table, (str, PathLike)):
-        check_columns(names, list(table.columns), "table")
-        yield _columns(table, names)
-    elif (path := Path(table)).suffix == ".parquet":
-        yield from _parquet_parts(path, names)
-    else:
-        yield from _text_parts(path, names, probability)
+def _size(columns: _Columns) -> int:
+    return len(columns["position"])
 
 
-@contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
-    path.stat()  # a missing file is the error of the system
-    try:
-        with opened(path) as file:
-            yield file
-    except ImportError:
-        remedy = "pip install 'structsvm-ranking[parquet]'"
-        raise BadInput(str(path), "expected pyarrow to read Parquet, got none", remedy) from None
+def _sliced(columns: _Columns, first: int, last: int) -> _Columns:
+    return {role: one[first:last] for role, one in columns.items()}
 
 
-def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
-    with _parquet(path) as file:
-        import pyarrow as pa
-
-        check_columns(names, file.schema_arrow.names, str(path))
-        held: list[Any] = []
-        rows = 0
-        for batch in file.iter_batches(batch_size=_BATCH, columns=names):
-            while batch.num_rows:  # batches end with row groups; parts are full but for the last
-                held.append(batch.slice(0, _BATCH - rows))
-                rows += held[-1].num_rows
-                batch = batch.slice(held[-1].num_rows)
-                if rows == _BATCH:
-                    yield _columns(pa.Table.from_batches(held), names)
-                    held, rows = [], 0
-        if held:
-            yield _columns(pa.Table.from_batches(held), names)
+def _alike(a: _Columns, b: _Columns) -> bool:
+    """Whether ids of two parts have one type."""
+    pairs = [(a[role].type, b[role].type) for role in _IDS if role in a]
+    return all(one == other or pa.null() in (one, other) for one, other in pairs)
 
 
-def _columns(table: Any, names: list[str]) -> list[Any]:
-    return [table[name].to_numpy() for name in names]
+def _concatenated(parts: Sequence[_Columns]) -> _Columns:
+    joined: _Columns = {}
+    for role in parts[0] if len(parts) > 1 else ():
+        columns = [part[role] for part in parts]
+        if isinstance(columns[0], np.ndarray):
+            joined[role] = np.concatenate(columns)
+            continue
+        kind = next((one.type for one in columns if one.type != pa.null()), pa.null())
+        joined[role] = pa.concat_arrays([one.cast(kind) for one in columns])
+    return joined or dict(parts[0])
 
 
-def _text_parts(path: Path, names: list[str], probability: int | None) -> Iterator[list[Any]]:
-    """Yield columns: ids as text, positions and clicks as numbers, empty positions missing, empty clicks 0."""
-    rows = read_rows(path)
-    _, header = next(rows, (1, []))
-    check_columns(names, header, str(path))
-    at = [header.index(name) for name in names]
-    numbers = [2, 3] if probability is None else [2, 3, probability]
-    read = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "": 0.0}  # texts of clicked so far
-    first: dict[str, int] = {}  # line of each of them
-    held: list[list[Any]] = []
-
-    def columns() -> list[Any]:
-        # empty ones are unknown where a 0 is
-        if "" in first and any(text and not read[text] for text in first):
-            problem = f"expected 0 or 1, got an empty cell ({path}:{first['']})"
-            raise BadInput("clicked", problem, UNKNOWN_CLICKS)
-        found: list[Any] = [list(column) for column in zip(*held, strict=True)]
-        for k in numbers:
-            found[k] = np.array(found[k], dtype=np.float64)
-        held.clear()
-        return found
-
-    for line, row in rows:
-        if len(row) != len(header):
-            raise BadInput(f"{path}:{line}", f"expected {len(header)} columns, got {len(row)}")
-        cells: list[Any] = [row[i] for i in at]
-        k = 2
-        try:
-            for k in numbers:
-                text = cells[k].strip()
-                if k == 3:
-                    first.setdefault(text, line)
-                    cells[k] = read[text] if text in read else read.setdefault(text, float(text))
-                else:
-                    cells[k] = math.nan if k == 2 and not text else float(text)
-        except ValueError:
-            wanted, remedy = ("0 or 1", "write 1 for a click and 0 for none") if k == 3 else ("a number", "")
-            problem = f"column {names[k]!r}: expected {wanted}, got {shorten(text)}"
-            raise BadInput(f"{path}:{line}", problem, remedy) from None
-        held.append(cells)
-        if len(held) == _BATCH:
-            yield columns()
+def _joined(batches: Iterator[_Columns]) -> Iterator[_Columns]:
+    """Yield parts of ``_BATCH`` rows, but for the last and where the type of ids changes."""
+    held: list[_Columns] = []
+    n = 0
+    for columns in batches:
+        if held and not _alike(held[0], columns):
+            yield _concatenated(held)
+            held, n = [], 0
+        first, size = 0, _size(columns)
+        while first < size:
+            last = min(size, first + _BATCH - n)
+            held.append(_sliced(columns, first, last))
+            n, first = n + last - first, last
+            if n == _BATCH:
+                yield _concatenated(held)
+                held, n = [], 0
     if held:
-        yield columns()
+        yield _concatenated(held)
 
 
-def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[Any]]:
+def _whole_lists(parts: Iterator[_Columns]) -> Iterator[_Columns]:
     """Move the list that a part ends in to the next part, so that none is cut."""
-    if not sessions:
-        yield from parts
-        return
-    kept: list[Any] | None = None
+    kept: _Columns | None = None
     for part in parts:
-        columns = part if kept is None else [
-            np.concatenate([np.asarray(a, dtype=object), np.asarray(b, dtype=object)])
-            for a, b in zip(kept, part, strict=True)
-        ]  # fmt: skip
-        query, session = columns[0], columns[4]
-        cut = len(query)
-        # the last part is whole; rows without a session are in no list
-        if len(part[0]) == _BATCH and _is_known(session[-1]):
-            while cut > 0 and session[cut - 1] == session[-1] and query[cut - 1] == query[-1]:
+        if kept is not None and not _alike(kept, part):
+            yield kept
+            kept = None
+        columns = part if kept is None else _concatenated([kept, part])
+        cut = size = _size(columns)
+        # the last part is whole; a row without a session is in no list
+        if _size(part) == _BATCH and "session" in columns and columns["session"][size - 1].is_valid:
+            session, query = columns["session"], columns["query"]
+            last = session[size - 1].as_py(), query[size - 1].as_py()
+            while cut and (session[cut - 1].as_py(), query[cut - 1].as_py()) == last:
                 cut -= 1
-        kept = [column[cut:] for column in columns] if cut < len(query) else None
+        kept = _sliced(columns, cut, size) if cut < size else None
         if cut:
-            yield [_plain(column[:cut]) for column in columns]
+            yield _sliced(columns, 0, cut)
     if kept is not None:
-        yield [_plain(column) for column in kept]
-
-
-def _plain(values: Any) -> Any:
-    """Return numbers of object arrays as numbers again; ids that these types would not hold stay in a list."""
-    if isinstance(values, np.ndarray) and values.dtype == object and values.size:
-        kinds = {type(v) for v in values}
-        dtype, limit = (np.float64, 2**53) if kinds & {float, np.float64} else (np.int64, 2**63)
-        numbers = kinds <= {int, float, bool, np.int64, np.float64, np.bool_}
-        fit = numbers and not any(abs(v) >= limit for v in values)
-        return values.astype(dtype) if fit else values.tolist()
-    return values
-
-
-def check_columns(names: list[str], found: list[str], source: str, remedy: str = "") -> None:
-    """Raise unless these columns are there."""
-    for name in names:
-        if name not in found:
-            shown = ", ".join(map(str, found[:10])) or "an empty file"
-            raise BadInput(
-                source, f"expected a column {name!r}, got {shown}", remedy or
-                "name the columns with {query}, {document}, {position}, {clicked}, {session}",
-            )  # fmt: skip
+        yield kept

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.clicks.cells import UNKNOWN_CLICKS, Dropped, _is_known
-from structsvm.clicks.tables import USUAL, _parts, check_columns, column_names, guess, source_of
+from structsvm.clicks.cells import Dropped
+from structsvm.clicks.column_names import USUAL, check_columns, guess
 from structsvm.clicks.ubi_entries import NO_ORDINAL, document_of, ordinal_of, parse_entries, time_of
 from structsvm.common.checks import BadInput
 from structsvm.online.clicklog import Click, ClickLog, Impression
@@ -63,7 +63,8 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     Parameters
     ----------
     table : frame of pandas or polars, or path
-        As in :func:`~structsvm.clicks.read_table`: a row for each document of each list, in any order.
+        As in :func:`~structsvm.clicks.read_table`: a row for each document of each list, in any order. Several rows of
+        one list and document are one: it is at the first rank, and clicked if one of them is.
     columns : dict of str to str, optional
         Names of the columns ``impression`` (one value per shown list), ``rank`` (from 0 or 1, only its order counts),
         ``document``, ``team`` (the ranker that the document was drafted from; missing: nobody), ``clicked`` (0 or 1),
@@ -89,30 +90,55 @@ def read_team_draft_table(table: Any, *, columns: Mapping[str, str] | None = Non
     for role in given:
         if role not in _USUAL:
             raise BadInput("columns", f"expected some of {', '.join(_USUAL)}, got {role!r}")
-    there = column_names(table)
+    from structsvm.clicks.tables import Clicked, as_settled  # Arrow takes some time to load
+    from structsvm.common.tables.batches import Role, checked
+    from structsvm.common.tables.columns import Spelling, ids, numbers
+    from structsvm.common.tables.opening import open_tables
+
+    tables = open_tables(table)
+    there, source = tables[0].names, str(table) if tables[0].in_parts else "table"
     for role, usual in _USUAL.items():
         if role in given:
             continue
         if role in _NEEDED or any(name.strip().lower() in (role, *usual.split()) for name in there):
             few = ", ".join(usual.split()[:3])
             remedy = f"rename it to {role} or a usual name ({few}), or state {{columns}}"
-            given[role] = guess(role, there, table, usual, remedy)
-    check_columns(list(given.values()), there, source_of(table), "state others by {columns}")
-    roles = [*_NEEDED, *(role for role in ("query", "user", "session") if role in given)]
-    dropped = Dropped()
+            given[role] = guess(role, there, source, usual, remedy)
+    texts = [role for role in given if role not in ("rank", "clicked")]
+    dropped, clicked = Dropped(), Clicked(given["clicked"])
     shown: dict[Any, list[_Hit]] = {}
     who: dict[Any, dict[str, Any]] = {}
-    for part in _parts(table, [given[role] for role in roles], None):
-        for name, document, rank, clicked, team, *more in zip(*map(_plain, part), strict=True):
-            if not (_is_known(name) and _is_known(document) and _is_known(rank)):
-                dropped.count("row without an impression, a document or a rank")
-                continue
-            if clicked not in (0, 1):
-                remedy = "count clicks of one list once" if _is_known(clicked) else UNKNOWN_CLICKS
-                raise BadInput("clicked", f"expected 0 or 1, got {clicked!r:.40}", remedy)
-            hit = _Hit(document, float(rank), str(team) if _is_known(team) else None, bool(clicked))
-            shown.setdefault(name, []).append(hit)
-            who.setdefault(name, {r: v for r, v in zip(roles[5:], more, strict=True) if _is_known(v)})
+    spelling = {role: Spelling() for role in ("impression", "document")}
+
+    def columns_of(batch: Any) -> dict[str, Any]:
+        columns = {role: ids(batch, given[role], f"the id of a {role}", missing=True) for role in texts}
+        ranks = numbers(batch, given["rank"])
+        return columns | {"rank": ranks, "clicked": clicked.of(batch)}
+
+    kinds: dict[str, Role] = {name: "id" if role in texts else "number" for role, name in given.items()}
+    for one in tables:
+        check_columns(list(given.values()), one.names, source, "state others by {columns}")
+        for batch in one.read(kinds):
+            columns = checked(batch, columns_of)
+            for role, spelled in spelling.items() if one.kinds is None else ():
+                spelled.look(columns[role].unique())
+            more = [role for role in ("query", "user", "session") if role in given]
+            needed = (columns[role].tolist() for role in _NEEDED)
+            for name, document, rank, click, team, *rest in zip(
+                *needed, *(columns[role].tolist() for role in more), strict=True
+            ):
+                if name is None or document is None or math.isnan(rank):
+                    dropped.count("row without an impression, a document or a rank")
+                    continue
+                hit = _Hit(document, rank, None if team is None else str(team), click)
+                shown.setdefault(name, []).append(hit)
+                who.setdefault(name, {r: v for r, v in zip(more, rest, strict=True) if v is not None})
+    for role, spelled in spelling.items():
+        if spelled.of_floats:
+            words = (
+                shown if role == "impression" else {hit.document for hits in shown.values() for hit in hits}
+            )
+            as_settled(np.array(sorted(words)), source, given[role])
     teams = _teams(shown)
     if len(teams) < 2:
         raise BadInput("team", f"expected two teams or more, got {teams or 'none'}", dropped.said())
@@ -251,8 +277,10 @@ def _drafted(
         for hit in sorted(hits, key=lambda hit: hit.rank):
             if hit.rank == NO_ORDINAL:
                 dropped.count("impression without an ordinal")
-            elif hit.document in order:
+            elif hit.document in order:  # events that came later may be further rows
                 dropped.count("document twice in a list")
+                if hit.clicked:
+                    order[hit.document] = order[hit.document]._replace(clicked=True)
             else:
                 order[hit.document] = hit
         row = tuple(None if hit.team is None else teams.index(hit.team) for hit in order.values())
@@ -279,12 +307,6 @@ def _drafted(
     if not lists:
         raise BadInput(source, "expected drafted lists, got none", dropped.said())
     return TeamDraftLog(ClickLog.of(lists), dropped)
-
-
-def _plain(column: Any) -> list[Any]:
-    """Return the values as Python's own; whole floats, which pandas makes of ids with gaps, as integers."""
-    values = column.tolist() if isinstance(column, np.ndarray) else column
-    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
 
 
 def _team(attributes: Any, names: tuple[str, ...]) -> str | None:

@@ -14,19 +14,13 @@ import numpy as np
 
 from structsvm.common.checks import BadInput
 from structsvm.common.names import QID
+from structsvm.common.tables.files import is_parquet, table_files
+from structsvm.common.tables.frames import parquet_table, release_memory, row_groups_of
 from structsvm.dask.rows import Rows, Stamp, check_stamp, load_store, stamp, to_rows
 from structsvm.protocols import Int
 from structsvm.queries import QueryData
 from structsvm.readers import open_store, read_letor
-from structsvm.readers.parquet_tables import (
-    Layout,
-    import_pyarrow,
-    is_parquet,
-    layout_of,
-    parquet_files,
-    read_units,
-    row_groups_of,
-)
+from structsvm.readers.tables import Layout, layout_of, read_units
 
 _PART_BYTES = 1 << 31
 """Bytes of a partition that is made of files: enough work for a round, and not too much to lose."""
@@ -196,7 +190,7 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
         if column is not None and not isinstance(column, str):
             raise BadInput(name, f"expected the name of a column of the files, got {type(column).__name__}")
     if all(is_parquet(path) for path in paths):
-        files = [file for path in paths for file in parquet_files(path)]
+        files = [file for path in paths for file in table_files(path)]
         _refuse_twice(files)
         return _of_tables(files, y or "label", qid or QID, n_threads, features)
     if y is not None or qid is not None:
@@ -237,7 +231,7 @@ def _of_tables(
     from dask import delayed
 
     try:
-        layout = layout_of(files, label=label, qid=qid, features=features)
+        layout = layout_of([parquet_table(file) for file in files], label=label, qid=qid, features=features)
     except BadInput as error:
         raise error.recommending("y", instead_of="label") from None
     stamps = {file: stamp(file) for file in files}
@@ -283,8 +277,8 @@ def _load_tables(
     first, last = units[0][0], units[-1][0]
     for file, expected in stamps.items():
         check_stamp(file, expected)
-    data = read_units(units, layout)
-    import_pyarrow().default_memory_pool().release_unused()  # Arrow would keep half as much as the rows take
+    data, _ = read_units([(parquet_table(file), groups) for file, groups, _ in units], layout)
+    release_memory()
     return Rows(data, None, str(first) if first == last else f"{first} to {last.name}")
 
 

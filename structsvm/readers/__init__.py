@@ -1,6 +1,6 @@
 """Files in, :class:`structsvm.queries.QueryData` out.
 
-All text files are read by the same rules. They are plain, gzip, bzip2 or xz, recognised by their first bytes, and
+All text files are read by the same rules. They are plain, gzip, bzip2, xz or zstd, recognised by their first bytes, and
 UTF-8; a byte order mark at the beginning is skipped. Errors name file and line of ids that are not UTF-8 or hold a NUL
 byte, of a byte order mark further down, of numbers that are not finite, and of lines of more than 32 MB. A compressed
 file with more than 64 MB of text and more than 200 times its size is refused as a decompression bomb;
@@ -25,19 +25,16 @@ if TYPE_CHECKING:
     from structsvm.readers.candidate_sets import read_candidates as read_candidates
     from structsvm.readers.candidate_sets import write_candidates as write_candidates
     from structsvm.readers.conversion import convert_letor as convert_letor
-    from structsvm.readers.csv_tables import convert_csv as convert_csv
-    from structsvm.readers.csv_tables import read_csv as read_csv
     from structsvm.readers.describing import describe as describe
     from structsvm.readers.letor import read_letor as read_letor
     from structsvm.readers.letor import write_letor as write_letor
     from structsvm.readers.making import list_datasets as list_datasets
     from structsvm.readers.making import make_dataset as make_dataset
     from structsvm.readers.making import make_runs as make_runs
-    from structsvm.readers.parquet_tables import convert_parquet as convert_parquet
-    from structsvm.readers.parquet_tables import read_parquet as read_parquet
     from structsvm.readers.qrels import Qrels as Qrels
     from structsvm.readers.qrels import read_qrels as read_qrels
     from structsvm.readers.qrels import write_qrels as write_qrels
+    from structsvm.readers.reading import read_queries as read_queries
     from structsvm.readers.run_features import candidates as candidates
     from structsvm.readers.run_features import judge_run as judge_run
     from structsvm.readers.runs import Run as Run
@@ -45,10 +42,13 @@ if TYPE_CHECKING:
     from structsvm.readers.runs import write_run as write_run
     from structsvm.readers.store import StoreWriter as StoreWriter
     from structsvm.readers.store import open_store as open_store
-    from structsvm.readers.store import read_queries as read_queries
     from structsvm.readers.store import write_store as write_store
     from structsvm.readers.synthetic import make_ranking as make_ranking
     from structsvm.readers.synthetic import write_ranking_store as write_ranking_store
+    from structsvm.readers.tables import convert_csv as convert_csv
+    from structsvm.readers.tables import convert_parquet as convert_parquet
+    from structsvm.readers.tables import read_csv as read_csv
+    from structsvm.readers.tables import read_parquet as read_parquet
     from structsvm.readers.teachers import make_taught as make_taught
 
 __getattr__, __dir__, __all__ = attach(
@@ -58,16 +58,16 @@ __getattr__, __dir__, __all__ = attach(
             "LabelledSets judged_candidates read_ambient read_aspects read_candidates write_candidates"
         ),
         "structsvm.readers.conversion": "convert_letor",
-        "structsvm.readers.csv_tables": "convert_csv read_csv",
         "structsvm.readers.describing": "describe",
         "structsvm.readers.letor": "read_letor write_letor",
         "structsvm.readers.making": "list_datasets make_dataset make_runs",
         "structsvm.readers.qrels": "Qrels read_qrels write_qrels",
+        "structsvm.readers.reading": "read_queries",
         "structsvm.readers.run_features": "candidates judge_run",
         "structsvm.readers.runs": "Run read_run write_run",
-        "structsvm.readers.store": "StoreWriter open_store read_queries write_store",
+        "structsvm.readers.store": "StoreWriter open_store write_store",
         "structsvm.readers.synthetic": "make_ranking write_ranking_store",
-        "structsvm.readers.parquet_tables": "convert_parquet read_parquet",
+        "structsvm.readers.tables": "convert_csv convert_parquet read_csv read_parquet",
         "structsvm.readers.teachers": "make_taught",
     },
 )

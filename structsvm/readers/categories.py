@@ -4,58 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.common.files import read_rows, shorten
+from structsvm.common.files import shorten
 from structsvm.common.names import QID, did_you_mean
+from structsvm.common.tables.columns import texts
+from structsvm.common.tables.files import is_table
+from structsvm.common.tables.opening import open_tables
 from structsvm.queries import QueryData
-from structsvm.readers.csv_tables import name_some, read_header, separated_otherwise
-from structsvm.readers.parquet_tables import is_csv, is_table, parquet_files, without_index
-from structsvm.readers.store import read_queries
+from structsvm.readers.column_names import name_some, separated_otherwise
+from structsvm.readers.tables import read_rows
 
 _MOST = 1000
 """Values of a column at most; one with more holds ids."""
 
+_Words = Mapping[str, tuple[Any, list[str]]]
+"""Codes and words of each column."""
+
 
 def columns_of(path: Path) -> list[str]:
     """Return the names of the columns of a table."""
-    if is_csv(path):
-        return read_header(path, read_rows(path))
-    from pyarrow import parquet
-
-    return without_index(parquet.read_schema(parquet_files(path)[0]).names)
+    return open_tables(path)[0].names
 
 
-def texts_of(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
-    """Return the cells of some columns as text, an empty one where there is none."""
-    found: dict[str, list[str]] = {name: [] for name in columns}
-    if not columns:
-        return found
-    if is_csv(path):
-        rows = read_rows(path)
-        header = read_header(path, rows)
-        places = [(header.index(name), found[name]) for name in columns]
-        for _, row in rows:
-            for j, column in places:
-                column.append(row[j].strip() if j < len(row) else "")
-        return found
-    from pyarrow import parquet
-
-    for file in parquet_files(path):
-        table = parquet.read_table(file, columns=list(columns))
-        for name in columns:
-            found[name] += [
-                "" if cell is None else str(cell).strip() for cell in table.column(name).to_pylist()
-            ]
-    return found
-
-
-def column_of(feature: str, known: set[str]) -> str | None:
+def column_of(feature: str, known: Iterable[str]) -> str | None:
     """Return the column of which a feature is a value; None if it is none of them."""
     at = feature.find("=")
     while at >= 0:
@@ -76,37 +53,65 @@ def category_features(
 ) -> tuple[str, ...]:
     """Return the names of the features of some tables: columns of numbers, then the values of the others."""
     values: dict[str, set[str]] = {name: set() for name in categorical}
-    n_rows = dict.fromkeys(categorical, 0)
+    n_rows = 0
     for path in files:
         if not is_table(path):
             raise BadInput("categorical", f"expected a table with it, got {path}")
-        known = [name for name in columns_of(path) if name not in (label, qid, docid)]
-        for name in categorical:
-            if name not in known:
-                raise BadInput(
-                    "categorical",
-                    f"expected columns of features of {path}, which are {name_some(known)}, got {shorten(name)}",
-                    did_you_mean(name, known),
-                )
+        known = _check_categories(path, categorical, (label, qid, docid))
         features = features or tuple(known)
-        for name, cells in texts_of(path, categorical).items():
-            values[name].update({*cells} - {""})
-            n_rows[name] += len(cells)
-    for name, found in values.items():
-        if not 0 < len(found) <= _MOST:
+        for table in open_tables(path):
+            for batch in table.read(dict.fromkeys(categorical, "category")):
+                n_rows += batch.n
+                for name in categorical:
+                    values[name].update(texts(batch, name).unique().to_pylist())
+    return _named(files[0], values, n_rows, features or ())
+
+
+def _check_categories(path: Path, categorical: Sequence[str], others: Sequence[str | None]) -> list[str]:
+    """Return the columns of features; raise unless those of words are among them."""
+    known = [name for name in columns_of(path) if name not in others]
+    for name in categorical:
+        if name not in known:
             raise BadInput(
                 "categorical",
-                f"expected 1 to {_MOST:,} different values in {files[0]}, got {len(found):,}",
+                f"expected columns of features of {path}, which are {name_some(known)}, got {shorten(name)}",
+                did_you_mean(name, known),
+            )
+    return known
+
+
+def _named(
+    path: Path, values: Mapping[str, set[str]], n_rows: int, features: Sequence[str]
+) -> tuple[str, ...]:
+    for name, words in values.items():
+        words.discard("")
+        if not 0 < len(words) <= _MOST:
+            raise BadInput(
+                "categorical",
+                f"expected 1 to {_MOST:,} different values in {path}, got {len(words):,}",
                 value=name,
             )
-        if len(found) > max(20, n_rows[name] // 2):
+        if len(words) > max(20, n_rows // 2):
             warnings.warn(
-                f"{files[0]}: column {name!r} has {len(found):,} different values in {n_rows[name]:,} rows, of which "
+                f"{path}: column {name!r} has {len(words):,} different values in {n_rows:,} rows, of which "
                 "little can be learned; does it hold ids?",
-                stacklevel=2,
+                stacklevel=3,
             )
-    numbers = [name for name in features or () if name not in values]
-    return (*numbers, *(f"{name}={value}" for name in categorical for value in sorted(values[name])))
+    numbers = [name for name in features if name not in values]
+    return (*numbers, *(f"{name}={value}" for name in values for value in sorted(values[name])))
+
+
+def read_to_train(
+    path: Path, categorical: Sequence[str], *, features: Sequence[str] | None = None, **options: Any
+) -> QueryData:
+    """Read a table to train on, in one pass: columns of numbers, and a feature for each value of the others."""
+    named = [options.get(role, role) for role in ("label", QID, "docid")]
+    features = features or _check_categories(path, categorical, named)
+    numbers = [name for name in features if name not in categorical]
+    _check_categories(path, categorical, named)
+    rows, words = read_rows(path, **options, features=numbers, words=categorical)
+    values = {name: set(words[name][1]) for name in categorical}
+    return _with_categories(rows, words, _named(path, values, rows.n_rows, features), {})
 
 
 def read_categories(
@@ -114,31 +119,45 @@ def read_categories(
     wanted: Sequence[str],
     *,
     places: Mapping[str, Mapping[str, int]] | None = None,
-    cells: Mapping[str, list[str]] | None = None,
+    unknown: Callable[[str, int, str], None] | None = None,
     **options: Any,
 ) -> QueryData:
     """Read the features ``wanted`` of a table: columns of numbers, and where a value of a column stands. Of the columns
-    ``places`` a feature is the place of its value, NaN for others. ``cells`` are those of :func:`texts_of`.
+    ``places`` a feature is the place of its value, NaN for others. ``unknown`` is told each column with values that are
+    no feature, in how many rows, and the first of them.
     """
     known, places = set(columns_of(path)), places or {}
     columns = {name: column_of(name, known) for name in wanted if name not in known}
     names = [name for name in wanted if name not in places and columns.get(name) is None]
     _check_there(path, wanted, names, known)
-    if cells is None:
-        cells = texts_of(path, [*places, *dict.fromkeys(filter(None, columns.values()))])
-    rows = read_queries(path, **options, features=tuple(names))
-    order = np.arange(rows.n_rows) if rows.order is None else rows.order
-    texts = {name: np.array(column, dtype=object)[order] for name, column in cells.items()}
+    of_words = [*places, *dict.fromkeys(filter(None, columns.values()))]
+    rows, words = read_rows(path, **options, features=names, words=of_words)
+    for column, (codes, distinct) in words.items() if unknown else ():
+        of_model = places.get(column) or {one.removeprefix(f"{column}=") for one in wanted}
+        new = np.array([word != "" and word not in of_model for word in distinct])
+        if new.any() and unknown is not None:
+            unknown(column, int(new[codes].sum()), distinct[int(new.argmax())])
+    return _with_categories(rows, words, wanted, places)
+
+
+def _with_categories(
+    rows: QueryData, words: _Words, wanted: Sequence[str], places: Mapping[str, Mapping[str, int]]
+) -> QueryData:
+    """Return rows with the features wanted."""
     X = np.empty((rows.n_rows, len(wanted)), dtype=rows.X.dtype)
-    number = {name: j for j, name in enumerate(names)}
+    number = {name: j for j, name in enumerate(rows.feature_names or ())}
     for j, feature in enumerate(wanted):
-        column = columns.get(feature)
         if feature in number:
             X[:, j] = rows.X[:, number[feature]]
-        elif column is None:
-            X[:, j] = [places[feature].get(text, np.nan) for text in texts[feature]]
+            continue
+        column = feature if feature in places else column_of(feature, words)
+        assert column is not None, "looked for before"
+        codes, distinct = words[column]
+        if feature in places:
+            values = [places[feature].get(word, np.nan) for word in distinct]
         else:
-            X[:, j] = texts[column] == feature.removeprefix(f"{column}=")
+            values = [float(word == feature.removeprefix(f"{column}=")) for word in distinct]
+        X[:, j] = np.array(values, dtype=X.dtype)[codes]
     return dataclasses.replace(rows, X=X, feature_names=tuple(wanted))
 
 

@@ -100,7 +100,7 @@ def _convert(texts: _Texts, source: Path, path: Path, options: letor.Options, si
     as_sparse = letor.is_sparse(options, size)
     lines = width = 0
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
-        queries = QueryWriter(writer, letor.identify)
+        queries = QueryWriter(writer, text=True)
         for text in texts():
             block = letor.Block(text, source, lines)
             lines += int(np.count_nonzero(text == 10))

@@ -72,11 +72,11 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
     Description(path='qrels.txt', kind='qrels', counts={'topics': 2, 'judgments': 3, 'relevant': 1},
       labels={'-2': 1, '0': 1, '1': 1}, warnings=('1 topic has no relevant document', '1 judgment is negative'))
     """
-    from structsvm.readers.parquet_tables import is_table
+    from structsvm.common.tables.files import is_json_lines, is_table
 
     path = Path(path)
     rows = {"label": None, "fill": math.nan, **options}
-    if is_table(path):
+    if is_table(path) and not is_json_lines(path):
         return _describe_queries(path, "table", readers.read_queries(path, **rows))
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got nothing there")

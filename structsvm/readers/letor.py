@@ -21,6 +21,7 @@ from scipy import sparse as scipy_sparse
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
 from structsvm.common.machine import count_threads, memory_bytes
+from structsvm.common.tables.roles import settled_words
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries, rows_in_groups
 from structsvm.readers.letor_scanner import (
@@ -104,8 +105,9 @@ def read_letor(
     Returns
     -------
     QueryData
-        ``query_ids`` are int64 if each id in the file is a plain integer (``7``; not ``007``), else str. ``docid`` is
-        the id of a comment ``docid = <id>``, else the stripped comment, ``""`` without, and None if no row has one.
+        ``query_ids`` are int64 if each id in the file is a plain integer (``7`` or ``7.0``; not ``007``), else str;
+        numbers that were rounded (``1.73e+18``) are refused where all are numbers. ``docid`` is the id of a comment
+        ``docid = <id>``, else the stripped comment, ``""`` without, and None if no row has one.
 
     Raises
     ------
@@ -138,7 +140,7 @@ def read_letor(
     if rows.width == 0:
         raise BadInput(path, "expected at least one feature, got none", "state {n_features} if that is right")
     if query_sizes is None:
-        ids: Any = np.repeat(identify(rows.ids), rows.run_lengths)
+        ids: Any = np.repeat(settled_words(rows.ids, path), rows.run_lengths)
     else:
         ids = _ids_from_sizes(query_sizes, rows.X.shape[0], path)
     return rows_in_groups(rows.X, rows.y, group_queries(ids, rows.X.shape[0]), rows.docid)
@@ -533,17 +535,6 @@ def _share(work: Callable[[_T], _R], items: Iterable[_T], n_threads: int) -> lis
         return [work(item) for item in items]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, items))
-
-
-def identify(words: list[str]) -> NDArray[Any]:
-    """Return ids as int64 if each is written as Python would write the number, else as str."""
-    try:
-        numbers = np.array([int(word) for word in words], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return np.array(words, dtype=np.str_)
-    if all(str(number) == word for number, word in zip(numbers.tolist(), words, strict=True)):
-        return numbers
-    return np.array(words, dtype=np.str_)
 
 
 def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:

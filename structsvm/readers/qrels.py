@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
+from structsvm.common.tables.roles import id_texts
 from structsvm.protocols import Int
+from structsvm.queries import refuse_first
 from structsvm.readers.trec import (
     Block,
     Columns,
@@ -28,7 +30,6 @@ from structsvm.readers.trec import (
     read_rows,
     refuse_repeat,
     rows_of_dict,
-    strings,
     write_rows,
 )
 
@@ -91,10 +92,13 @@ class Qrels(Listing):
         """
         check_duplicates(duplicates)
         values = np.asarray(grades)
-        if values.dtype.kind not in "iub" and not (values == np.floor(values)).all():
-            raise BadInput("grades", "expected whole numbers")
+        if values.dtype.kind not in "iubf":
+            raise BadInput("grades", f"expected whole numbers, got {values.dtype}")
+        with np.errstate(invalid="ignore"):
+            wrong = ~(np.abs(values.astype(np.float64)) < 2**31) | (values != np.floor(values))
+        refuse_first("grades", values, wrong, "a whole number of 32 bits")
         topics, code, documents = number_topics(topic, docid, values, "grades")
-        parts = None if subtopic is None else strings(subtopic)
+        parts = None if subtopic is None else id_texts("subtopic", subtopic, empty=True)
         return _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
 
     @classmethod
@@ -105,10 +109,10 @@ class Qrels(Listing):
 
         Parameters
         ----------
-        frame : pandas or polars DataFrame
+        frame : pandas or polars DataFrame, or what gives a stream of Arrow
         topic, docid, grade : str, optional
-            Names of the columns; by default the one that is there of those in use: "topic", "qid", "query_id" or
-            "q_id"; "docid", "docno" or "doc_id"; "grade", "label", "relevance" or "rel".
+            Names of the columns; by default the first that is there of those in use: "topic", "qid", "query_id",
+            "q_id", "query"; "docno", "docid", "doc_id", "document"; "grade", "label", "relevance", "rel".
 
         Returns
         -------

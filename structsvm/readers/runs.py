@@ -113,10 +113,10 @@ class Run(Listing):
 
         Parameters
         ----------
-        frame : pandas or polars DataFrame
+        frame : pandas or polars DataFrame, or what gives a stream of Arrow
         topic, docid, score : str, optional
-            Names of the columns; by default the one that is there of those in use: "topic", "qid", "query_id" or
-            "q_id"; "docid", "docno" or "doc_id"; "score".
+            Names of the columns; by default the first that is there of those in use: "topic", "qid", "query_id",
+            "q_id", "query"; "docno", "docid", "doc_id", "document"; "score".
         tag : str
 
         Returns

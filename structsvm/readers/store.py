@@ -27,6 +27,7 @@ from scipy import sparse as scipy_sparse
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.checks import BadInput
 from structsvm.common.files import beside, destination, permissions
+from structsvm.common.tables.roles import identify, spelling_of
 from structsvm.queries import (
     QueryData,
     bad_value,
@@ -154,6 +155,15 @@ def _data(path: Path, meta: dict[str, Any], arrays: dict[str, Any]) -> QueryData
     )  # fmt: skip
 
 
+def await_store(path: Path) -> None:
+    """Wait for what is at ``path``, or where another writer is about to put a store there."""
+    for _ in range(_MISSED):
+        put_back(path, _is_store)
+        if path.exists():
+            return
+        time.sleep(_PAUSE)
+
+
 def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
     """Read all of a store and hold it against its checksums and against what a writer would have refused. Return
     whether all of it has checksums: stores of earlier versions have none, and a value that was changed to another
@@ -190,69 +200,6 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
     except BadInput as error:
         raise _damaged(path, error.fault) from None
     return "crc32" in meta and all("crc32" in spec for spec in meta["arrays"].values())
-
-
-_OF_TABLES = ("label", "qid", "docid", "features")
-
-
-def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
-    """Open a store, or read tables or a LETOR text with ``options``: what is there decides.
-
-    Parameters
-    ----------
-    path : path
-        The folder of a store; Parquet files (one, a folder or a pattern); a CSV file, whose name ends in ``.csv`` or
-        ``.tsv``; or any other text, which is LETOR.
-    **options
-        Of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`; a store has them settled and takes none but
-        ``label=None``. With that labels are optional in all of them: ``y`` is None if there are none.
-
-    Returns
-    -------
-    QueryData
-
-    Raises
-    ------
-    FileNotFoundError
-        If nothing is there.
-    ValueError
-        As the readers; for options where ``path`` is a store, and names of columns where it is no table.
-
-    Examples
-    --------
-    >>> _ = Path("train.txt").write_text("1 qid:3 1:2 2:1\\n")
-    >>> read_queries("train.txt")
-    QueryData(1 queries, 1 rows, 2 features, dense float64)
-    """
-    from structsvm.readers import csv_tables, parquet_tables  # which import this module
-
-    if csv_tables.is_csv(path):
-        return csv_tables.read_csv(path, **options)
-    if parquet_tables.is_parquet(path):
-        return parquet_tables.read_parquet(path, **options)
-    path = Path(path)
-    for _ in range(_MISSED):
-        put_back(path, _is_store)
-        if path.exists():
-            break
-        time.sleep(_PAUSE)
-    for name in _OF_TABLES:
-        if name in options and not (name == "label" and options["label"] is None):
-            kind = "a store" if path.is_dir() else "a text without names of columns"
-            raise BadInput(name, f"expected Parquet files or CSV with it, got {kind}: {path}")
-    if path.is_dir():
-        optional = options.pop("label", "") is None
-        if options:
-            raise ValueError(
-                f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
-            )
-        data = open_store(path)
-        if data.y is None and not optional:
-            raise BadInput(path, "expected labels, got a store of rows without", "convert rows with labels")
-        return data
-    from structsvm.readers.letor import read_letor  # compiled, and a store needs none of it
-
-    return read_letor(path, **options)
 
 
 def write_store(data: QueryData, path: str | PathLike[str]) -> None:
@@ -563,14 +510,18 @@ class StoreWriter:
 
 
 class Apart(Exception):
-    """Raised when a query goes on after another one had begun."""
+    """Raised where rows cannot be written as they come: a query goes on after another one had begun, or its id is
+    written as a float and is told by all ids together.
+    """
 
 
 class QueryWriter:
-    """Append rows to a store block by block; the last query of a block waits for the next one."""
+    """Append rows to a store block by block; the last query of a block waits for the next one.
+    Ids of a ``text`` are words.
+    """
 
-    def __init__(self, writer: StoreWriter, identify: Callable[[list[Any]], NDArray[Any]]) -> None:
-        self._writer, self._identify = writer, identify
+    def __init__(self, writer: StoreWriter, *, text: bool) -> None:
+        self._writer, self._text = writer, text
         stack: Any = scipy_sparse.vstack if writer.sparse else np.concatenate
         self._join = (stack, np.concatenate, np.concatenate)
         self._seen: set[Any] = set()
@@ -601,10 +552,12 @@ class QueryWriter:
     def finish(self) -> None:
         """Append the last query."""
         self._append(self._held, [self._last], np.array([self._held[0].shape[0]]))
+        if self._text and spelling_of([*self._seen, self._last]) == (True, False):
+            raise Apart
 
     def _append(self, rows: list[Any], ids: list[Any], lengths: NDArray[np.int64]) -> None:
         X, y, docid = rows
-        self._writer.append(X, y, lengths, self._identify(ids), docid=docid)
+        self._writer.append(X, y, lengths, identify(ids) if self._text else np.array(ids), docid=docid)
 
 
 def place_of(path: Path) -> Path:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import read_blocks, replacing, shorten
 from structsvm.common.frames import frame as pandas_frame
+from structsvm.common.tables.roles import id_texts
 from structsvm.protocols import Int
 
 Duplicates = Literal["error", "best"]
@@ -30,11 +31,15 @@ _LONGEST = 1024
 
 _USUAL = {
     "topic": ("topic", "qid", "query_id", "q_id", "query"),
-    "docid": ("docid", "docno", "doc_id", "document"),
+    "docid": ("docno", "docid", "doc_id", "document"),
     "score": ("score",),
     "grade": ("grade", "label", "relevance", "rel"),
 }
-"""Names of columns in trec_eval, PyTerrier, ir_measures and ranx."""
+"""Names of columns in trec_eval, PyTerrier, ir_measures and ranx, the first of which counts: ``docid`` of PyTerrier is
+a number of its index, ``query`` the text of a topic.
+"""
+
+_NUMBERS = ("score", "grade")
 
 
 class Numbering(dict[Any, int]):
@@ -102,17 +107,39 @@ def rows_of_dict(nested: Mapping[Any, Mapping[Any, float]]) -> list[list[Any]]:
     return [*map(list, zip(*rows, strict=True))]
 
 
-def columns_of(table: Any, **named: str | None) -> list[Any]:
-    """Return columns of a frame, each by its name or as the only usual one that is there."""
-    there, found = list(table.columns), []
-    for what, given in named.items():
-        names = [name for name in _USUAL[what] if name in there] if given is None else [given]
-        if len(names) != 1 or names[0] not in there:
-            column = f"column {given!r}" if given else f"one of the columns {', '.join(_USUAL[what])}"
-            expected = f"expected {'the ' if given else ''}{column} for the {what}"
-            raise BadInput("frame", f"{expected}, got {', '.join(map(str, there))}", f"name it by {{{what}}}")
-        found.append(table[names[0]].to_numpy())
-    return found
+def columns_of(frame: Any, **named: str | None) -> list[Any]:
+    """Return columns of a frame, each by its name or as the first usual one that is there: ids as text, numbers."""
+    from structsvm.common.tables.batches import Batch, checked
+    from structsvm.common.tables.columns import ids, numbers
+    from structsvm.common.tables.opening import open_tables
+
+    (table,) = open_tables(frame, source="frame")
+    chosen = {}
+    for role, given in named.items():
+        usual = _USUAL[role] if given is None else (given,)
+        there = [name for name in usual if name in table.names]
+        if not there:
+            column = f"the column {given!r}" if given else f"one of the columns {', '.join(usual)}"
+            problem = f"expected {column} for the {role}, got {', '.join(table.names)}"
+            raise BadInput("frame", problem, f"name it by {{{role}}}")
+        chosen[role] = there[0]
+
+    def typed(batch: Batch) -> list[Any]:
+        columns: list[Any] = []
+        for role, name in chosen.items():
+            if role in _NUMBERS:
+                columns.append(values := numbers(batch, name, f"a {role}"))
+                if (wrong := ~np.isfinite(values)).any():
+                    row = int(wrong.argmax())
+                    raise batch.wrong(row, name, f"a finite {role}", f"{values[row]}")
+            else:
+                columns.append(id_texts(name, ids(batch, name, f"the id of a {role}").to_pylist()))
+        return columns
+
+    kinds = {name: "number" if role in _NUMBERS else "id" for role, name in chosen.items()}
+    for batch in table.read(kinds):
+        return checked(batch, typed)
+    raise BadInput("frame", "expected rows, got none")
 
 
 class Columns(NamedTuple):
@@ -257,7 +284,8 @@ def number_topics(
     """Return the distinct topics, the number of the topic of each row, and the docids as text.
     Raise ValueError unless there is one topic and one docid for each of ``values``, the argument called ``name``.
     """
-    topics, documents = strings(topic), strings(docid)
+    topics = id_texts("topic", topic, what="the id of a topic", empty=True)
+    documents = id_texts("docid", docid, what="the id of a document", empty=True)
     if values.ndim != 1 or not len(topics) == len(documents) == len(values):
         raise BadInput(
             name,
@@ -336,10 +364,6 @@ def check_words(words: list[Any], name: str) -> list[str]:
                 name, f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
             )
     return texts
-
-
-def strings(ids: Any) -> list[str]:
-    return [str(word) for word in (ids.tolist() if hasattr(ids, "tolist") else ids)]
 
 
 def objects(words: Sequence[str]) -> NDArray[Any]:

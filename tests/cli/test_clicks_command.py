@@ -255,7 +255,7 @@ FILES = {
         ("describe both.csv", "expected 0 or 1, as the log holds both positions"),
         ("describe nothing.csv", "expected a file to read"),
         ("describe header.csv", "header.csv: expected impressions, got none that can be counted"),
-        ("describe empty.csv", "empty file; name the columns with --query, --document, --position, --clicked, --sess"),
+        ("describe empty.csv", "expected names of columns in the first line, got an empty file"),
         ("describe empty.jsonl", "empty.jsonl: expected a click log, got an empty file"),
         ("describe DATA", "expected a click log"),
         ("describe LOG --since 2", "--time: expected a column and one end of a span or both; give --time with --since"),

@@ -124,7 +124,7 @@ def test_other_commands_read_tables(room, cli):
     ("content", "message"),
     [
         ("", "t.csv: expected names of columns in the first line, got an empty file"),
-        ("qid,label,a\n", "t.csv: expected rows below the names of the columns, got none"),
+        ("qid,label,a\n", "t.csv: expected rows, got none"),
         ("qid,label\n1,1\n", "expected columns of features besides 'label' and 'qid', got none"),
         ("qid,label,a,a\n1,1,2,3\n", "expected each column once, got 'a' twice"),
         ("query,label,a\n1,1,2\n", "expected a column 'qid' for the qid, got 'query', 'label', 'a'; name it by --qid"),
@@ -137,7 +137,7 @@ def test_other_commands_read_tables(room, cli):
         ("qid,label,a\n1,1,\n", "column 'a': expected a finite number, got an empty cell; state a value "
          "for missing ones by --fill"),
         ("qid,label,a\n1,1,inf\n", "t.csv:2: column 'a': expected a finite number, got 'inf'"),
-        ("qid,label,a\n1,,2\n", "t.csv:2: column 'label': expected a finite label, got ''; drop the row or grade it"),
+        ("qid,label,a\n1,,2\n", "t.csv:2: column 'label': expected a finite label, got an empty cell; drop the row"),
         ("qid,label,a\n,1,2\n", "t.csv:2: column 'qid': expected a query id, got none"),
         ('qid,label,a\n1,1,"2\n', "t.csv:2: expected a row of commas (unexpected end of data)"),
         ('qid,docid,a,label\n1,"d,1,1\n1,e,2,0\n1,f",3,0\n1,g,4,1\n',

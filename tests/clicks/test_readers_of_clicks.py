@@ -27,6 +27,7 @@ from structsvm.clicks import (
 from structsvm.common import files
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labels
+from structsvm.common.tables import text
 from structsvm.online import clicklog
 from structsvm.online.clicklog import Click, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
@@ -290,7 +291,7 @@ def test_users_and_probabilities_of_tables(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="cluster: expected the column of the session too"):
         read_table(frame, cluster="user")
     frame.loc[3, "p"] = 0.0
-    with pytest.raises(BadInput, match=r"probability\[3\]: expected a number in \(0, 1\], got 0.0"):
+    with pytest.raises(BadInput, match=r"table: row 3, column 'p': expected a number in \(0, 1\], got 0.0"):
         read_table(frame, session="session", probability="p")
 
 
@@ -313,33 +314,36 @@ def test_large_ids_in_columns_of_objects_are_not_rounded(ids):
     )
     assert read_table(frame, session="session").docid.tolist() == [i for i in ids if i]
     frame["document"] = pd.Series([2**70, *ids[1:], *ids], dtype=object)
-    with pytest.raises(BadInput, match=f"document: expected whole numbers of 64 bits, got {2**70}"):
+    with pytest.raises(BadInput, match=f"column 'document': expected whole numbers of 64 bits, got {2**70}"):
         read_table(frame, session="session")
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
-        (HEAD + "1,2\n", "t.csv:2: expected 4 columns, got 2"),
+        (HEAD + "1,2\n", "t.csv:2: expected 4 cells, as the first line has, got 2"),
         (HEAD + "1,2,x,0\n", "t.csv:2: column 'position': expected a number, got 'x'"),
         (HEAD + "1,2,,true\n\n1,3,2,yes\n", "t.csv:4: column 'clicked': .* got 'yes'; write 1 for a"),
         ("query,document\n", "expected a column 'position'"),
         (HEAD, "t.csv: expected impressions, got none"),
-        (HEAD + "1,2,1,0\n1,3,2,5\n", r"t.csv, rows 1 to 2: clicked\[1\]: expected 0 or 1, got 5"),
-        (HEAD[:-1] + ",p\n1,2,1,0,.5\n1,3,2,1,\n", r"t.csv:3: column 'p': expected a number, got ''"),
+        (HEAD + "1,2,1,0\n1,3,2,5\n", "t.csv:3: column 'clicked': expected 0 or 1, got '5'; count clicks"),
+        (
+            HEAD[:-1] + ",p\n1,2,1,0,.5\n1,3,2,1,\n",
+            r"t.csv:3: column 'p': expected a number in \(0, 1\], got an empty cell",
+        ),
     ],
 )
-def test_bad_tables_of_text(tmp_path, text, message):
-    (tmp_path / "t.csv").write_text(text)
+def test_bad_tables_of_text(tmp_path, content, message):
+    (tmp_path / "t.csv").write_text(content)
     with pytest.raises(BadInput, match=message):
-        read_table(tmp_path / "t.csv", probability="p" if ",p\n" in text else None)
+        read_table(tmp_path / "t.csv", probability="p" if ",p\n" in content else None)
 
 
 def test_what_is_no_table(tmp_path):
     (tmp_path / "t.parquet").write_text("no")
     for table, message in (
         (tmp_path / "t.parquet", "expected a Parquet file"),
-        ([1], "table: expected a frame of pandas or polars, or a path, got list"),
+        ([1], "table: expected a frame of pandas or polars, a table of Arrow, or a path, got list"),
     ):
         with pytest.raises(BadInput, match=message):
             read_table(table)
@@ -426,6 +430,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list
     monkeypatch.setattr(tables, "_BATCH", 1 << 10)
     monkeypatch.setattr(interleaving_log, "_LISTS", 1 << 7)
     monkeypatch.setattr(files, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(text, "_BLOCK", 1 << 12)
     monkeypatch.setattr(clicklog, "_BLOCK", 1 << 12)
     peaks, cells = [], []
     for times in (1, 10, 100):  # the first reading imports and compiles
@@ -448,9 +453,13 @@ def test_an_empty_click_is_zero_only_where_no_zero_is_written(tmp_path):
     assert (read_table(path).n_shows, read_table(path).n_clicks) == (2, 1)
     for zero in ("0.00", "false", "0"):
         path.write_text(HEAD + f"q,a,1,1\nq,b,2,\nq,c,3,{zero}\n")
-        with pytest.raises(BadInput, match=r"clicked: .*, got an empty cell \(.*log.csv:3\); leave out"):
+        with pytest.raises(
+            BadInput, match=r"log.csv:3: column 'clicked': expected 0 or 1, got an empty cell; leave"
+        ):
             read_table(path)
-    with pytest.raises(BadInput, match=r"clicked\[1\]: expected 0 or 1, got nan; leave out rows whose"):
+    with pytest.raises(
+        BadInput, match=r"table: row 1, column 'clicked': expected 0 or 1, got a missing value; leave"
+    ):
         read_table(pd.read_csv(path))
 
 

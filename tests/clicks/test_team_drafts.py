@@ -180,7 +180,7 @@ SEARCH = TWO.rename(columns={"impression": "search", "document": "doc"})
     ("frame", "columns", "message"),
     [
         (TWO.assign(team="x"), None, r"team: expected two teams or more, got \['x'\]"),
-        (TWO.assign(clicked=3), None, "clicked: expected 0 or 1, got 3; count clicks of one list once"),
+        (TWO.assign(clicked=3), None, "column 'clicked': expected 0 or 1, got 3; count clicks of one list once"),
         (TWO.assign(team=["x", None], impression=None), None, "team: expected two teams or more, got none"),
         (
             SEARCH, None, "table: expected a column 'impression', got search, rank, doc, team, clicked; rename it to "
@@ -244,7 +244,7 @@ def test_unknown_clicks_and_a_log_of_clicks_alone_are_refused(tmp_path, kind):
         return read_team_draft_table(tmp_path / "log.csv")
 
     frame = drafted_table(drafts("AB"))
-    message = r"clicked: expected 0 or 1, got (an empty cell|nan).*; leave out rows"
+    message = r"column 'clicked': expected 0 or 1, got (an empty cell|a missing value); leave out rows"
     with pytest.raises(BadInput, match=message):
         read(frame.assign(clicked=frame.clicked.where(frame["rank"] < 5)))
     message = r"clicked: expected rows without a click, too, got clicks in all .* rows"

@@ -246,7 +246,7 @@ def slow_csv(data: bytes, fill: float | None) -> tuple[list[str], list[tuple[flo
         values = [
             fill if gap else number(of[name].encode(), n) for name, gap in zip(features, gaps, strict=True)
         ]
-        if not of["qid"]:
+        if not of["qid"] or of.get("docid") == "":
             raise RefusedError(n)
         rows.append((number(of["label"].encode(), n), of["qid"], values, of.get("docid", "")))
     if not rows:
@@ -301,15 +301,17 @@ def parquet_table(rng: random.Random, path: Path) -> bool:
     qid, fill = rng.choice(QIDS), rng.choice(FILLS)
     columns = {"qid": qid, "bm25": [2.5, -1e-3, 7.0, 0.0], "age": [1, 2, 3, 4], "label": [1.0, 0.0, 2.0, 0.0]}
     if rng.random() < 0.5:
-        columns["docid"] = ["d1", "d\u00fc", "d3", ""]
-    sound, at = True, rng.randrange(4)
+        columns["docid"] = ["d1", "d\u00fc", "d3", rng.choice(("d4", "d4", ""))]
+    sound, at = "" not in columns.get("docid", ()), rng.randrange(4)
     if rng.random() < 0.5:
         name = rng.choice(list(ODD_COLUMNS))
         value = rng.choice(ODD_COLUMNS[name])
         columns[name] = [value if i == at else v for i, v in enumerate(columns[name])]
         is_gap = value is None or value != value
-        sound = (not is_gap or (fill is not None and name in ("bm25", "age"))) and not (
-            value is not None and value in (np.inf,)
+        sound = (
+            sound
+            and (not is_gap or (fill is not None and name in ("bm25", "age")))
+            and not (value is not None and value in (np.inf,))
         )
     frame = pd.DataFrame(columns)
     if columns["qid"] is qid and rng.random() < 0.2:

@@ -203,7 +203,7 @@ def test_duplicates_by_policy(write):
         (Run, ([1], ["a"], [np.nan]), r"scores\[0\]: expected a finite number, got nan"),
         (Run, ([1, 1], ["a"], [1.0]), "scores: expected one for each row"),
         (Run, ([1, 1], ["a", "a"], [1.0, 2.0]), "got 'a' twice in topic '1'; pass duplicates='best'"),
-        (Qrels, ([1], ["a"], [0.5]), "grades: expected whole numbers"),
+        (Qrels, ([1], ["a"], [0.5]), r"grades\[0\]: expected a whole number"),
         (Qrels, ([1, 1], ["a"], [1]), "grades: expected one for each row"),
         (Qrels, ([1, 1], ["a", "a"], [1, 2]), "got 'a' twice in topic '1'"),
     ],

@@ -18,10 +18,9 @@ from scipy import sparse
 from structsvm import readers
 from structsvm.common.checks import BadInput
 from structsvm.common.files import is_packed
+from structsvm.common.tables.files import is_table, table_files
 from structsvm.features.scaling import filled, medians
 from structsvm.queries import QueryData, offsets_of
-from structsvm.readers.categories import category_features, read_categories
-from structsvm.readers.parquet_tables import is_parquet, is_table, parquet_files
 
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
@@ -95,10 +94,9 @@ def find_folds(
 
 
 def _is_one_table(data: Path) -> bool:
-    """Whether a folder holds the Parquet files of one table, and not a part of a benchmark each."""
-    return is_parquet(data) and not any(
-        re.fullmatch(r"train|test|s\d+", _stem(path)) for path in data.glob("*.parquet")
-    )
+    """Whether a folder holds the files of one table, and not a part of a benchmark each."""
+    files = table_files(data) if is_table(data) else []
+    return bool(files) and not any(re.fullmatch(r"train|test|s\d+", _stem(path)) for path in files)
 
 
 def _in_folder(data: Path) -> tuple[Fold, ...]:
@@ -189,6 +187,8 @@ def _loaded(
 ) -> FoldData:
     options = dict(columns)
     if "categorical" in options:
+        from structsvm.readers.categories import category_features
+
         # of a file that is cut also the words of other queries: constant in training, where they get no weight
         options["features"] = category_features(fold.train.files, **options)
     number = math.nan if isinstance(fill, str) else fill
@@ -221,6 +221,8 @@ def _read(path: Path, fill: float | None, columns: Mapping[str, Any]) -> QueryDa
     is_store = path.is_dir() and (path / "meta.json").exists()
     filling: dict[str, Any] = {} if fill is None or is_store else {"fill": fill}
     if "categorical" in columns:
+        from structsvm.readers.categories import read_categories
+
         options = {name: columns[name] for name in columns if name not in ("categorical", "features")}
         return read_categories(path, columns["features"], **options, **filling)
     if is_store and "features" in columns:  # of an earlier part
@@ -298,7 +300,7 @@ def size_of(path: Path) -> int:
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        return parquet_files(path)
+        return table_files(path)
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 

@@ -1,0 +1,41 @@
+"""Usual names of the columns of click logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from structsvm.common.checks import BadInput
+
+USUAL = {
+    "query": "q qid query_id user_query search_query search_term query_text keywords",
+    "document": "doc docid doc_id document_id item item_id product product_id object_id",
+    "position": "rank pos place ordinal",
+    "clicked": "click clicks is_click is_clicked has_click",
+}
+"""Usual names of columns, in any case; beside them stand the words of the options."""
+
+
+def guess(role: str, names: Sequence[str], source: str, usual: str | None = None, remedy: str = "") -> str:
+    """Return the column that holds ``role`` by its name; raise where none or several could, with this remedy."""
+    if role in names:
+        return role
+    words = (USUAL[role] if usual is None else usual).split()
+    found = [name for name in names if name.strip().lower() in (role, *words)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadInput(source, f"expected one column that may be {role!r}, got {' and '.join(map(repr, found))}",
+                       remedy or f"name it by {{{role}}}")  # fmt: skip
+    check_columns([role], names, source, remedy)
+    raise AssertionError("refused")
+
+
+def check_columns(names: Sequence[str], found: Sequence[str], source: str, remedy: str = "") -> None:
+    """Raise unless these columns are there."""
+    for name in names:
+        if name not in found:
+            shown = ", ".join(found[:10]) or "an empty file"
+            raise BadInput(
+                source, f"expected a column {name!r}, got {shown}", remedy or
+                "name the columns with {query}, {document}, {position}, {clicked}, {session}",
+            )  # fmt: skip

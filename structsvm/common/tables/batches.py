@@ -1,0 +1,83 @@
+"""What tables of every kind are read as: some rows at a time, whose columns are arrays of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+from structsvm.common.checks import BadInput
+from structsvm.common.files import shorten
+
+Role = Literal["number", "id", "time", "category"]
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a table: columns by name, and where the rows are."""
+
+    columns: Mapping[str, Any]
+    n: int
+    place: Callable[[int], tuple[Path | str, str]]
+    """What errors name of a row: the argument, and the beginning of the problem."""
+
+    written: Callable[[int, str], str] | None = None
+    """The cell of a text as it is written, by row and column; None where values have types."""
+
+    def wrong(self, row: int, name: str, expected: str, got: str, remedy: str = "") -> BadInput:
+        """Return the error of a cell; the cell of a text is shown as it is written."""
+        where, start = self.place(row)
+        if self.written is not None and got != "none":
+            cell = self.written(row, name)
+            got = shorten(cell) if cell.strip() else "an empty cell"
+        return BadInput(where, f"{start}column {shorten(name)}: expected {expected}, got {got}", remedy)
+
+    def first(self, n: int) -> Batch:
+        """Return the first rows."""
+        return replace(self, columns={name: one.slice(0, n) for name, one in self.columns.items()}, n=n)
+
+
+def checked(batch: Batch, work: Callable[[Batch], _R]) -> _R:
+    """Return ``work(batch)``, or raise its error of the first wrong row, whatever the column: found by bisection."""
+    try:
+        return work(batch)
+    except BadInput:
+        right, wrong = 0, batch.n
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            try:
+                work(batch.first(middle))
+                right = middle
+            except BadInput:
+                wrong = middle
+        work(batch.first(wrong))
+        raise
+
+
+class Read(Protocol):
+    """Read the columns that are asked for, each with its role; of Parquet files some groups of rows if named."""
+
+    def __call__(
+        self, roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None
+    ) -> Iterator[Batch]: ...
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file or a frame, of which only the names of the columns were read."""
+
+    source: Path | str
+    names: list[str]
+    read: Read
+    kinds: Mapping[str, Any] | None = None
+    """Types of the columns; None for a text, in which roles give them."""
+
+    n_rows: int | None = None
+    """None for a text."""
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether it is read in several parts, in order; a frame is one part, whose rows may be in any order."""
+        return isinstance(self.source, Path)

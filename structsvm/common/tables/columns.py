@@ -1,0 +1,280 @@
+"""Columns by their role: numbers, ids, times and words.
+
+Arrays of Arrow become those of NumPy by their buffers: ``to_numpy`` and ``pa.scalar`` would import pandas.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import compute, types
+
+from structsvm.common.files import shorten
+from structsvm.common.tables.batches import Batch
+from structsvm.common.tables.roles import (
+    NUMBER,
+    first_inexact,
+    name_unit,
+    seconds,
+    settled_words,
+    spelling_of,
+)
+from structsvm.common.tables.text import arrow_text, is_text
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def numbers(
+    batch: Batch, name: str, expected: str = "a number", remedy: str = "", *, dtype: Any = np.float64
+) -> NDArray[Any]:
+    """Return a column of numbers, NaN where there is none; truth values are 1 and 0."""
+    array = _plain(batch.columns[name])
+    if types.is_string(array.type) and batch.written is not None:
+        return _numbers_of_words(batch, name, array, expected, remedy).astype(dtype, copy=False)
+    if types.is_decimal(array.type):
+        array = compute.cast(array, pa.float64())
+    if not is_number(array.type):
+        if types.is_temporal(array.type):
+            remedy = "turn times into days since a date"
+        raise batch.wrong(0, name, expected, str(array.type), remedy)
+    values, known = to_numpy(array)
+    values = values.astype(dtype, copy=known is not None)
+    if known is not None:
+        values[~known] = np.nan
+    return values
+
+
+def is_number(kind: Any) -> bool:
+    """Return whether a type of Arrow has numbers, or truth values."""
+    some = types.is_floating, types.is_integer, types.is_boolean, types.is_null, types.is_decimal
+    return any(one(kind) for one in some)
+
+
+def _numbers_of_words(batch: Batch, name: str, array: Any, expected: str, remedy: str) -> NDArray[np.float64]:
+    coded = compute.dictionary_encode(array)
+    words = coded.dictionary.to_pylist()
+    values = np.array([_number(word.strip()) for word in words] or [None], dtype=object)
+    codes = to_numpy(coded.indices)[0]
+    wrong = np.array([value is None for value in values])[codes]
+    if wrong.any():
+        row = int(wrong.argmax())
+        word = words[codes[row]]
+        comma = re.fullmatch(r"[-+]?\d+,\d+", word.strip())
+        raise batch.wrong(
+            row, name, expected, shorten(word), "write numbers with a decimal point" if comma else remedy
+        )
+    return values.astype(np.float64)[codes]
+
+
+def _number(word: str) -> float | None:
+    """Return the number of a cell, NaN where it is empty or ``nan``; None for anything else."""
+    if word.lower() in ("", "nan"):
+        return math.nan
+    if (truth := _TRUTH.get(word.lower())) is not None:
+        return truth
+    try:
+        value = math.nan if "_" in word or not word.isascii() else float(word)  # float() takes 1_000 and ١
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
+
+
+def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
+    """Return ids as an array of Arrow: int64, uint64 or text; raise for others, and for gaps unless ``missing``."""
+    array = _plain(batch.columns[name])
+    if types.is_decimal(array.type) and array.type.scale == 0:
+        try:
+            array = compute.cast(array, pa.int64())
+        except pa.ArrowInvalid:
+            raise batch.wrong(0, name, what, "whole numbers above 64 bits", "write ids as text") from None
+    kind = array.type
+    if types.is_floating(kind):
+        values, known = to_numpy(array)
+        values = values if known is None else np.where(known, values, np.nan)
+        if (bad := first_inexact(values)) is not None:
+            remedy = bad[1] or "write ids as whole numbers or text"
+            raise batch.wrong(bad[0], name, what, f"{values[bad[0]]}", remedy)
+        known = ~np.isnan(values)
+        array = _to_arrow(np.where(known, values, 0).astype(np.int64), known)
+    elif types.is_string(kind):
+        if batch.written is not None:
+            array = compute.utf8_trim_whitespace(array)
+        array = _without_empty(array)
+        if (row := _ending_in_nul(array)) is not None:
+            raise batch.wrong(row, name, what, "one that ends in a NUL character", "NumPy would drop it")
+    elif types.is_integer(kind):
+        array = compute.cast(array, pa.uint64() if kind == pa.uint64() else pa.int64())
+    elif not types.is_null(kind):
+        raise batch.wrong(0, name, what, str(kind), "write ids as whole numbers or text")
+    if array.null_count and not missing:
+        row = int(to_numpy(array.is_valid())[0].argmin())
+        raise batch.wrong(row, name, what, "none", "drop the rows without it")
+    return array
+
+
+def _without_empty(array: Any) -> Any:
+    """Return text in which empty ids are missing."""
+    array = pa.concat_arrays([array]) if array.offset else array
+    filled = np.diff(np.frombuffer(array.buffers()[1], dtype=np.int32)[: len(array) + 1]) > 0
+    if filled.all():
+        return array
+    known = filled & to_numpy(array.is_valid())[0].astype(bool)
+    validity = pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(pa.string(), len(array), [validity, *array.buffers()[1:]])
+
+
+def _ending_in_nul(array: Any) -> int | None:
+    """Return the first row of text that ends in a NUL; None without."""
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[array.offset + 1 : array.offset + len(array) + 1]
+    if data is None or not ends.size or not ends[-1]:
+        return None
+    last = np.frombuffer(data, dtype=np.uint8)[np.maximum(ends, 1) - 1]
+    bad = (last == 0) & (np.diff(ends, prepend=0) > 0)
+    return int(bad.argmax()) if bad.any() else None
+
+
+class Spelling:
+    """Whether ids of a text are numbers of which some are written as floats, over all batches.
+
+    Such ids are others than they are written as, which is known at the end alone.
+    """
+
+    def __init__(self) -> None:
+        self._plain, self.of_floats = True, False
+
+    def look(self, words: Any) -> None:
+        """Look at the distinct ids of a batch, an array of Arrow."""
+        if (self._plain or self.of_floats) and types.is_string(words.type) and not _are_whole(words):
+            numbers, plain = spelling_of([word for word in words.to_pylist() if word is not None])
+            self.of_floats = numbers and (self.of_floats or not plain)
+            self._plain = self._plain and plain
+
+
+def _are_whole(words: Any) -> bool:
+    """Return whether all words are whole numbers of 64 bits as Python writes them, by Arrow."""
+    try:
+        return bool(compute.cast(compute.cast(words, pa.int64()), pa.string()).equals(words))
+    except pa.ArrowInvalid:
+        return False
+
+
+def settled(words: Any, place: Path | str, name: str) -> NDArray[Any]:
+    """Return the distinct ids of a text (an array of Arrow) by :func:`settled_words`."""
+    if _are_whole(words):
+        return to_numpy(compute.cast(words, pa.int64()))[0]
+    return settled_words(words.to_pylist(), place, f"column {shorten(name)}: ")
+
+
+def coded(array: Any) -> tuple[NDArray[np.int64], Any]:
+    """Return the code of each id, -1 where it is missing, and the distinct ids, whose order is that of the codes."""
+    encoded = compute.dictionary_encode(array)
+    order = compute.sort_indices(encoded.dictionary)
+    rank = np.full(len(order) + 1, -1)
+    rank[to_numpy(order)[0]] = np.arange(len(order))
+    codes, known = to_numpy(encoded.indices)
+    return rank[codes if known is None else np.where(known, codes, -1)], compute.take(
+        encoded.dictionary, order
+    )
+
+
+def texts(batch: Batch, name: str) -> Any:
+    """Return words as text, empty where there is none: ``str`` of distinct values, as Arrow would say ``true``."""
+    array = batch.columns[name]
+    if not types.is_dictionary(array.type):
+        array = compute.dictionary_encode(array)
+    words = ["" if value is None else str(value).strip() for value in array.dictionary.to_pylist()]
+    codes, known = to_numpy(array.indices)
+    codes = codes if known is None else np.where(known, codes, len(words))
+    return compute.take(arrow_text([*words, ""]), _to_arrow(codes.astype(np.int64)))
+
+
+def times(batch: Batch, name: str, unit: int | None = None) -> tuple[NDArray[np.float64], int | None]:
+    """Return seconds since 1970, NaN where there is no time, and the unit of numbers, which all batches share."""
+    array = _plain(batch.columns[name])
+    if types.is_timestamp(array.type) or types.is_date(array.type):
+        array = compute.cast(compute.cast(array, pa.timestamp("us"), safe=False), pa.int64())
+        values, known = to_numpy(array)
+        return np.where(True if known is None else known, values / 1e6, np.nan), unit
+    if types.is_string(array.type):
+        return _times_of_words(batch, name, array, unit)
+    if not is_number(array.type) or types.is_boolean(array.type):
+        raise batch.wrong(0, name, "times or numbers", str(array.type))
+    values, unit, other = seconds(numbers(batch, name), unit)
+    return _in_one_unit(batch, name, values, unit, other), unit
+
+
+def _times_of_words(
+    batch: Batch, name: str, array: Any, unit: int | None
+) -> tuple[NDArray[np.float64], int | None]:
+    words = [(word or "").strip() for word in array.to_pylist()]
+    values, counted = np.full(len(words), np.nan), np.zeros(len(words), dtype=bool)
+    for row, word in enumerate(words):
+        if word and word.lower() != "nan":
+            try:
+                values[row], counted[row] = time_of(word)
+            except ValueError:
+                raise batch.wrong(
+                    row, name, "numbers or times such as 2026-03-01T12:00", shorten(word)
+                ) from None
+    own, unit, other = seconds(np.where(counted, values, np.nan), unit)
+    return np.where(counted, _in_one_unit(batch, name, own, unit, other), values), unit
+
+
+def time_of(word: str) -> tuple[float, bool]:
+    """Return a number as it is written, or the seconds since 1970 of ISO 8601; and whether it is a number."""
+    if NUMBER.fullmatch(word):
+        return float(word), True
+    return stamp(datetime.fromisoformat(word)), False
+
+
+def stamp(time: date | datetime) -> float:
+    """Return the seconds since 1970 of a time, in UTC where it has no zone."""
+    whole = time if isinstance(time, datetime) else datetime(time.year, time.month, time.day)
+    return (whole if whole.tzinfo else whole.replace(tzinfo=UTC)).timestamp()
+
+
+def _in_one_unit(
+    batch: Batch, name: str, values: Any, unit: int | None, other: int | None
+) -> NDArray[np.float64]:
+    if other is not None:
+        got = f"{values[other] * (unit or 1):.0f}"
+        raise batch.wrong(
+            other, name, f"times in {name_unit(unit)} as before", got, "write all times in one unit"
+        )
+    return values
+
+
+def to_numpy(array: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return numbers or truth values of Arrow, whatever stands for missing ones, and which are there; None for all."""
+    if types.is_null(array.type):
+        return np.full(len(array), np.nan), np.zeros(len(array), dtype=bool)
+    if types.is_boolean(array.type):
+        array = compute.cast(array, pa.uint8())
+    known = None if not array.null_count else to_numpy(array.is_valid())[0].astype(bool)
+    kind = np.dtype(array.type.to_pandas_dtype())
+    data = np.frombuffer(array.buffers()[1], dtype=kind) if len(array) else np.empty(0, dtype=kind)
+    return data[array.offset : array.offset + len(array)], known
+
+
+def _to_arrow(values: NDArray[np.int64], known: NDArray[np.bool_] | None = None) -> Any:
+    validity = None if known is None or known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(pa.int64(), len(values), [validity, pa.py_buffer(values)])
+
+
+def _plain(array: Any) -> Any:
+    """Return an array without dictionary, its text of one kind."""
+    if types.is_dictionary(array.type):
+        if types.is_string_view(array.type.value_type):  # of polars, from which Arrow takes nothing
+            array = pa.DictionaryArray.from_arrays(array.indices, compute.cast(array.dictionary, pa.string()))
+        array = array.dictionary_decode()
+    return (
+        compute.cast(array, pa.string()) if is_text(array.type) and not types.is_string(array.type) else array
+    )

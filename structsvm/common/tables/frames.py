@@ -1,0 +1,123 @@
+"""Data frames, dictionaries of columns, streams of Arrow, and Parquet files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from structsvm.common.checks import BadInput
+from structsvm.common.files import shorten
+from structsvm.common.tables.batches import Batch, Role, Table
+from structsvm.common.tables.roles import is_missing
+
+_ROWS = 1 << 16
+
+
+def frame_table(frame: Any, source: str = "table") -> Table:
+    """Return a frame of pandas or polars, a dictionary of columns, or what gives a stream of Arrow, as a table."""
+    if isinstance(frame, Mapping) or hasattr(frame, "iloc") or hasattr(frame, "get_column"):
+        own = {str(name): name for name in (frame if isinstance(frame, Mapping) else frame.columns)}
+        names = [str(name) for name in (frame if isinstance(frame, Mapping) else frame.columns)]
+
+        def column(name: str) -> Any:
+            return frame[own[name]]
+    elif hasattr(frame, "__arrow_c_stream__"):  # of Arrow, DuckDB, narwhals, Ibis, ...
+        table = pa.table(frame)
+        names, column = table.column_names, table.column
+    else:
+        kind = type(frame).__name__
+        raise BadInput(
+            source, f"expected a frame of pandas or polars, a table of Arrow, or a path, got {kind}"
+        )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(source, f"expected each column once, got {shorten(twice)} twice", "rename or drop one")
+
+    def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
+        # only what is asked for: a type that Arrow lacks may stand elsewhere
+        columns = {name: arrow_of(column(name), source, name) for name in roles}
+        n = len(next(iter(columns.values())))
+        if n:
+            yield Batch(columns, n, lambda row: (source, f"row {row}, "))
+
+    return Table(source, names, read, {})
+
+
+def arrow_of(values: Any, source: Path | str, name: str) -> Any:
+    """Return values as one array of Arrow; raise for a mixture of types."""
+    try:
+        if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):  # of Arrow or polars
+            values = pa.chunked_array(values)
+        elif not isinstance(values, (pa.Array, pa.ChunkedArray)):
+            values = pa.array(values, from_pandas=True)
+        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    except (pa.ArrowException, OverflowError, ValueError, TypeError, NotImplementedError) as error:
+        known = [v for v in np.asarray(values, dtype=object).tolist() if not is_missing(v)]
+        kinds = sorted({type(v).__name__ for v in known})
+        if kinds == ["int"] and min(known) >= 0 and max(known) < 2**64:
+            return pa.array([None if is_missing(v) else v for v in values], pa.uint64())
+        expected, got = (
+            "numbers of 64 bits, text or times",
+            f"{' and '.join(kinds) or 'none'} ({error!s:.80})",
+        )
+        remedy = "convert it to numbers or str"
+        if kinds == ["int"]:
+            expected, got, remedy = (
+                "whole numbers of 64 bits",
+                f"{max(known, key=abs)}",
+                "read ids as strings",
+            )
+        elif len(kinds) > 1:
+            expected, got, remedy = "values of one type", " and ".join(kinds), "convert them to str"
+        raise BadInput(source, f"column {shorten(name)}: expected {expected}, got {got}", remedy) from None
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[Any]:
+    """Open a Parquet file, whose errors name it."""
+    file.stat()  # a missing file is the error of the system
+    try:
+        with parquet.ParquetFile(file) as table:
+            yield table
+    except (pa.ArrowException, OSError) as error:
+        told = shorten(" ".join(f"{error}".split()), 200)
+        problem = f"expected a Parquet file, got one that pyarrow cannot read: {told}"
+        raise BadInput(file, problem, "write it again") from None
+
+
+def parquet_table(file: Path) -> Table:
+    """Return a Parquet file as a table, without the index that pandas adds."""
+    with opened(file) as one:
+        schema, n_rows = one.schema_arrow, int(one.metadata.num_rows)
+    names = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
+
+    def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
+        with opened(file) as one:
+            start = sum(one.metadata.row_group(k).num_rows for k in range(row_groups[0])) if row_groups else 0
+            for batch in one.iter_batches(batch_size=_ROWS, columns=[*roles], row_groups=row_groups):
+                columns = {name: batch.column(name) for name in roles}
+                if batch.num_rows:
+                    yield Batch(
+                        columns, batch.num_rows, lambda row, start=start: (file, f"row {start + row}, ")
+                    )
+                start += batch.num_rows
+
+    return Table(file, names, read, dict(zip(schema.names, schema.types, strict=True)), n_rows)
+
+
+def row_groups_of(file: Path) -> list[int]:
+    """Return the number of rows of each row group of a file."""
+    with opened(file) as table:
+        return [int(table.metadata.row_group(k).num_rows) for k in range(table.metadata.num_row_groups)]
+
+
+def release_memory() -> None:
+    """Give memory of Arrow back, which would keep half as much as the rows take."""
+    pa.default_memory_pool().release_unused()

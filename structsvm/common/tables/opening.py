@@ -1,0 +1,41 @@
+"""One door for tables."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from structsvm.common.checks import BadInput
+from structsvm.common.tables.batches import Table
+from structsvm.common.tables.files import is_json_lines, is_parquet, table_files
+
+
+def open_tables(table: Any, *, source: str = "table", max_expansion: float | None = None) -> list[Table]:
+    """Return the tables that a path stands for (a file, a folder or a pattern), or a frame as one, which errors
+    call ``source``; only names are read.
+
+    Raise ImportError where there is no pyarrow, and BadInput where there is no table.
+    """
+    try:
+        from structsvm.common.tables.frames import frame_table, parquet_table
+        from structsvm.common.tables.text import csv_table, json_table
+    except ModuleNotFoundError as error:
+        if not f"{error.name}".startswith("pyarrow"):
+            raise
+        raise ImportError(
+            "tables need pyarrow: pip install pyarrow; it has no wheel for Windows on ARM, use Python for x64 there"
+        ) from None
+    if not isinstance(table, (str, PathLike)):
+        return [frame_table(table, source)]
+    files = table_files(table)
+    if not files:
+        raise BadInput(Path(table), "expected a table, or a folder or a pattern of some, got nothing there")
+    tables = []
+    for file in files:
+        if file.suffix == ".parquet" or is_parquet(file):
+            tables.append(parquet_table(file))
+        else:
+            read = json_table if is_json_lines(file) else csv_table
+            tables.append(read(file, max_expansion))
+    return tables

@@ -1,0 +1,274 @@
+"""CSV and JSON lines. Arrow parses blocks of whole lines; those that it may take for something else go line by line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute, types
+from pyarrow import csv as arrow_csv
+
+from structsvm.common.checks import BadInput
+from structsvm.common.files import decode, is_stream, read_blocks, shorten, unpacked
+from structsvm.common.tables.batches import Batch, Role, Table
+from structsvm.common.tables.frames import arrow_of
+
+_HEAD, _BLOCK, _PIECE = 1 << 16, 1 << 23, 1 << 20
+_GAPS = ["", *map("".join, product("nN", "aA", "nN"))]
+_BLANK = re.compile(rb"(?m)^\r?\n")
+_BOM = b"\xef\xbb\xbf"
+_NUMBERED = tuple[int, bytes]
+"""A block, and the number of lines before it."""
+
+
+def _blocks(path: Path, size: int, max_expansion: float | None) -> Iterator[_NUMBERED]:
+    number = 0
+    for array in read_blocks(path, size, max_expansion=max_expansion):
+        block = array.tobytes()
+        yield number, block
+        number += block.count(b"\n")
+
+
+def _after(block: _NUMBERED, line: int) -> _NUMBERED:
+    """Return what comes after a line of the text."""
+    number, text = block
+    while number < line and text:
+        number, text = number + 1, text[text.find(b"\n") + 1 :]
+    return number, text
+
+
+def csv_table(path: Path, max_expansion: float | None = None) -> Table:
+    """Return a table of text with names in its first line, cells between tabs if it is named ``.tsv``, else commas."""
+    stream = is_stream(path)
+    mark = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
+    blocks = _blocks(path, _BLOCK if stream else _HEAD, max_expansion)
+    for head in blocks:
+        if (first := next(_lines(head, path, mark, None), None)) is not None:
+            break
+    else:
+        raise BadInput(path, "expected names of columns in the first line, got an empty file")
+    header, names = first[0], [name.strip() for name in first[1]]
+
+    def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
+        parser = _Parser(path, mark, names, roles)
+        for block in chain([head], blocks) if stream else _blocks(path, _BLOCK, max_expansion):
+            yield from parser.parse(*_after(block, header))
+
+    return Table(path, names, read)
+
+
+class _Parser:
+    def __init__(self, path: Path, mark: str, names: list[str], roles: Mapping[str, Role]) -> None:
+        self._path, self._mark, self._names, self._roles = path, mark, names, roles
+        self._at = {name: names.index(name) for name in roles}
+        self._numbers = {name for name, role in roles.items() if role == "number"}
+        self._tried = False
+
+    def parse(self, number: int, block: bytes) -> Iterator[Batch]:
+        """Yield the rows of whole lines; raise for the first line that is none, after the rows before it."""
+        if not self._tried:  # which columns hold true and false shows in a few lines
+            self._tried = True
+            self._by_arrow(block[: block.rfind(b"\n", 0, _HEAD) + 1])
+        n_lines = block.count(b"\n")
+        blank = block[:1] in b"\r\n" or b"\n\n" in block or b"\n\r\n" in block
+        n_rows = n_lines - (len(_BLANK.findall(block)) if blank else 0)
+        parsed = None if _is_odd(block, self._mark) else self._by_arrow(block)
+
+        def line_of(row: int) -> int:
+            return (
+                row
+                if not blank
+                else [k for k, line in enumerate(block.split(b"\n")) if line not in (b"", b"\r")][row]
+            )
+
+        def written(row: int, name: str) -> str:
+            _, line = _after((0, block), line_of(row))
+            (_, cells), *_ = _lines((0, line[: line.find(b"\n") + 1]), self._path, self._mark, None)
+            return cells[self._at[name]]
+
+        if parsed is not None and parsed.num_rows == n_rows:
+            columns = {name: parsed.column(str(j)).combine_chunks() for name, j in self._at.items()}
+            if n_rows:
+                yield Batch(
+                    columns, n_rows, lambda row: (f"{self._path}:{number + 1 + line_of(row)}", ""), written
+                )
+            return
+        rows: list[tuple[int, list[str]]] = []
+        error = None
+        try:
+            for row in _lines((number, block), self._path, self._mark, len(self._names)):
+                rows.append(row)
+        except ValueError as wrong:
+            error = wrong
+        if rows:
+            columns = {name: arrow_text([cells[j] for _, cells in rows]) for name, j in self._at.items()}
+            yield Batch(
+                columns, len(rows), lambda row: (f"{self._path}:{rows[row][0]}", ""),
+                lambda row, name: rows[row][1][self._at[name]],
+            )  # fmt: skip
+        if error is not None:
+            raise error
+
+    def _by_arrow(self, block: bytes) -> Any:
+        """Return the columns of a block; None where Arrow finds no table."""
+        try:
+            parsed = self._read(block, self._numbers)
+            wrong = {
+                name for name in self._numbers
+                if compute.any(compute.is_nan(parsed.column(str(self._at[name])))).as_py()
+            }  # fmt: skip
+            if not wrong:
+                return parsed
+        except pa.ArrowInvalid:
+            try:
+                self._read(block, set())
+            except pa.ArrowInvalid:
+                return None
+            wrong = {name for name in self._numbers if not self._is_number(block, name)}
+        self._numbers -= (
+            wrong  # true and false, a NaN that is no missing value, or what is refused with its line
+        )
+        return self._read(block, self._numbers)
+
+    def _is_number(self, block: bytes, name: str) -> bool:
+        try:
+            self._read(block, {name}, [name])
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    def _read(self, block: bytes, numbers: Collection[str], names: Sequence[str] | None = None) -> Any:
+        kinds = {
+            str(self._at[name]): pa.float64() if name in numbers else pa.string()
+            for name in names or self._at
+        }
+        for size in (_PIECE, len(block) + 1):  # pieces in the cache are faster; a line may be longer
+            try:
+                return arrow_csv.read_csv(
+                    pa.BufferReader(block),
+                    arrow_csv.ReadOptions(column_names=[*map(str, range(len(self._names)))], block_size=size),
+                    arrow_csv.ParseOptions(delimiter=self._mark, newlines_in_values=False),
+                    arrow_csv.ConvertOptions(column_types=kinds, include_columns=[*kinds], null_values=_GAPS),
+                )
+            except pa.ArrowInvalid:
+                if size > len(block):
+                    raise
+        raise AssertionError("read or refused")
+
+
+def _is_odd(block: bytes, mark: str) -> bool:
+    """Return whether a block has what Arrow reads otherwise: NUL, marks, ends of lines, quotes or bytes of no text."""
+    if b"\0" in block or _BOM in block or block.count(b"\r") != block.count(b"\r\n"):
+        return True
+    if b'"' in block and not _is_quoted_well(block, mark):
+        return True
+    try:
+        _ = block.isascii() or block.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _is_quoted_well(block: bytes, mark: str) -> bool:
+    """Return whether all quotes stand around whole cells, doubled within."""
+    text = np.frombuffer(block, dtype=np.uint8)
+    at = np.flatnonzero(text == ord('"'))
+    if at.size % 2:
+        return False
+    beside = np.zeros(256, dtype=bool)
+    beside[[*b'\r\n"', ord(mark)]] = True
+    begins = at[::2][int(at[0] == 0) :]
+    return bool(beside[text[begins - 1]].all() and beside[text[at[1::2] + 1]].all())
+
+
+def _lines(block: _NUMBERED, path: Path, mark: str, width: int | None) -> Iterator[tuple[int, list[str]]]:
+    """Yield number (from 1) and cells of each line that has some; raise for the first that is no row of ``width``."""
+    number, text = block
+    raws = enumerate(text.split(b"\n")[:-1], number + 1)
+    lines = (decode(raw, f"{path}:{k}").removesuffix("\r") for k, raw in raws)
+    rows = csv.reader(lines, delimiter=mark, strict=True)
+    while True:
+        line = number + 1
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            raise BadInput(
+                f"{path}:{line}", f"expected a row of {'tabs' if mark != ',' else 'commas'} ({error})",
+                "close its quotes and double those within a field; lines end in a line feed",
+            ) from None  # fmt: skip
+        if cells is None:
+            return
+        number += 1
+        if rows.line_num != number - block[0]:
+            raise BadInput(
+                f"{path}:{line}",
+                f"expected a row on one line, got a quoted field up to line {block[0] + rows.line_num}",
+                "close the quote, or replace line breaks in ids",
+            )
+        if cells and width is not None and len(cells) != width:
+            raise BadInput(
+                f"{path}:{line}", f"expected {width} cells, as the first line has, got {len(cells)}"
+            )
+        if cells:
+            yield line, cells
+
+
+def arrow_text(words: Sequence[str]) -> Any:
+    """Return text as an array of Arrow, whose own constructor would import pandas."""
+    pieces = [word.encode() for word in words]
+    offsets = np.zeros(len(pieces) + 1, dtype=np.int32)
+    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(pieces))]
+    return pa.Array.from_buffers(pa.string(), len(pieces), buffers)
+
+
+def json_table(path: Path, max_expansion: float | None = None) -> Table:
+    """Return a table of text with a JSON object on each line; the first megabyte has all names."""
+    stream = is_stream(path)
+    blocks = _blocks(path, _BLOCK if stream else _PIECE, max_expansion)
+    head = next(blocks, (0, b""))
+    rows = _objects(head, path)
+    names = [*dict.fromkeys(name for _, row in rows for name in row)]
+    if not names:
+        raise BadInput(path, "expected a JSON object on each line, got an empty file")
+
+    def read(roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None) -> Iterator[Batch]:
+        for block in chain([head], blocks) if stream else _blocks(path, _BLOCK, max_expansion):
+            numbered = _objects(block, path)
+            for number, row in numbered:
+                if more := row.keys() - set(names):
+                    problem = f"expected keys of the first lines, got {shorten(min(more))}"
+                    raise BadInput(f"{path}:{number}", problem, "write null where a line has no value")
+            if numbered:
+                columns = {
+                    name: arrow_of([row.get(name) for _, row in numbered], path, name) for name in roles
+                }
+                yield Batch(columns, len(numbered), lambda row, rows=numbered: (f"{path}:{rows[row][0]}", ""))
+
+    return Table(path, names, read, {})
+
+
+def _objects(block: _NUMBERED, path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Return number and object of each line that is not blank."""
+    rows = []
+    for number, raw in enumerate(block[1].split(b"\n")[:-1], block[0] + 1):
+        if not raw.strip():
+            continue
+        try:
+            rows.append((number, msgspec.json.decode(raw, type=dict[str, Any])))
+        except (msgspec.DecodeError, RecursionError) as error:
+            problem = f"expected a JSON object, got {shorten(raw)}"
+            raise BadInput(f"{path}:{number}", f"{problem} ({error!s:.80})") from None
+    return rows
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether a type of Arrow is text."""
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

@@ -1,0 +1,91 @@
+"""Names of columns of tables: which are labels, ids and features."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from structsvm.common.checks import BadInput
+from structsvm.common.files import shorten
+from structsvm.common.tables.roles import NUMBER
+
+_ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
+"""Names of a column without one, as pandas writes it, and as it writes it again."""
+
+
+def choose_columns(
+    file: Path,
+    names: Sequence[str],
+    *,
+    label: str | None,
+    qid: str,
+    docid: str,
+    features: Sequence[str] | None,
+    whose: str = "asked for",
+    words: Sequence[str] = (),
+) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """Return the columns of labels and of document ids, None without, and of features; raise if names do not fit."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadInput(
+            file, f"expected each column once, got {shorten(twice[0])} twice", _without_names(names)
+        )
+    stated = [("label", label), ("qid", qid), ("docid", None if docid == "docid" else docid)]
+    for role, name in stated:
+        if name is not None and name not in names:
+            remedy = separated_otherwise(names) or f"name it by {{{role}}}"
+            if role == "label" and {"score", "rank"} <= set(names):
+                remedy += "; it looks like scores of predict, which come after the data"
+            remedy = _without_names(names) or remedy
+            raise BadInput(file, f"expected a column {name!r} for the {role}, got {name_some(names)}", remedy)
+    label = "label" if label is None and "label" in names else label
+    at = docid if docid in names else None
+    if features is None:
+        chosen = tuple(name for name in names if name not in (label, qid, at, *words))
+        numbers = [name for name in chosen if _ROW_NUMBERS.fullmatch(name)]
+        if numbers:
+            raise BadInput(
+                file,
+                f"expected names for all columns, got {numbers[0]!r} for column {names.index(numbers[0]) + 1}, as "
+                "pandas writes the numbers of rows",
+                "write the table without them, or name the columns to read by {features}",
+                code="frame.to_csv(path, index=False)",
+            )
+        if not chosen and not words:
+            besides = " and ".join(map(repr, filter(None, (label, qid))))
+            raise BadInput(file, f"expected columns of features besides {besides}, got none")
+        return label, at, chosen
+    missing = [name for name in features if name not in names]
+    if missing:
+        raise BadInput(
+            file,
+            f"expected the {len(features)} features {whose}, got no column {shorten(missing[0])} among "
+            f"{name_some(names)}",
+        )
+    return label, at, tuple(features)
+
+
+def _without_names(names: Sequence[str]) -> str:
+    """Return what to do where the first line seems to hold cells in place of names; nothing otherwise."""
+    numbers = [name for name in names if NUMBER.fullmatch(name)]
+    if 2 * len(numbers) <= len(names):
+        return ""
+    first = int(numbers[0]) if numbers[0].isdigit() else 0
+    counted = [str(first + j) for j in range(len(numbers))]  # names of columns that pandas writes
+    return "" if numbers == counted else "write the names of the columns in its first line"
+
+
+def separated_otherwise(names: Sequence[str]) -> str:
+    """Return the remedy for a table whose only column holds cells with other marks than commas between; else none."""
+    mark = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    if mark is None:
+        return ""
+    apart = "tabs: name the file .tsv" if mark == "\t" else f"{mark!r}: write it with commas"
+    return f"its cells seem to be separated by {apart}"
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Return the first of many names of columns."""
+    shown = ", ".join(map(shorten, names[:5]))
+    return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown

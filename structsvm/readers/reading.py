@@ -1,0 +1,68 @@
+"""``read_queries``: rows of queries from a store, tables or LETOR text."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from structsvm.common.checks import BadInput
+from structsvm.common.tables.files import is_parquet, is_table
+from structsvm.queries import QueryData
+from structsvm.readers.store import await_store, open_store
+
+_OF_TABLES = ("label", "qid", "docid", "features")
+
+
+def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
+    """Open a store, or read tables or a LETOR text with ``options``: what is there decides.
+
+    Parameters
+    ----------
+    path : path
+        The folder of a store; Parquet files or CSV files, whose names end in ``.csv`` or ``.tsv`` (one, a folder or a
+        pattern); a file of JSON lines (``.jsonl``, ``.ndjson``); or any other text, which is LETOR.
+    **options
+        Of :func:`read_parquet`, :func:`read_csv` or :func:`read_letor`; a store has them settled and takes none but
+        ``label=None``. With that labels are optional in all of them: ``y`` is None if there are none.
+
+    Returns
+    -------
+    QueryData
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing is there.
+    ValueError
+        As the readers; for options where ``path`` is a store, and names of columns where it is no table.
+
+    Examples
+    --------
+    >>> _ = Path("train.txt").write_text("1 qid:3 1:2 2:1\\n")
+    >>> read_queries("train.txt")
+    QueryData(1 queries, 1 rows, 2 features, dense float64)
+    """
+    if is_table(path):
+        from structsvm.readers.tables import read_csv, read_parquet  # Arrow takes some time to load
+
+        return (read_parquet if is_parquet(path) else read_csv)(path, **options)
+    path = Path(path)
+    await_store(path)
+    for name in _OF_TABLES:
+        if name in options and not (name == "label" and options["label"] is None):
+            kind = "a store" if path.is_dir() else "a text without names of columns"
+            raise BadInput(name, f"expected Parquet files or CSV with it, got {kind}: {path}")
+    if path.is_dir():
+        optional = options.pop("label", "") is None
+        if options:
+            raise ValueError(
+                f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
+            )
+        data = open_store(path)
+        if data.y is None and not optional:
+            raise BadInput(path, "expected labels, got a store of rows without", "convert rows with labels")
+        return data
+    from structsvm.readers.letor import read_letor  # compiled, and a store needs none of it
+
+    return read_letor(path, **options)

@@ -1,0 +1,481 @@
+"""Tables of logged features, a row per document: CSV, JSON lines and Parquet with named columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import compute
+
+from structsvm.common.checks import BadInput
+from structsvm.common.files import shorten
+from structsvm.common.names import QID
+from structsvm.common.tables.batches import Batch, Role, Table, checked
+from structsvm.common.tables.columns import Spelling, ids, is_number, numbers, settled, texts, to_numpy
+from structsvm.common.tables.opening import open_tables
+from structsvm.queries import QueryData, first_beyond, group_queries, rows_in_groups, value_at, warn_user
+from structsvm.readers.column_names import choose_columns
+from structsvm.readers.letor import check_fill
+from structsvm.readers.store import Apart, QueryWriter, StoreWriter, place_of, write_store
+
+_REMEDY = (
+    "a missing value is an empty cell or nan, see {fill}, and numbers have no thousands separators; name the column of "
+    "ids by {docid}, those to read by {features}, or in train those of words by --categorical"
+)
+
+
+class Layout(NamedTuple):
+    """What files of a table have in common."""
+
+    label: str | None
+    qid: str
+    docid: str | None
+    features: tuple[str, ...]
+    """Columns of numbers."""
+
+    dtype: np.dtype[Any]
+    """float32 if every feature of every file is a float of at most 32 bits."""
+
+    fill: float | None = None
+    """Value for missing features, which are an error without it."""
+
+    needs_labels: bool = True
+    words: tuple[str, ...] = ()
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The role of each column."""
+        named: list[tuple[str | None, Role]] = [(self.label, "number"), (self.qid, "id"), (self.docid, "id")]
+        named += [(name, "number") for name in self.features] + [(name, "category") for name in self.words]
+        return {name: role for name, role in named if name is not None}
+
+
+def read_csv(
+    path: str | PathLike[str],
+    *,
+    label: str | None = "label",
+    qid: str = QID,
+    docid: str = "docid",
+    features: Sequence[str] | None = None,
+    fill: float | None = None,
+    max_expansion: float | None = None,
+) -> QueryData:
+    """Read CSV files of logged features, whose first line has the names of the columns.
+
+    Parameters
+    ----------
+    path : path
+        A file, plain or compressed as for :func:`read_letor`, a folder or a pattern, as for :func:`read_parquet`.
+        Cells are separated by tabs if the name ends in ``.tsv`` (before ``.gz`` and the like), else by commas; a name
+        that ends in ``.jsonl`` or ``.ndjson`` is that of a file with a JSON object per line.
+    label : str or None
+        Column of labels (numbers). None: labels are optional. Those of a column ``label`` are read; without one, or
+        where some of them are missing, ``y`` is None.
+    qid : str
+        Column of query ids (whole numbers or strings). If each is written like ``7`` or ``1.0``, as pandas writes a
+        column of floats, they are the whole numbers; numbers that were rounded (``1.73e+18``) are refused.
+    docid : str
+        Column of document ids; the default is used if there is such a column.
+    features : sequence of str, optional
+        Columns of the features, in this order; by default all others, which must have names. ``true`` and ``false``,
+        in any case, are 1 and 0.
+    fill : float, optional
+        Value for missing features (empty cells and ``nan``), which are an error without it. NaN: they stay missing.
+    max_expansion : float, optional
+        As for :func:`read_letor`.
+
+    Returns
+    -------
+    QueryData
+        With ``feature_names``; ``X`` is float64.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        With file and line: for a column that is missing or given twice, a row of another length, missing ids, and cells
+        that are no finite numbers.
+
+    Examples
+    --------
+    >>> _ = Path("train.csv").write_text("qid,docid,bm25,age,label\\nq1,d7,2.5,1,1\\nq1,d9,1.5,,0\\n")
+    >>> data = read_csv("train.csv", fill=0.0)
+    >>> data, data.feature_names, data.X.tolist()
+    (QueryData(1 queries, 2 rows, 2 features, dense float64), ('bm25', 'age'), [[2.5, 1.0], [1.5, 0.0]])
+    """
+    names: dict[str, Any] = {"label": label, "qid": qid, "docid": docid, "features": features, "fill": fill}
+    return read_rows(path, max_expansion=max_expansion, **names)[0]
+
+
+def read_parquet(
+    path: str | PathLike[str],
+    *,
+    label: str | None = "label",
+    qid: str = QID,
+    docid: str = "docid",
+    features: Sequence[str] | None = None,
+    fill: float | None = None,
+) -> QueryData:
+    """Read one or more Parquet files of logged features.
+
+    Parameters
+    ----------
+    path : path
+        A file, a folder (its files ``*.parquet``) or a pattern such as ``"logs/part-*.parquet"``; files are read in
+        the order of their names, and may cut a query.
+    label, docid : str
+        As for :func:`read_csv`.
+    qid : str
+        Column of query ids (whole numbers, strings or categories).
+    features : sequence of str, optional
+        Columns of the features, in this order; by default all others, in the order of the first file, but for the
+        index that pandas adds. Columns are found by name in every file.
+    fill : float, optional
+        Value for missing features (null and NaN), which are an error without it. NaN: they stay missing.
+
+    Returns
+    -------
+    QueryData
+        With ``feature_names``. ``X`` is float32 if every feature is a float of at most 32 bits, else float64.
+
+    Raises
+    ------
+    ValueError
+        With the file: for none there, one that cannot be read, other columns than the first one has, columns that
+        are no numbers, and missing values.
+
+    Notes
+    -----
+    Memory: the result, and 65,536 rows besides. :func:`convert_parquet` needs no more than these.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> from pyarrow import parquet
+    >>> table = {"qid": ["a", "a", "b"], "bm25": [2.0, 1.0, 3.0], "age": [1, 5, 2], "label": [1, 0, 0]}
+    >>> parquet.write_table(pyarrow.table(table), "part-0.parquet")
+    >>> data = read_parquet("part-*.parquet")
+    >>> data, data.feature_names
+    (QueryData(2 queries, 3 rows, 2 features, dense float64), ('bm25', 'age'))
+    """
+    return read_rows(path, label=label, qid=qid, docid=docid, features=features, fill=fill)[0]
+
+
+def convert_csv(
+    source: str | PathLike[str], path: str | PathLike[str], *, dtype: Any = np.float64, **options: Any
+) -> None:
+    """Convert CSV files to a store, a block at a time, as :func:`convert_parquet` does.
+
+    Parameters
+    ----------
+    source : path
+    path : path
+        As for :class:`StoreWriter`; if the source is refused, no store is left.
+    dtype : {float64, float32}
+    **options
+        Of :func:`read_csv`.
+
+    Examples
+    --------
+    >>> from structsvm.readers import open_store
+    >>> _ = Path("train.csv").write_text("qid,bm25,label\\nq1,2.5,1\\nq1,1.5,0\\n")
+    >>> convert_csv("train.csv", "train.store")
+    >>> open_store("train.store").feature_names
+    ('bm25',)
+    """
+    convert_parquet(source, path, dtype=dtype, **options)
+
+
+def convert_parquet(
+    source: str | PathLike[str], path: str | PathLike[str], *, dtype: Any = None, **options: Any
+) -> None:
+    """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
+
+    Files in which the rows of some query are apart are read whole.
+
+    Parameters
+    ----------
+    source : path
+        As for :func:`read_parquet`.
+    path : path
+        As for :class:`StoreWriter`; if the source is refused, no store is left.
+    dtype : {float32, float64}, optional
+        By default that of the files.
+    **options
+        Of :func:`read_parquet`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from structsvm.readers import open_store
+    >>> frame = pd.DataFrame({"qid": ["a", "a", "b"], "label": [1, 0, 1], "bm25": [2.0, 1.0, 3.0]})
+    >>> frame.to_parquet("part.parquet")
+    >>> convert_parquet("*.parquet", "all.store")
+    >>> open_store("all.store")
+    QueryData(2 queries, 3 rows, 1 features, dense float64)
+    """
+    place_of(Path(path))  # before the first look at long files
+    max_expansion = options.pop("max_expansion", None)
+    check_fill(options.get("fill"), np.float64 if dtype is None else dtype, store=True)
+    tables = open_tables(source, max_expansion=max_expansion)
+    layout = layout_of(tables, **options)
+    kind = layout.dtype if dtype is None else np.dtype(dtype)
+    for one in (layout, layout._replace(label=None)):
+        try:
+            _write(tables, one, Path(path), kind)
+        except _Unlabelled:
+            continue
+        except Apart:
+            data, _ = read_rows(source, max_expansion=max_expansion, **options)
+            write_store(replace(data, X=data.X.astype(kind, copy=False)), path)
+        return
+
+
+def layout_of(
+    tables: Sequence[Table],
+    *,
+    label: str | None = "label",
+    qid: str = QID,
+    docid: str = "docid",
+    features: Sequence[str] | None = None,
+    fill: float | None = None,
+    words: Sequence[str] = (),
+) -> Layout:
+    """Look at the names and types of columns, and refuse what does not fit together, before any row is read."""
+    check_fill(fill)
+    chosen = None if features is None else tuple(features)
+    first, narrow = tables[0].source, all(table.kinds for table in tables)
+    found: tuple[Any, Any] = (None, None)
+    for table in tables:
+        whose = "asked for" if features is not None else f"of {first}"
+        grades, at, own = choose_columns(
+            Path(table.source), table.names, label=label, qid=qid, docid=docid, features=chosen, whose=whose,
+            words=words,
+        )  # fmt: skip
+        if table is tables[0]:
+            found, chosen = (grades, at), own
+        assert chosen is not None, "those of the first file"
+        named = {qid, *found, *chosen, *words}
+        further = sorted(set(table.names) - named) if features is None else []
+        if further or (grades, at) != found:
+            more = [*further, *(name for name in (grades, at) if name not in (*found, None))]
+            lacking = found[0] if grades is None else found[1]
+            what = f"a further column {more[0]!r}" if more else f"no column {lacking!r}"
+            raise BadInput(
+                Path(table.source),
+                f"expected the columns of {first}, got {what}",
+                "write all files with the same columns, or name those to read by {features}",
+            )
+        remedy = "name the columns to read by {features}, or in train those of words by --categorical"
+        columns = [(name, repr(name), remedy) for name in chosen]
+        columns += [] if found[0] is None else [(found[0], f"{found[0]!r} of labels", "")]
+        kinds = table.kinds or {}
+        for name, column, remedy in columns:
+            if name in kinds and not is_number(kinds[name]):
+                raise BadInput(
+                    Path(table.source), f"expected numbers in the column {column}, got {kinds[name]}", remedy
+                )
+        narrow = narrow and all(pa.types.is_floating(kinds[n]) and kinds[n].bit_width <= 32 for n in chosen)
+    if all(table.n_rows == 0 for table in tables):
+        raise BadInput(Path(first), "expected rows, got none")
+    assert chosen is not None, "there is at least one file"
+    kind = np.dtype(np.float32 if narrow else np.float64)
+    return Layout(found[0], qid, found[1], chosen, kind, fill, label is not None, tuple(words))
+
+
+class _Rows(NamedTuple):
+    X: NDArray[Any]
+    y: NDArray[np.float64] | None
+    qid: Any
+    docid: Any
+    words: dict[str, Any]
+
+
+def _rows_of(batch: Batch, layout: Layout) -> _Rows:
+    """Return the columns of a batch by their roles; raise for the first cell that does not fit."""
+    X = np.empty((batch.n, len(layout.features)), dtype=layout.dtype)
+    for j, name in enumerate(layout.features):
+        X[:, j] = numbers(batch, name, "a number", _REMEDY, dtype=layout.dtype)
+    if layout.fill is not None:
+        X[np.isnan(X)] = layout.fill
+    if (bad := first_beyond(X, missing=layout.fill is not None)) is not None:
+        remedy = "state a value for missing ones by {fill}" if np.isnan(X[bad]) else ""
+        raise batch.wrong(bad[0], layout.features[bad[1]], "a finite number", value_at(X, *bad), remedy)
+    y = None
+    if layout.label is not None:
+        y = numbers(batch, layout.label, "a finite label", "drop the row or grade it")
+        wrong = ~np.isfinite(y) if layout.needs_labels else np.isinf(y)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise batch.wrong(row, layout.label, "a finite label", f"{y[row]}", "drop the row or grade it")
+    qid = ids(batch, layout.qid, "a query id")
+    docid = None if layout.docid is None else ids(batch, layout.docid, "the id of a document")
+    return _Rows(X, y, qid, docid, {name: texts(batch, name) for name in layout.words})
+
+
+class _Column:
+    """Ids or words of all batches."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._chunks, self._spelling, self._text = name, [], Spelling(), False
+
+    def add(self, array: Any, batch: Batch, *, keep: bool = True) -> None:
+        """Take the next ones, or only look at them."""
+        self._text = self._text or batch.written is not None
+        if pa.types.is_string(array.type):
+            array = compute.dictionary_encode(array)
+            self._spelling.look(array.dictionary)
+        is_text = pa.types.is_dictionary(array.type)
+        if self._chunks and pa.types.is_dictionary(self._chunks[0].type) != is_text:
+            raise BadInput(
+                batch.place(0)[0],
+                f"column {shorten(self._name)}: expected ids of one type in all files, got strings in some and numbers "
+                "in others",
+                "write them all as strings",
+            )
+        if keep or not self._chunks:
+            self._chunks.append(array)
+
+    @property
+    def empty(self) -> bool:
+        return not self._chunks
+
+    @property
+    def of_floats(self) -> bool:
+        """Whether ids are others than they are written as, or may be refused."""
+        return self._text and self._spelling.of_floats
+
+    def codes(self) -> tuple[NDArray[Any], Any]:
+        """Return the codes of all words, and the words."""
+        whole = pa.chunked_array(self._chunks).unify_dictionaries().combine_chunks()
+        return to_numpy(whole.indices)[0], whole.dictionary
+
+    def ids(self, source: Path | str, *, as_text: bool = False) -> NDArray[Any]:
+        if not pa.types.is_dictionary(self._chunks[0].type):
+            values = np.concatenate([to_numpy(chunk)[0] for chunk in self._chunks])
+            return values.astype(np.str_) if as_text else values
+        codes, words = self.codes()
+        if self._text and not (as_text and not self.of_floats):
+            distinct = settled(words, source, self._name)
+        else:
+            distinct = np.array(words.to_pylist(), dtype=np.str_)
+        return (distinct.astype(np.str_) if as_text else distinct)[codes]
+
+
+def read_rows(
+    path: Any, *, max_expansion: float | None = None, **options: Any
+) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
+    """Read a table; beside the data return codes and words of columns ``words``, the codes in the order of the data."""
+    tables = open_tables(path, max_expansion=max_expansion)
+    return read_units([(table, None) for table in tables], layout_of(tables, **options))
+
+
+def read_units(
+    units: Sequence[tuple[Table, Sequence[int] | None]], layout: Layout
+) -> tuple[QueryData, dict[str, tuple[NDArray[Any], list[str]]]]:
+    """Read tables, or some row groups of them, whose layout is known."""
+    X: list[Any] = []
+    y: list[Any] = []
+    columns = {name: _Column(name) for name in (layout.qid, layout.docid, *layout.words) if name is not None}
+    for batch, rows in _batches(units, layout):
+        X.append(rows.X)
+        y.append(rows.y)
+        columns[layout.qid].add(rows.qid, batch)
+        if layout.docid is not None:
+            columns[layout.docid].add(rows.docid, batch)
+        for name in layout.words:
+            columns[name].add(rows.words[name], batch)
+    source = units[0][0].source
+    if not X:
+        raise BadInput(Path(source), "expected rows, got none")
+    n_rows = sum(map(len, X))
+    labels = None if layout.label is None else np.concatenate(y)
+    if labels is not None and np.isnan(labels).any():
+        labels = None
+    docid = None if layout.docid is None else columns[layout.docid].ids(source, as_text=True)
+    grouping = group_queries(columns[layout.qid].ids(source), n_rows)
+    words = {}
+    for name in layout.words:
+        codes, distinct = columns[name].codes()
+        words[name] = codes if grouping.order is None else codes[grouping.order], distinct.to_pylist()
+    data = rows_in_groups(_stacked(X, n_rows, layout), labels, grouping, docid, layout.features)
+    warn_of_repeats(Path(source), data)
+    return data, words
+
+
+def _stacked(blocks: list[Any], n_rows: int, layout: Layout) -> NDArray[Any]:
+    """Return blocks as one matrix; each gives its memory back as that of the matrix is taken."""
+    if len(blocks) == 1:
+        return blocks[0]
+    X, start = np.empty((n_rows, len(layout.features)), dtype=layout.dtype), 0
+    for k, block in enumerate(blocks):
+        X[start : start + len(block)] = block
+        start += len(block)
+        blocks[k] = None
+    return X
+
+
+def _batches(
+    units: Sequence[tuple[Table, Sequence[int] | None]], layout: Layout
+) -> Iterator[tuple[Batch, _Rows]]:
+    for table, row_groups in units:
+        for batch in table.read(layout.roles, row_groups=row_groups):
+            yield batch, checked(batch, lambda some: _rows_of(some, layout))
+
+
+class _Unlabelled(Exception):
+    """Raised when labels that are optional have gaps."""
+
+
+def _write(tables: Sequence[Table], layout: Layout, path: Path, dtype: np.dtype[Any]) -> None:
+    seen, documents = _Column(layout.qid), _Column(layout.docid or "")
+    with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
+        queries = QueryWriter(writer, text=tables[0].kinds is None)
+        for batch, (X, y, qid, docid, _) in _batches([(table, None) for table in tables], layout):
+            if y is not None and np.isnan(y).any():
+                raise _Unlabelled
+            seen.add(qid, batch, keep=False)
+            grouping = group_queries(_array(qid), batch.n)
+            if grouping.order is not None:
+                raise Apart
+            if docid is not None:
+                documents.add(docid, batch, keep=False)
+                docid = _array(docid).astype(np.str_)
+            sizes = np.diff(grouping.offsets)
+            queries.add(X.astype(dtype, copy=False), y, docid, grouping.query_ids.tolist(), sizes)
+        if seen.empty:
+            raise BadInput(Path(tables[0].source), "expected rows, got none")
+        queries.finish()
+        if documents.of_floats:
+            raise Apart
+
+
+def _array(array: Any) -> NDArray[Any]:
+    """Return ids of Arrow as an array of NumPy."""
+    is_text = pa.types.is_string(array.type)
+    return np.array(array.to_pylist(), dtype=np.str_) if is_text else to_numpy(array)[0]
+
+
+def warn_of_repeats(file: Path, data: QueryData) -> None:
+    """Warn of documents that occur in a query twice."""
+    if data.docid is None:
+        return
+    repeats = []
+    for query, first, last in zip(data.query_ids, data.offsets, data.offsets[1:], strict=False):
+        documents = data.docid[first:last].tolist()
+        if len(set(documents)) < len(documents):  # counted only then
+            repeats += [(query, name) for name, n in Counter(documents).items() if n > 1 and name != ""]
+    if repeats:
+        query, document = repeats[0]
+        warn_user(
+            f"{file}: {len(repeats)} documents have several rows in a query; the first is document "
+            f"{shorten(str(document))} of query {shorten(str(query))}. Keep one row for each",
+        )
