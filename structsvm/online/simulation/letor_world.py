@@ -124,8 +124,8 @@ class InterleavedRankers(LiveComparisons):
     clicks : str or ClickModel, default="navigational"
         The simulated user; a name is that of a cascade model, for as many grades as there are.
     method : {"probabilistic", "team_draft"}
-        How two rankings are merged. More than two are merged by team draft and credited by SOSM. An outcome
-        between -1 and 1 is a win, loss or tie drawn with its probability, so that equal rankers win equally often.
+        How two rankings are merged. More than two are merged by team draft and credited by SOSM. The ranker with
+        more credit wins; a coin decides each tie (MDB, 3.1).
     length : int, default=10
         Documents shown.
     n_samples : int, default=10000
@@ -179,7 +179,6 @@ class InterleavedRankers(LiveComparisons):
     ) -> None:
         self.clicks = _click_model(ranked, clicks)
         self.n_arms = ranked.n_rankers
-        # a live duel is won with the probability of its outcome: the mean outcome is the probability of winning
         self.matrix = preference_matrix(
             ranked, self.clicks, n_samples, method=method, length=length, random_state=random_state,
             n_jobs=n_jobs, callback=callback,
@@ -196,7 +195,7 @@ class InterleavedRankers(LiveComparisons):
     @property
     def fingerprint(self) -> bytes:
         """Digest that distinguishes this world from others when a simulation is resumed."""
-        content = hashlib.sha256(f"{self.method}, drawn wins".encode())
+        content = hashlib.sha256(f"{self.method}, wins by sign".encode())
         for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._tables):
             content.update(np.ascontiguousarray(array).tobytes())
         return content.digest()

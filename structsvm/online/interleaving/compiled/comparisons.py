@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.portable.elementary import power
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving.compiled.kernels import live_arrays, multileave, probabilistic, team_draft
+from structsvm.online.interleaving.compiled.kernels import (
+    interleave,
+    live_arrays,
+    merge,
+    multileave,
+    probabilistic,
+    team_draft,
+)
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users.click_tables import ClickTables, check_grades
 from structsvm.protocols import ClickModel
@@ -33,16 +40,14 @@ class PairCounts(NamedTuple):
 
     n_samples: int
     wins: NDArray[np.int64]
-    """Comparisons that the first ranker of the pair won; drawn with the outcome's probability if it is a fraction."""
+    """Comparisons in which the first ranker of the pair had more credit."""
     losses: NDArray[np.int64]
-    """Comparisons that the second ranker won, likewise; the rest are ties."""
-    outcome: NDArray[np.float64]
-    """Sum of the outcomes, each in [-1, 1]; wins - losses for team draft."""
+    """Comparisons in which the second had more; the rest are ties."""
 
     @property
     def preference(self) -> NDArray[np.float64]:
         """Estimated probability that the first ranker wins, a tie counting one half."""
-        return (1 + self.outcome / self.n_samples) / 2
+        return (1 + (self.wins - self.losses) / self.n_samples) / 2
 
 
 def compare_pairs(
@@ -60,9 +65,8 @@ def compare_pairs(
 ) -> PairCounts:
     """Interleave each pair of rankers ``n_samples`` times, each time on a random query and with new clicks.
 
-    A probabilistic outcome x (exact over assignments) is a win (x > 0) or a loss with probability ``|x|``, otherwise a
-    tie: its sign alone would favour a ranker that wins often and by little. ``callback`` is told the share that is
-    done.
+    The ranker with more credit wins, with probabilistic interleaving the one that is more likely to have contributed
+    more of the clicked documents (exact over assignments). ``callback`` is told the share that is done.
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
@@ -82,7 +86,6 @@ def compare_pairs(
     seeds: Any = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
     n_tasks = first.shape[0]
     wins, losses = np.zeros(n_tasks, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
-    outcome = np.zeros(n_tasks)
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
     def run(part: slice) -> None:
@@ -90,12 +93,10 @@ def compare_pairs(
         if method == "team_draft":
             team_draft(ranked, tables, *task, wins[part], losses[part])
         else:
-            probabilistic(ranked, tables, decay, *task, wins[part], losses[part], outcome[part])
+            probabilistic(ranked, tables, decay, *task, wins[part], losses[part])
 
     _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
-    if method == "team_draft":
-        outcome[:] = wins - losses
-    by_pair = (counted.reshape(both.shape[0], chunks).sum(axis=1) for counted in (wins, losses, outcome))
+    by_pair = (counted.reshape(both.shape[0], chunks).sum(axis=1) for counted in (wins, losses))
     return PairCounts(n_samples, *by_pair)
 
 
@@ -130,8 +131,8 @@ def multileave_outcomes(
 ) -> NDArray[np.float64]:
     """Return the wins of ``rankers[i]`` over ``rankers[j]`` minus its losses, in ``n_samples`` multileavings.
 
-    Each is on a random query, with new clicks. Team draft counts the sign of the credit; SOSM draws a win with the
-    probability of its outcome. ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
+    Each is on a random query, with new clicks; the ranker with more credit wins. ``(1 + outcomes / n_samples) / 2``
+    estimates the preference matrix under multileaving.
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
@@ -201,18 +202,11 @@ class LiveComparisons:
         """Merge the rankings of ``arms`` for a random query and let a user click; see ``World.compare``."""
         if len(arms) < 2 or (len(arms) == 2 and arms[0] == arms[1]):
             return 0.5  # an arm against itself costs no random number
-        seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
-        if len(arms) > 2:
-            outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
-            multileave(self.ranked, self._tables, np.array(arms), 1, seed[0], True, outcome)
-            return (1 + outcome[pair_indices(len(arms))]) / 2
-        wins, losses = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        task: Any = np.array(arms[:1]), np.array(arms[1:]), np.ones(1, dtype=np.int64), seed, wins, losses
-        if self.method == "team_draft":
-            team_draft(self.ranked, self._tables, *task)
-        else:
-            probabilistic(self.ranked, self._tables, self._decay, *task, np.zeros(1))
-        return float(1 + wins[0] - losses[0]) / 2
+        if len(arms) == 2:
+            return interleave(self.live_arrays(), arms[0], arms[1], rng.bit_generator)
+        won = np.zeros((len(arms), len(arms)), dtype=np.int64)
+        merge(self.live_arrays(), np.array(arms), rng.bit_generator, won)
+        return (1 + won[pair_indices(len(arms))]) / 2
 
     def live_arrays(self) -> Any:
         """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
