@@ -52,16 +52,19 @@ class MergeRUCB(SavedState):
     delta : float, default=0.01
         Probability of failure.
     size : int, default=4
-        ``p``, number of arms of an initial batch.
-    order : sequence of int, optional
-        Every arm once, in the order in which they are cut into the first batches: ``range(n_arms)`` for
-        Algorithm 1 to the letter. By default the order is drawn with the first duel and carried in its note, as
-        the code of Li et al. (MergeDTS, 2020, by an author of mergeRUCB) does.
+        ``p``, number of arms of an initial batch; at least 4, as Algorithm 1 requires.
+    partition : {"shuffled", "in order", "even"}, default="shuffled"
+        The first batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms as they are numbered, the rest
+        last. "shuffled" cuts an order that is drawn with the first duel and carried in its note, as the code of Li et
+        al. (MergeDTS, 2020, by an author of mergeRUCB) does; "even" also makes the sizes as equal as possible.
 
     Notes
     -----
-    Batches in the order of the arms are a poor choice where neighbours are alike, as features of one kind are in
-    LETOR data: similar arms meet, and no batch of theirs shrinks.
+    Neighbours may be alike, as features of one kind are in LETOR data; in order they share a batch, which then shrinks
+    late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and 59,500 on MSLR (perfect
+    user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on P31; 9,080 and 9,350 on
+    caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs from "shuffled" where
+    ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better with up to 10.
 
     ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm is passed
     over. The method needs at most a third of the arms to be uninformative (assumption A2): where many arms
@@ -84,7 +87,7 @@ class MergeRUCB(SavedState):
         alpha: float = 1.01,
         delta: float = 0.01,
         size: int = 4,
-        partition: Literal["in order", "shuffled", "even"] = "even",
+        partition: Literal["in order", "shuffled", "even"] = "shuffled",
     ) -> None:
         self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)

@@ -322,7 +322,9 @@ def paired(B: list[list[int]], p: int) -> list[list[int]]:
     while len(B) > 1:
         merged.append(B.pop(0) + B.pop())
     merged += B
-    while max(map(len, merged)) - min(map(len, merged)) > 1 and not all(p / 2 <= len(b) <= 3 * p / 2 for b in merged):
+    while max(map(len, merged)) - min(map(len, merged)) > 1 and not all(
+        p / 2 <= len(b) <= 3 * p / 2 for b in merged
+    ):
         min(merged, key=len).append(max(merged, key=len).pop())
     return merged
 

@@ -41,7 +41,7 @@ def _queries(ranked, rankers):
         yield ranked.rankings[rankers, start:end].tolist(), ranked.grades[start:end]
 
 
-def _exact(method, ranked, rankers, user, length):
+def _exact(method, ranked, rankers, user, length, credit="sign"):
     """Chance of a win for each pair of rankers, by enumeration of lists and clicks."""
     wins = 0.0
     for rankings, grades in _queries(ranked, rankers):
@@ -50,16 +50,19 @@ def _exact(method, ranked, rankers, user, length):
             for clicks in product((0, 1), repeat=len(own)):
                 q = p * user.likelihood(own, clicks) / ranked.n_queries
                 if q:
-                    wins = wins + q * (method.outcome(shown, clicks) > 1e-12)
+                    outcome = method.outcome(shown, clicks)
+                    wins = wins + q * (np.maximum(outcome, 0) if credit == "difference" else outcome > 1e-12)
     return wins
 
 
+@pytest.mark.parametrize("credit", ["sign", "difference"])
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("method", [TeamDraft(), Probabilistic()], ids=lambda m: m.name)
-def test_pairs_agree_with_enumeration(method, user):
+def test_pairs_agree_with_enumeration(method, user, credit):
     ranked, n = _world(), 60_000
-    wins = _exact(method, ranked, [0, 2], USERS[user], 3)
-    counts = compare_pairs(ranked, [(0, 2), (2, 0)], USERS[user], n, method=method.name, length=3)
+    wins = _exact(method, ranked, [0, 2], USERS[user], 3, credit)
+    options = {"method": method.name, "length": 3, "credit": credit}
+    counts = compare_pairs(ranked, [(0, 2), (2, 0)], USERS[user], n, **options)
     for k, (i, j) in enumerate(((0, 1), (1, 0))):
         for found, p in ((counts.wins[k], wins[i, j]), (counts.losses[k], wins[j, i])):
             assert abs(found / n - p) < 4.5 * np.sqrt(p * (1 - p) / n)
@@ -68,13 +71,15 @@ def test_pairs_agree_with_enumeration(method, user):
     np.testing.assert_array_equal(counts.preference, (1 + (counts.wins - counts.losses) / n) / 2)
 
 
+@pytest.mark.parametrize("credit", ["sign", "difference"])
 @pytest.mark.parametrize("user", ["navigational", "any", "position"])
 @pytest.mark.parametrize("method", [TeamDraft(), SOSM()], ids=lambda m: m.name)
-def test_multileaving_agrees_with_enumeration(method, user):
+def test_multileaving_agrees_with_enumeration(method, user, credit):
     ranked, n = _world(sizes=(4, 3)), 60_000
-    wins = _exact(method, ranked, [2, 0, 1], USERS[user], 3)
+    wins = _exact(method, ranked, [2, 0, 1], USERS[user], 3, credit)
     mean, square = wins - wins.T, wins + wins.T
-    found = multileave_outcomes(ranked, [2, 0, 1], USERS[user], n, method=method.name, length=3) / n
+    options = {"method": method.name, "length": 3, "credit": credit}
+    found = multileave_outcomes(ranked, [2, 0, 1], USERS[user], n, **options) / n
     np.testing.assert_array_equal(found, -found.T)
     assert (np.abs(found - mean) <= 4.5 * np.sqrt((square - mean**2) / n) + 1e-15).all()
 
@@ -115,11 +120,8 @@ class Stream:
         return click, self.happens((tables.stop_after_click if click else tables.stop_after_skip)[grade, k])
 
 
-def _signs(credit):
-    return [[(a > b) - (a < b) for b in credit] for a in credit]
-
-
 def literal_team_draft(rankings, grades, tables, stream):
+    """Credit of each ranker and, where wins may be drawn by it, the largest possible difference; also below."""
     shown, credit, coins = [], [0, 0], 0
     for k in range(min(tables.click.shape[1], len(grades))):
         if k % 128 == 0:
@@ -132,7 +134,7 @@ def literal_team_draft(rankings, grades, tables, stream):
         credit[team] += click
         if stop:
             break
-    return _signs(credit)
+    return credit, 0
 
 
 def literal_probabilistic(rankings, grades, tables, stream):
@@ -158,7 +160,7 @@ def literal_probabilistic(rankings, grades, tables, stream):
         chance = math.prod(p[team] for p, team in zip(posteriors, teams, strict=True))
         if 2 * sum(teams) != len(teams):
             ahead[2 * sum(teams) > len(teams)] += chance
-    return _signs(ahead)
+    return ahead, bool(posteriors)
 
 
 def literal_sosm(rankings, grades, tables, stream):
@@ -175,19 +177,21 @@ def literal_sosm(rankings, grades, tables, stream):
             clicked += [shown[-1]] * click
             reading = not stop
     own = [[d for d in ranking if d in shown] for ranking in rankings]
-    return _signs([sum(Fraction(1, (order.index(d) + 1) ** 3) for d in clicked) for order in own])
+    credit = [sum(Fraction(1, (order.index(d) + 1) ** 3) for d in clicked) for order in own]
+    return credit, len(clicked) * (1 - Fraction(1, len(shown) ** 3))
 
 
+@pytest.mark.parametrize("credit", ["sign", "difference"])
 @pytest.mark.parametrize("user", ["navigational", "any"])
 @pytest.mark.parametrize(
     ("literal", "method", "n_arms"),
     [(literal_team_draft, "team_draft", 2), (literal_probabilistic, "probabilistic", 2)]
     + [(literal_sosm, "probabilistic", n) for n in (3, 4, 7)],
 )
-def test_live_comparisons_are_won_by_the_larger_credit(literal, method, n_arms, user):
+def test_live_comparisons_are_won_by_credit(literal, method, n_arms, user, credit):
     """MDB, 3.1: the sign of the scores, ties at random; by exact fractions, from the same random numbers."""
     ranked = _world(8, sizes=(6, 1, 9, 4))
-    live = comparisons.LiveComparisons(ranked, USERS[user], method=method, length=5)
+    live = comparisons.LiveComparisons(ranked, USERS[user], method=method, length=5, credit=credit)
     tables = USERS[user].tables(5)
     ours, theirs, choice = (np.random.default_rng(seed) for seed in (1, 1, 2))
     results = set()
@@ -196,10 +200,13 @@ def test_live_comparisons_are_won_by_the_larger_credit(literal, method, n_arms, 
         found = np.atleast_1d(live.compare(arms, ours))
         stream = Stream(theirs)
         start, end = ranked.offsets[(q := stream.below(ranked.n_queries)) : q + 2]
-        sign = literal(ranked.rankings[list(arms), start:end].tolist(), ranked.grades[start:end], tables, stream)
-        for x, (i, j) in zip(found, combinations(range(n_arms), 2), strict=True):
-            assert x == (sign[i][j] > 0 if sign[i][j] else theirs.random() < 0.5)
-            results.add((sign[i][j], x))
+        rankings, grades = ranked.rankings[list(arms), start:end].tolist(), ranked.grades[start:end]
+        credits, largest = literal(rankings, grades, tables, stream)
+        least = stream.uniform() * largest if credit == "difference" and largest else 0
+        for x, (a, b) in zip(found, combinations(credits, 2), strict=True):
+            sign = (a - b > least) - (b - a > least)
+            assert x == (sign > 0 if sign else theirs.random() < 0.5)
+            results.add((sign, x))
     assert results == {(1, 1), (-1, 0), (0, 1), (0, 0)}
     assert ours.bit_generator.state == theirs.bit_generator.state
 
@@ -316,6 +323,7 @@ def _scored(scores):
         (_multileave([0, 0]), "rankers: expected different ones from 0 to 2"),
         (_multileave([0, 3]), "rankers: expected different ones from 0 to 2"),
         (_multileave([0, 1], "om"), "method='om': expected 'sosm'"),
+        (_compare([(0, 1)], credit="half"), "credit='half': expected 'sign' or 'difference'"),
         (_ranked([[0, 1, 0, 0]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: .* 0 to 1 of query 1, got \[0, 0\]"),
         (_ranked([[0, 2, -1, 1]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: expected a permutation"),
         (_ranked([[0, 1]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),

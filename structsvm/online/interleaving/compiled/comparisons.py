@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,14 +35,17 @@ _CHUNK = 1 << 15
 result."""
 
 
+Credit = Literal["sign", "difference"]
+
+
 class PairCounts(NamedTuple):
     """Results of the comparisons of each pair; arrays of shape (n_pairs,)."""
 
     n_samples: int
     wins: NDArray[np.int64]
-    """Comparisons in which the first ranker of the pair had more credit."""
+    """Comparisons that the first ranker of the pair won."""
     losses: NDArray[np.int64]
-    """Comparisons in which the second had more; the rest are ties."""
+    """Comparisons that the second ranker won; the rest are ties."""
 
     @property
     def preference(self) -> NDArray[np.float64]:
@@ -59,6 +62,7 @@ def compare_pairs(
     method: Literal["team_draft", "probabilistic"] = "probabilistic",
     length: int = 10,
     tau: float = 3.0,
+    credit: Credit = "sign",
     random_state: int = 0,
     n_jobs: int = 1,
     callback: Callable[[float], object] | None = None,
@@ -66,7 +70,8 @@ def compare_pairs(
     """Interleave each pair of rankers ``n_samples`` times, each time on a random query and with new clicks.
 
     The ranker with more credit wins, with probabilistic interleaving the one that is more likely to have contributed
-    more of the clicked documents (exact over assignments). ``callback`` is told the share that is done.
+    more of the clicked documents (exact over assignments). With ``credit="difference"`` it wins with the difference of
+    the two probabilities as probability. ``callback`` is called with the share that is done.
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
@@ -77,6 +82,7 @@ def compare_pairs(
             "pairs", f"expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
         )
     check_choice("method", method, ("team_draft", "probabilistic"))
+    check_choice("credit", credit, get_args(Credit))
     tables = _tables(ranked, clicks, length, n_samples)
     chunks = -(-n_samples // _CHUNK)
     first: NDArray[np.int64]
@@ -93,7 +99,7 @@ def compare_pairs(
         if method == "team_draft":
             team_draft(ranked, tables, *task, wins[part], losses[part])
         else:
-            probabilistic(ranked, tables, decay, *task, wins[part], losses[part])
+            probabilistic(ranked, tables, decay, credit == "difference", *task, wins[part], losses[part])
 
     _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
     by_pair = (counted.reshape(both.shape[0], chunks).sum(axis=1) for counted in (wins, losses))
@@ -126,12 +132,14 @@ def multileave_outcomes(
     *,
     method: Literal["sosm", "team_draft"] = "sosm",
     length: int = 10,
+    credit: Credit = "sign",
     random_state: int = 0,
     n_jobs: int = 1,
 ) -> NDArray[np.float64]:
     """Return the wins of ``rankers[i]`` over ``rankers[j]`` minus its losses, in ``n_samples`` multileavings.
 
-    Each is on a random query, with new clicks; the ranker with more credit wins. ``(1 + outcomes / n_samples) / 2``
+    Each is on a random query, with new clicks. The ranker with more credit wins; with ``credit="difference"`` and SOSM,
+    it wins with the difference, as a share of the largest possible, as probability. ``(1 + outcomes / n_samples) / 2``
     estimates the preference matrix under multileaving.
     """
     chosen = np.asarray(rankers)
@@ -142,6 +150,7 @@ def multileave_outcomes(
             "rankers", f"expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
         )
     check_choice("method", method, ("sosm", "team_draft"))
+    check_choice("credit", credit, get_args(Credit))
     tables = _tables(ranked, clicks, length, n_samples)
     chosen = chosen.astype(np.int64)
     chunk = 256
@@ -154,7 +163,8 @@ def multileave_outcomes(
         part_outcome = np.zeros_like(outcome)
         for task in range(n_tasks)[part]:
             count = min(chunk, n_samples - task * chunk)
-            multileave(ranked, tables, chosen, count, seeds[task], method == "sosm", part_outcome)
+            by = method == "sosm", credit == "difference"
+            multileave(ranked, tables, chosen, count, seeds[task], *by, part_outcome)
         return part_outcome
 
     for part_outcome in _in_threads(run, n_tasks, chunk, n_jobs):
@@ -192,9 +202,11 @@ class LiveComparisons:
         *,
         method: Literal["probabilistic", "team_draft"],
         length: int,
+        credit: Credit = "sign",
     ) -> None:
+        check_choice("credit", credit, get_args(Credit))
         self.ranked = ranked
-        self.method = method
+        self.method, self.credit = method, credit
         self._tables = _tables(ranked, clicks, length, 1)
         self._decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -3)
 
@@ -210,7 +222,8 @@ class LiveComparisons:
 
     def live_arrays(self) -> Any:
         """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
-        return live_arrays(self.ranked, self._tables, self._decay, self.method == "team_draft")
+        by = self.method == "team_draft", self.credit == "difference"
+        return live_arrays(self.ranked, self._tables, self._decay, *by)
 
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
