@@ -77,7 +77,7 @@ def figure_1(run: Experiment) -> None:
                 world,
                 horizon=horizon,
                 n_runs=n_runs,
-                options={"order": list(range(world.n_arms))},
+                options={"partition": "in order"},
             )
         meets = "yes" if assumption_report(world.preferences).uninformative <= 1 / 3 else "no"
         for bandit, result in runs.items():

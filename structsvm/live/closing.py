@@ -18,13 +18,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from structsvm.live.assign import fresh_bandit
 from structsvm.live.clock import Clock
 from structsvm.live.guardrails import Watches
 from structsvm.live.store.queries import ClosingProgress, ExperimentRow, Store, StoredImpression
 from structsvm.online.statistics.credit_formulas import CreditRow, credit_impressions
 from structsvm.online.statistics.running import RunningStatistics
-from structsvm.protocols import Bandit, Duel
+from structsvm.protocols import Bandit, Duel, Float
 
 log = logging.getLogger("structsvm.live")
 
@@ -157,31 +159,36 @@ class Folded:
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 
     def _duel(self, rows: Sequence[tuple[StoredImpression, CreditRow]]) -> None:
-        """Tell the policy the outcomes of its duels."""
+        """Tell the policy who won its duels: who has more credit, and by a coin where they tie (MDB, 3.1)."""
         assert self.policy is not None
         by_size: dict[int, list[int]] = {}
         for k, (impression, row) in enumerate(rows):
             if row is not _EMPTY:
                 by_size.setdefault(len(impression.record["arms"]), []).append(k)
-        outcomes: dict[int, list[float]] = {}
+        ahead: dict[int, Float] = {}
         for size, members in by_size.items():
             _, outcome, _ = credit_impressions(self.config["method"], size, [rows[k][1] for k in members])
-            outcomes.update(zip(members, outcome.tolist(), strict=True))
+            ahead.update(zip(members, np.sign(outcome), strict=True))
         for k, (impression, _) in enumerate(rows):
             arms = tuple(impression.record["arms"])
             duel = Duel(arms, impression.record.get("note"))
             pairs = duel.pairs()
-            won = [(1 + x) / 2 for x in outcomes.get(k, [0.0] * len(pairs))]
+            signs = ahead.get(k, np.zeros(len(pairs)))
+            won = (1 + signs) / 2
+            tied = [a != b and x == 0 for (a, b), x in zip(pairs, signs, strict=True)]
+            if any(tied):  # by the id of the impression: folded again, it is decided the same way
+                coins = np.random.default_rng(int.from_bytes(impression.id)).random(len(pairs))
+                won[tied] = coins[tied] < 0.5
             self.policy.update(duel, won[0] if len(arms) == 2 else won)
             self.n_duels += 1
             for arm in set(arms):
                 self.plays[arm] += 1
-            for (a, b), x in zip(pairs, won, strict=True):
+            for (a, b), x in zip(pairs, signs.tolist(), strict=True):
                 if a == b:
                     continue
-                self.wins[a][b] += x
-                self.wins[b][a] += 1 - x
-                if x == 0.5:
+                self.wins[a][b] += (1 + x) / 2
+                self.wins[b][a] += (1 - x) / 2
+                if x == 0:
                     self.ties[a] += 1
                     self.ties[b] += 1
 

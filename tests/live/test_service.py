@@ -15,6 +15,7 @@ from structsvm.live.store.opening import open_database, prepare
 from structsvm.live.store.queries import FORGOTTEN
 from structsvm.online.clicklog import read_log
 from structsvm.online.statistics import analyse, read_credits
+from structsvm.online.statistics.credit_formulas import METHODS
 from tests.live.samples import RANKINGS, assert_same_pairs
 
 
@@ -376,10 +377,16 @@ def test_the_bandit_learns_in_order(client):
     assert wins[2, 0] + wins[0, 2] > 0
     assert ours["c"]["wins"] > ours["c"]["losses"]
     assert sum(one["share"] for one in bandit["rankers"]) == pytest.approx(1)
-    # the policy has seen what the table shows
+    # the policy has seen what the table shows, with a coin for each tie, which the table counts as half
     policy = client.service.registry.known("e").bandit
     assert policy.t == 160
-    np.testing.assert_allclose(policy.wins - np.diag(np.diag(policy.wins)), wins - np.diag(np.diag(wins)))
+    np.testing.assert_array_equal(policy.wins, policy.wins.round())
+    np.testing.assert_array_equal(policy.wins + policy.wins.T, wins + wins.T)
+    by_coin = 2 * (policy.wins - wins)[np.triu_indices(3, 1)]
+    n_ties = sum(one["ties"] for one in bandit["rankers"]) / 2
+    assert 0 < np.abs(by_coin).sum() < n_ties  # some to each side
+    # folded again from the store, the coins fall as they did
+    assert main(["live", "check", "--store", client.service.settings.store]) == 0
 
 
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
@@ -405,11 +412,13 @@ def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, metho
         i, j = names.index(pair.a), names.index(pair.b)
         n = pair.wins + pair.losses + pair.ties
         n_met += n
-        ahead = bandit["wins"][i][j] - bandit["wins"][j][i]
-        if method == "team_draft":
-            assert ahead == pair.wins - pair.losses
-        else:
-            assert ahead == pytest.approx(n * pair.mean, rel=1e-12, abs=1e-12)
+        ahead = 0.0  # by the sign of each outcome, also where it is a fraction
+        for one in read.impressions:
+            if set(one.rankers) == {pair.a, pair.b}:
+                outcome = METHODS[method].outcome(one.shown, one.clicked)
+                ahead += np.sign(outcome[one.rankers.index(pair.a), one.rankers.index(pair.b)])
+        assert bandit["wins"][i][j] - bandit["wins"][j][i] == ahead
+        assert method != "team_draft" or ahead == pair.wins - pair.losses
     assert n_met == len(read.impressions)
     assert analyse(read_credits(log, cluster="session"), cluster="session").n_clusters <= 9
     assert main(["interleave", "analyse", str(log)]) == 0

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_positive, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.portable.elementary import log, power
 from structsvm.online.bandits.policy import SavedState, check_order, pick, record_pair, tied
 from structsvm.protocols import Duel
 
 
-def initial_batches(order: Sequence[int], size: int) -> list[list[int]]:
-    """Cut the arms, in the order given, into ``ceil(n_arms / size)`` batches of nearly equal size.
-    None of them holds a single arm.
+def initial_batches(order: Sequence[int], size: int, partition: str) -> list[list[int]]:
+    """Cut the arms, in the order given, into ``ceil(n_arms / size)`` batches: all of ``size`` but the last (Algorithm
+    1, line 2), or of nearly equal size.
     """
-    return [part.tolist() for part in np.array_split(np.array(order), -(-len(order) // size))]
+    if partition == "even":
+        return [part.tolist() for part in np.array_split(np.array(order), -(-len(order) // size))]
+    return [list(order[start : start + size]) for start in range(0, len(order), size)]
 
 
 def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
@@ -50,16 +52,19 @@ class MergeRUCB(SavedState):
     delta : float, default=0.01
         Probability of failure.
     size : int, default=4
-        ``p``, number of arms of an initial batch.
-    order : sequence of int, optional
-        Every arm once, in the order in which they are cut into the first batches: ``range(n_arms)`` for
-        Algorithm 1 to the letter. By default the order is drawn with the first duel and carried in its note, as
-        the code of Li et al. (MergeDTS, 2020, by an author of mergeRUCB) does.
+        ``p``, number of arms of an initial batch; at least 4, as Algorithm 1 requires.
+    partition : {"shuffled", "in order", "even"}, default="shuffled"
+        The first batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms as they are numbered, the rest
+        last. "shuffled" cuts an order that is drawn with the first duel and carried in its note, as the code of Li et
+        al. (MergeDTS, 2020, by an author of mergeRUCB) does; "even" also makes the sizes as equal as possible.
 
     Notes
     -----
-    Batches in the order of the arms are a poor choice where neighbours are alike, as features of one kind are in
-    LETOR data: similar arms meet, and no batch of theirs shrinks.
+    Neighbours may be alike, as features of one kind are in LETOR data; in order they share a batch, which then shrinks
+    late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and 59,500 on MSLR (perfect
+    user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on P31; 9,080 and 9,350 on
+    caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs from "shuffled" where
+    ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better with up to 10.
 
     ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm is passed
     over. The method needs at most a third of the arms to be uninformative (assumption A2): where many arms
@@ -82,22 +87,23 @@ class MergeRUCB(SavedState):
         alpha: float = 1.01,
         delta: float = 0.01,
         size: int = 4,
-        order: Sequence[int] | None = None,
+        partition: Literal["in order", "shuffled", "even"] = "shuffled",
     ) -> None:
         self.n_arms = check_whole("n_arms", n_arms)
         self.alpha = check_positive("alpha", alpha)
         if alpha <= 0.5:
             raise BadInput("alpha", "expected more than 1/2, where C(delta) is defined", value=alpha)
         self.delta = check_positive("delta", delta)
-        self.size = check_whole("size", size, 2)
-        self.order = None if order is None else check_order("order", order, self.n_arms)
+        self.size = check_whole("size", size, 4)
+        check_choice("partition", partition, ("in order", "shuffled", "even"))
+        self.partition: str = partition
         p = 2 * alpha - 1
         self.offset = float(power((4 * alpha - 1) * self.n_arms**2 / (p * delta), 1 / p))  # C(delta)
         self.t = 0
         self.stage = 1
-        # without an order given the first duel draws one; until then the batches only have the right sizes
-        self.ordered = self.order is not None or self.n_arms == 1
-        self.batches = initial_batches(self.order or range(self.n_arms), self.size)
+        # where the first duel draws the order, until then the batches only have the right sizes
+        self.ordered = partition == "in order" or self.n_arms == 1
+        self.batches = initial_batches(range(self.n_arms), self.size, partition)
         self.current = 0  # index of the batch that plays next
         self.wins = np.zeros((self.n_arms, self.n_arms))
         self._advance()
@@ -121,12 +127,12 @@ class MergeRUCB(SavedState):
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a random arm of the present batch, against the arm of the batch with the largest bound against it.
 
-        The first duel has the order of the arms in its note, unless an order was given.
+        The first duel has the order of the arms in its note, unless they are taken in order.
         """
         batches, note = self.batches, None
         if not self.ordered:
             note = [int(arm) for arm in rng.permutation(self.n_arms)]
-            batches = initial_batches(note, self.size)
+            batches = initial_batches(note, self.size, self.partition)
         batch = batches[self.current]
         champion = pick(batch, rng)
         if len(batch) == 1:
@@ -145,7 +151,7 @@ class MergeRUCB(SavedState):
         order = None if self.ordered else check_order("duel: order in its note", duel.note, self.n_arms)
         record_pair(self.wins, duel, outcome)
         if order is not None:
-            self.batches, self.ordered = initial_batches(order, self.size), True
+            self.batches, self.ordered = initial_batches(order, self.size, self.partition), True
         self.t += 1
         if not self.finished:
             self._merge()

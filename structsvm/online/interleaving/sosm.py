@@ -34,8 +34,8 @@ class SOSM(ListsByChoices):
     -----
     Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents missing from a ranking share the mean credit of the places
     behind those it holds. The credits of every ranker sum to one over the list: under clicks equally likely at all
-    places the expected credits are equal. The expected *sign* of a difference, by which the paper decides, need not be
-    zero; the outcome here is the difference itself.
+    places the expected credits are equal. The expected *sign* of a difference, by which bandits decide
+    (``InterleavedRankers``), need not be zero; the outcome here is the difference itself.
 
     Examples
     --------

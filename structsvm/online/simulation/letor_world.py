@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.arrays import dot, products
 from structsvm.common.portable.elementary import exp2, log2
-from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, preference_matrix
+from structsvm.online.interleaving.compiled.comparisons import Credit, LiveComparisons, preference_matrix
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
 from structsvm.online.users import CascadeUser
@@ -124,10 +124,13 @@ class InterleavedRankers(LiveComparisons):
     clicks : str or ClickModel, default="navigational"
         The simulated user; a name is that of a cascade model, for as many grades as there are.
     method : {"probabilistic", "team_draft"}
-        How two rankings are merged. More than two are merged by team draft and credited by SOSM. An outcome
-        between -1 and 1 is a win, loss or tie drawn with its probability, so that equal rankers win equally often.
+        How two rankings are merged. More than two are merged by team draft and credited by SOSM.
     length : int, default=10
         Documents shown.
+    credit : {"sign", "difference"}, default="sign"
+        Who wins: the ranker with more credit, and by a coin in a tie (MDB, 3.1); or, with probabilistic credit and
+        SOSM, a ranker whose credit exceeds the other's by the share x of the largest possible difference, with
+        probability ``(1 + x) / 2``. See Notes.
     n_samples : int, default=10000
         Interleavings of each pair, from which :attr:`matrix` is estimated; regret needs it, or ``utilities``.
     utilities : array-like, shape (n_rankers,), optional
@@ -150,6 +153,11 @@ class InterleavedRankers(LiveComparisons):
 
     Notes
     -----
+    By the sign the best ranker wins more often, and bandits settle sooner: MDB had 1/13, 1/4 and 2/3 of the regret on
+    MQ2008 (perfect, navigational, informational user; 200,000 comparisons). But a ranker that often wins by little then
+    beats one that wins seldom and by much: on NP2004, where queries have one relevant document, the answers are worse
+    by NDCG, and "difference", under which rankers that draw on average win equally often, has less regret.
+
     The number of rankings merged changes who wins against whom (MDB, 4.2.6, "distortion"): gaps are always those of
     pairs.
 
@@ -171,6 +179,7 @@ class InterleavedRankers(LiveComparisons):
         *,
         method: Literal["probabilistic", "team_draft"] = "probabilistic",
         length: int = 10,
+        credit: Credit = "sign",
         n_samples: int = 10_000,
         utilities: ArrayLike | None = None,
         random_state: int = 0,
@@ -179,15 +188,14 @@ class InterleavedRankers(LiveComparisons):
     ) -> None:
         self.clicks = _click_model(ranked, clicks)
         self.n_arms = ranked.n_rankers
-        # a live duel is won with the probability of its outcome: the mean outcome is the probability of winning
         self.matrix = preference_matrix(
-            ranked, self.clicks, n_samples, method=method, length=length, random_state=random_state,
-            n_jobs=n_jobs, callback=callback,
+            ranked, self.clicks, n_samples, method=method, length=length, credit=credit,
+            random_state=random_state, n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
         self._utilities = utilities
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners
-        super().__init__(ranked, self.clicks, method=method, length=length)
+        super().__init__(ranked, self.clicks, method=method, length=length, credit=credit)
 
     def proxy(self) -> PreferenceMatrix:
         """Return a world of coin flips with the estimated probabilities."""
@@ -196,7 +204,7 @@ class InterleavedRankers(LiveComparisons):
     @property
     def fingerprint(self) -> bytes:
         """Digest that distinguishes this world from others when a simulation is resumed."""
-        content = hashlib.sha256(f"{self.method}, drawn wins".encode())
+        content = hashlib.sha256(f"{self.method}, wins by {self.credit}".encode())
         for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._tables):
             content.update(np.ascontiguousarray(array).tobytes())
         return content.digest()

@@ -227,9 +227,10 @@ def test_merge_rucb_batches_stay_in_range() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
         k = int(rng.integers(1, 60))
-        batches = initial_batches(rng.permutation(k), 4)
+        partition = str(rng.choice(["in order", "even"]))
+        batches = initial_batches(rng.permutation(k), 4, partition)
         assert sorted(arm for batch in batches for arm in batch) == list(range(k))
-        assert all(len(batch) >= 2 for batch in batches) or k == 1
+        assert all(len(batch) >= 2 for batch in batches) or k == 1 or partition == "in order"
         for batch in batches:  # some losses anywhere
             while len(batch) > 1 and rng.random() < 0.6:
                 batch.pop(int(rng.integers(len(batch))))
@@ -243,43 +244,108 @@ def test_merge_rucb_batches_stay_in_range() -> None:
             assert max(sizes) <= 6 or max(sizes) - min(sizes) < 2
 
 
-def test_merge_rucb_draws_its_batches_with_the_first_duel() -> None:
-    fresh = make("mergerucb", 10)
+@pytest.mark.parametrize(("partition", "cuts"), [("shuffled", (4, 8)), ("even", (4, 7))])
+def test_merge_rucb_draws_its_batches_with_the_first_duel(partition: str, cuts: tuple[int, int]) -> None:
+    fresh = make("mergerucb", 10, partition=partition)
     duels = [fresh.select(np.random.default_rng(seed)) for seed in range(20)]
     assert all(sorted(duel.note) == list(range(10)) for duel in duels)
     assert len({tuple(duel.note) for duel in duels}) == 20
-    for duel in duels:
-        bandit = make("mergerucb", 10)
+    parts = [[duel.note[: cuts[0]], duel.note[cuts[0] : cuts[1]], duel.note[cuts[1] :]] for duel in duels]
+    for duel, batches in zip(duels, parts, strict=True):
+        bandit = make("mergerucb", 10, partition=partition)
         bandit.update(duel, 1)
-        assert bandit.batches == [duel.note[:4], duel.note[4:7], duel.note[7:]]
+        assert bandit.batches == batches
         assert any(set(duel.arms) <= set(batch) for batch in bandit.batches)
         before = bandit.to_json()
         assert bandit.select(np.random.default_rng(0)).note is None
         assert bandit.to_json() == before
     # of several duels under way the first outcome decides, as select changes nothing
-    late = make("mergerucb", 10)
+    late = make("mergerucb", 10, partition=partition)
     late.update(duels[3], 1)
     late.update(duels[4], 0)
-    assert late.batches == [duels[3].note[:4], duels[3].note[4:7], duels[3].note[7:]]
+    assert late.batches == parts[3]
     assert late.wins.sum() == 2
 
 
-def test_merge_rucb_takes_an_order() -> None:
-    arms = [4, 2, 0, 1, 3]
-    for order in (arms, tuple(arms), np.array(arms)):
-        bandit = make("mergerucb", 5, order=order)
-        assert bandit.batches == [[4, 2, 0], [1, 3]]
+def test_merge_rucb_cuts_chunks_in_order() -> None:
+    """Algorithm 1, line 2: chunks of p, the rest last."""
+    for n_arms, size, last in ((5, 4, [4]), (6, 4, [4, 5]), (245, 4, [244]), (16, 8, [*range(8, 16)])):
+        bandit = make("mergerucb", n_arms, size=size, partition="in order")
+        assert bandit.batches[0] == list(range(size))
+        assert bandit.batches[-1] == last
+        assert [len(batch) for batch in bandit.batches[:-1]] == [size] * (-(-n_arms // size) - 1)
         assert bandit.select(np.random.default_rng(0)).note is None
         assert from_json(bandit.to_json()).batches == bandit.batches
-    assert make("mergerucb", 5, order=range(5)).batches == [[0, 1, 2], [3, 4]]
-    for bad in ([0, 1, 2, 3], [0, 1, 2, 3, 3], [0, 1, 2, 3, 5], [0.0, 1, 2, 3, 4], [False, True, 2, 3, 4], 3):
-        with pytest.raises(ValueError, match="order: expected each arm from 0 to 4 once, got"):
-            make("mergerucb", 5, order=bad)
+
+
+def algorithm_1(K: int, p: int, alpha: float, delta: float, duel: Any, rng: np.random.Generator) -> Any:
+    """mergeRUCB line by line, with one batch passed over: one of a single arm, in which line 9 has no p_d."""
+    W = np.zeros((K, K))
+    B = [list(range(i, min(i + p, K))) for i in range(0, K, p)]
+    C = ((4 * alpha - 1) * K**2 / ((2 * alpha - 1) * delta)) ** (1 / (2 * alpha - 1))
+    S, t = 1, 1
+    while sum(map(len, B)) > 1:
+        if all(len(batch) < 2 for batch in B):
+            B = paired(B, p)
+        i = next(k % len(B) for k in range(t, t + len(B)) if len(B[k % len(B)]) > 1)
+        N = W + W.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            U = np.where(N > 0, W / N + np.sqrt(alpha * np.log(t + C) / N), np.inf)
+        for k in list(B[i]):  # those left, so that one is
+            if any(U[k, other] < 0.5 for other in B[i] if other != k):
+                B[i].remove(k)
+        if len(B[i]) > 1:
+            c = B[i][int(rng.random() * len(B[i]))]
+            highest = max(U[k, c] for k in B[i] if k != c)
+            tied = [k for k in B[i] if k != c and U[k, c] == highest]
+            d = tied[int(rng.random() * len(tied))] if len(tied) > 1 else tied[0]
+            won = duel(c, d)
+            W[c, d], W[d, c] = W[c, d] + won, W[d, c] + 1 - won
+            t += 1
+        if sum(map(len, B)) <= K / 2**S:
+            B = paired(B, p) if len(B) > 1 else B
+            S += 1
+
+
+def paired(B: list[list[int]], p: int) -> list[list[int]]:
+    """Line 13: the smallest with the largest; arms move while a size is outside of [p/2, 3p/2] and can be evened."""
+    B, merged = sorted(B, key=len), []
+    while len(B) > 1:
+        merged.append(B.pop(0) + B.pop())
+    merged += B
+    while max(map(len, merged)) - min(map(len, merged)) > 1 and not all(
+        p / 2 <= len(b) <= 3 * p / 2 for b in merged
+    ):
+        min(merged, key=len).append(max(merged, key=len).pop())
+    return merged
+
+
+@pytest.mark.parametrize(("n_arms", "size"), [(2, 4), (5, 4), (6, 4), (13, 4), (17, 5), (29, 6)])
+def test_merge_rucb_in_order_is_algorithm_1(n_arms: int, size: int) -> None:
+    """The same duels from the same random numbers, until one arm is left."""
+    utilities = np.random.default_rng(n_arms).permutation(np.linspace(0, 0.9, n_arms))
+    bandit = make("mergerucb", n_arms, size=size, partition="in order", alpha=0.8, delta=0.1)
+    ours, theirs, results = (np.random.default_rng(seed) for seed in (1, 1, 2))
+    n_duels = 0
+
+    def duel(c: int, d: int) -> bool:
+        nonlocal n_duels
+        ready = bandit.select(ours)
+        assert ready.arms == (c, d), n_duels
+        won = bool(results.random() < (1 + utilities[c] - utilities[d]) / 2)
+        bandit.update(ready, won)
+        n_duels += 1
+        return won
+
+    algorithm_1(n_arms, size, 0.8, 0.1, duel, theirs)
+    assert bandit.finished
+    assert bandit.remaining == [int(np.argmax(utilities))]
+    assert n_duels > 20
 
 
 def test_merge_rucb_keeps_an_arm_whose_bound_is_one_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """Algorithm 1, line 8: an arm leaves its batch when its bound is below 1/2, not at 1/2."""
-    bandit = bandits.MergeRUCB(3, order=range(3))
+    bandit = bandits.MergeRUCB(3, partition="in order")
     for bound, left in ((0.5, [0, 1, 2]), (np.nextafter(0.5, 0), [0, 2])):
         monkeypatch.setattr(
             bandit, "_bound", lambda arm, other, log, b=bound: b if (arm, other) == (1, 0) else 1
@@ -290,7 +356,7 @@ def test_merge_rucb_keeps_an_arm_whose_bound_is_one_half(monkeypatch: pytest.Mon
 
 def test_merge_rucb_ends_a_stage_when_few_enough_arms_are_left() -> None:
     """Algorithm 1, line 12: at K / 2^S arms, not only below."""
-    bandit = bandits.MergeRUCB(8, order=range(8))
+    bandit = bandits.MergeRUCB(8, partition="in order")
     for left, stage, batches in (
         ([[0, 1, 2], [4, 5]], 1, [[0, 1, 2], [4, 5]]),
         ([[0, 1], [4, 5]], 2, [[0, 1, 4, 5]]),
@@ -316,7 +382,7 @@ def test_merge_rucb_evens_out_only_sizes_out_of_range(sizes: tuple[int, ...], ex
 
 @pytest.mark.parametrize("name", bandits.NAMES)
 def test_numbers_that_are_none_are_no_parameters(name: str) -> None:
-    for key in PARAMETERS[name] - {"order"}:
+    for key in PARAMETERS[name] - {"partition"}:
         settings: dict[str, Any] = {"n_arms": 3, "horizon": 100}
         for value in (True, np.True_, "2", -1, np.nan):
             with pytest.raises(ValueError, match=rf"{key}=.*: expected"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
+import math
+from fractions import Fraction
+from itertools import accumulate, combinations, product
 
 import numpy as np
 import pytest
@@ -39,9 +41,9 @@ def _queries(ranked, rankers):
         yield ranked.rankings[rankers, start:end].tolist(), ranked.grades[start:end]
 
 
-def _exact(method, ranked, rankers, user, length):
-    """Mean and second moment of the outcome matrix, and chance of a drawn win, by enumeration of lists and clicks."""
-    first = second = wins = 0.0
+def _exact(method, ranked, rankers, user, length, credit="sign"):
+    """Chance of a win for each pair of rankers, by enumeration of lists and clicks."""
+    wins = 0.0
     for rankings, grades in _queries(ranked, rankers):
         for shown, p in method.distribution(rankings, length):
             own = grades[list(shown.documents)]
@@ -49,45 +51,164 @@ def _exact(method, ranked, rankers, user, length):
                 q = p * user.likelihood(own, clicks) / ranked.n_queries
                 if q:
                     outcome = method.outcome(shown, clicks)
-                    first, second = first + q * outcome, second + q * outcome**2
-                    wins = wins + q * np.maximum(outcome, 0)
-    return first, second, wins
+                    wins = wins + q * (np.maximum(outcome, 0) if credit == "difference" else outcome > 1e-12)
+    return wins
 
 
+@pytest.mark.parametrize("credit", ["sign", "difference"])
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("method", [TeamDraft(), Probabilistic()], ids=lambda m: m.name)
-def test_pairs_agree_with_enumeration(method, user):
+def test_pairs_agree_with_enumeration(method, user, credit):
     ranked, n = _world(), 60_000
-    first, second, wins = _exact(method, ranked, [0, 2], USERS[user], 3)
-    counts = compare_pairs(ranked, [(0, 2), (2, 0)], USERS[user], n, method=method.name, length=3)
+    wins = _exact(method, ranked, [0, 2], USERS[user], 3, credit)
+    options = {"method": method.name, "length": 3, "credit": credit}
+    counts = compare_pairs(ranked, [(0, 2), (2, 0)], USERS[user], n, **options)
     for k, (i, j) in enumerate(((0, 1), (1, 0))):
-        error = np.sqrt((second[i, j] - first[i, j] ** 2) / n)
-        assert abs(counts.outcome[k] / n - first[i, j]) < 4.5 * error
         for found, p in ((counts.wins[k], wins[i, j]), (counts.losses[k], wins[j, i])):
             assert abs(found / n - p) < 4.5 * np.sqrt(p * (1 - p) / n)
     # an estimate so precise that a wrong document weight, stop rule or coin would show
-    assert np.abs(first).max() > 10 * error
+    assert abs(wins[0, 1] - wins[1, 0]) > 10 / np.sqrt(n)
+    np.testing.assert_array_equal(counts.preference, (1 + (counts.wins - counts.losses) / n) / 2)
 
 
+@pytest.mark.parametrize("credit", ["sign", "difference"])
 @pytest.mark.parametrize("user", ["navigational", "any", "position"])
 @pytest.mark.parametrize("method", [TeamDraft(), SOSM()], ids=lambda m: m.name)
-def test_multileaving_agrees_with_enumeration(method, user):
+def test_multileaving_agrees_with_enumeration(method, user, credit):
     ranked, n = _world(sizes=(4, 3)), 60_000
-    first, _, wins = _exact(method, ranked, [2, 0, 1], USERS[user], 3)
-    second = wins + wins.T  # of wins and losses that are drawn
-    found = multileave_outcomes(ranked, [2, 0, 1], USERS[user], n, method=method.name, length=3) / n
+    wins = _exact(method, ranked, [2, 0, 1], USERS[user], 3, credit)
+    mean, square = wins - wins.T, wins + wins.T
+    options = {"method": method.name, "length": 3, "credit": credit}
+    found = multileave_outcomes(ranked, [2, 0, 1], USERS[user], n, **options) / n
     np.testing.assert_array_equal(found, -found.T)
-    assert (np.abs(found - first) <= 4.5 * np.sqrt((second - first**2) / n) + 1e-15).all()
+    assert (np.abs(found - mean) <= 4.5 * np.sqrt((square - mean**2) / n) + 1e-15).all()
 
 
 def test_tau_and_long_lists():
     ranked, n = _world(sizes=(4,)), 60_000
     for tau, length in ((1.0, 2), (0.0, 10)):
-        first, second, _ = _exact(Probabilistic(tau), ranked, [0, 1], USERS["any"], length)
+        wins = _exact(Probabilistic(tau), ranked, [0, 1], USERS["any"], length)
         counts = compare_pairs(ranked, [(0, 1)], USERS["any"], n, length=length, tau=tau)
-        error = np.sqrt((second[0, 1] - first[0, 1] ** 2) / n)
-        assert abs(counts.outcome[0] / n - first[0, 1]) <= 4.5 * error + 1e-12
-        assert counts.preference[0] == (1 + counts.outcome[0] / n) / 2
+        p = wins[0, 1]
+        assert abs(counts.wins[0] / n - p) <= 4.5 * np.sqrt(p * (1 - p) / n)
+        assert (p == 0) == (tau == 0)  # every document is as likely of both rankers
+
+
+class Stream:
+    """The random numbers of the kernels, in Python's whole numbers (SplitMix64)."""
+
+    def __init__(self, rng):
+        self.state = int(rng.integers(0, 2**64, dtype=np.uint64))
+
+    def bits(self):
+        self.state = z = (self.state + 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
+    def uniform(self):
+        return Fraction(self.bits() >> 11, 2**53)
+
+    def below(self, n):
+        return int(self.uniform() * n)
+
+    def happens(self, p):
+        return self.uniform() < p if 0 < p < 1 else p == 1
+
+    def looks(self, tables, grade, k):
+        click = self.happens(tables.click[grade, k])
+        return click, self.happens((tables.stop_after_click if click else tables.stop_after_skip)[grade, k])
+
+
+def literal_team_draft(rankings, grades, tables, stream):
+    """Credit of each ranker and, where wins may be drawn by it, the largest possible difference; also below."""
+    shown, credit, coins = [], [0, 0], 0
+    for k in range(min(tables.click.shape[1], len(grades))):
+        if k % 128 == 0:
+            coins = stream.bits()
+        if k % 2 == 0:
+            first, coins = 1 - coins % 2, coins // 2
+        team = first if k % 2 == 0 else 1 - first
+        shown.append(next(d for d in rankings[team] if d not in shown))
+        click, stop = stream.looks(tables, grades[shown[-1]], k)
+        credit[team] += click
+        if stop:
+            break
+    return credit, 0
+
+
+def literal_probabilistic(rankings, grades, tables, stream):
+    """The assignments of the clicked documents to rankers one by one, with exact probabilities."""
+    shown, posteriors = [], []
+    weight = [{d: Fraction(1, r**3) for r, d in enumerate(ranking, 1)} for ranking in rankings]
+    for k in range(min(tables.click.shape[1], len(grades))):
+        u = stream.uniform() * 2
+        team, goal = int(u >= 1), u % 1
+        left = [d for d in rankings[team] if d not in shown]
+        mass = [sum(w[d] for d in left) for w in weight]
+        reached = accumulate(weight[team][d] / mass[team] for d in left)
+        document = next(d for d, share in zip(left, reached, strict=True) if goal < share)
+        p = [w[document] / m for w, m in zip(weight, mass, strict=True)]
+        shown.append(document)
+        click, stop = stream.looks(tables, grades[document], k)
+        if click:
+            posteriors.append([x / sum(p) for x in p])
+        if stop:
+            break
+    ahead = [0, 0]
+    for teams in product((0, 1), repeat=len(posteriors)):
+        chance = math.prod(p[team] for p, team in zip(posteriors, teams, strict=True))
+        if 2 * sum(teams) != len(teams):
+            ahead[2 * sum(teams) > len(teams)] += chance
+    return ahead, bool(posteriors)
+
+
+def literal_sosm(rankings, grades, tables, stream):
+    """Each ranker orders the shown documents; a click credits it by the place of the document there."""
+    n, shown, clicked, reading = len(rankings), [], [], True
+    teams = list(range(n))
+    for k in range(min(tables.click.shape[1], len(grades))):
+        turn = k % n
+        other = turn + stream.below(n - turn)
+        teams[turn], teams[other] = teams[other], teams[turn]
+        shown.append(next(d for d in rankings[teams[turn]] if d not in shown))
+        if reading:
+            click, stop = stream.looks(tables, grades[shown[-1]], k)
+            clicked += [shown[-1]] * click
+            reading = not stop
+    own = [[d for d in ranking if d in shown] for ranking in rankings]
+    credit = [sum(Fraction(1, (order.index(d) + 1) ** 3) for d in clicked) for order in own]
+    return credit, len(clicked) * (1 - Fraction(1, len(shown) ** 3))
+
+
+@pytest.mark.parametrize("credit", ["sign", "difference"])
+@pytest.mark.parametrize("user", ["navigational", "any"])
+@pytest.mark.parametrize(
+    ("literal", "method", "n_arms"),
+    [(literal_team_draft, "team_draft", 2), (literal_probabilistic, "probabilistic", 2)]
+    + [(literal_sosm, "probabilistic", n) for n in (3, 4, 7)],
+)
+def test_live_comparisons_are_won_by_credit(literal, method, n_arms, user, credit):
+    """MDB, 3.1: the sign of the scores, ties at random; by exact fractions, from the same random numbers."""
+    ranked = _world(8, sizes=(6, 1, 9, 4))
+    live = comparisons.LiveComparisons(ranked, USERS[user], method=method, length=5, credit=credit)
+    tables = USERS[user].tables(5)
+    ours, theirs, choice = (np.random.default_rng(seed) for seed in (1, 1, 2))
+    results = set()
+    for _ in range(300):
+        arms = tuple(choice.choice(8, n_arms, replace=False).tolist())
+        found = np.atleast_1d(live.compare(arms, ours))
+        stream = Stream(theirs)
+        start, end = ranked.offsets[(q := stream.below(ranked.n_queries)) : q + 2]
+        rankings, grades = ranked.rankings[list(arms), start:end].tolist(), ranked.grades[start:end]
+        credits, largest = literal(rankings, grades, tables, stream)
+        least = stream.uniform() * largest if credit == "difference" and largest else 0
+        for x, (a, b) in zip(found, combinations(credits, 2), strict=True):
+            sign = (a - b > least) - (b - a > least)
+            assert x == (sign > 0 if sign else theirs.random() < 0.5)
+            results.add((sign, x))
+    assert results == {(1, 1), (-1, 0), (0, 1), (0, 0)}
+    assert ours.bit_generator.state == theirs.bit_generator.state
 
 
 @pytest.mark.parametrize("method", ["team_draft", "probabilistic"])
@@ -98,7 +219,7 @@ def test_threads_and_seeds(method):
     other = compare_pairs(ranked, pairs, user, 70_000, method=method, random_state=6)
     for a, b in zip(one[1:], three[1:], strict=True):
         np.testing.assert_array_equal(a, b)
-    assert (one.outcome[:2] != other.outcome[:2]).all()
+    assert (one.wins[:2] != other.wins[:2]).all()
     for name in ("sosm", "team_draft"):
         a, b = (multileave_outcomes(ranked, [0, 1, 3], user, 1000, method=name, n_jobs=n) for n in (1, 4))
         np.testing.assert_array_equal(a, b)
@@ -112,7 +233,7 @@ def test_comparisons_tell_how_far_they_are_and_can_be_stopped(monkeypatch, n_job
     told = []
     pieces = compare_pairs(ranked, pairs, user, 3000, n_jobs=n_jobs, callback=told.append)
     assert told == [1 / 3, 2 / 3, 1.0]
-    np.testing.assert_array_equal(pieces.outcome, whole.outcome)
+    np.testing.assert_array_equal(pieces.losses, whole.losses)
     np.testing.assert_array_equal(pieces.wins, whole.wins)
 
     def stop(share):
@@ -132,10 +253,9 @@ def test_comparisons_tell_how_far_they_are_and_can_be_stopped(monkeypatch, n_job
 def test_a_ranker_ties_with_itself():
     counts = compare_pairs(_world(), [(1, 1)], USERS["any"], 5000)
     assert counts.wins[0] == counts.losses[0] == 0
-    assert abs(counts.outcome[0]) < 1e-9
     drafted = compare_pairs(_world(), [(1, 1)], USERS["any"], 50_000, method="team_draft")
     assert drafted.wins[0] > 0
-    assert abs(drafted.outcome[0]) < 4.5 * np.sqrt(50_000)
+    assert abs(drafted.wins[0] - drafted.losses[0]) < 4.5 * np.sqrt(50_000)
 
 
 @pytest.mark.parametrize("n_rankers", [1, 2, 3, 5])
@@ -203,6 +323,7 @@ def _scored(scores):
         (_multileave([0, 0]), "rankers: expected different ones from 0 to 2"),
         (_multileave([0, 3]), "rankers: expected different ones from 0 to 2"),
         (_multileave([0, 1], "om"), "method='om': expected 'sosm'"),
+        (_compare([(0, 1)], credit="half"), "credit='half': expected 'sign' or 'difference'"),
         (_ranked([[0, 1, 0, 0]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: .* 0 to 1 of query 1, got \[0, 0\]"),
         (_ranked([[0, 2, -1, 1]], [0] * 4, [0, 2, 4]), r"rankings\[0\]: expected a permutation"),
         (_ranked([[0, 1]], [0, -1], [0, 2]), r"grades\[1\]: expected an integer"),

@@ -20,9 +20,9 @@ def play(policy: Any, run: Run) -> None:
     The kernel returns at the end of each stage: merging is rare and done by the policy's own function.
     """
     k = policy.n_arms
-    # without an order given, the policy's first draw is the order
-    order: Any = np.random.Generator(run.rng).permutation(k) if not policy.ordered else policy.order or [0]
-    batches = initial_batches(order, policy.size)
+    # unless the arms are taken in order, the policy's first draw is the order
+    order = range(k) if policy.ordered else np.random.Generator(run.rng).permutation(k).tolist()
+    batches = initial_batches(order, policy.size, policy.partition)
     wins = np.zeros((k, k))
     threshold = np.zeros((k, k))
     state = np.array([0, 1], dtype=np.int64)  # comparisons made, stage

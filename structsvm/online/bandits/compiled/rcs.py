@@ -4,9 +4,6 @@
 ``P(Bin(N_ij + 1, 1/2) <= W_ij)``, which a duel changes by a two-term recurrence. Pairs are independent, so
 the champion is found by a knock-out in which each pair is drawn at most once, and the usual champion is tried
 first with a single number. While it plays itself, the steps to its first defeat are geometric.
-
-A tie counts half a win for both. The recurrence holds for halves too, but goes in steps of one: in live comparisons
-each pair has a second chain, half a win for both ahead of the first, and a tie changes their places.
 """
 
 from __future__ import annotations
@@ -32,10 +29,8 @@ def play(policy: Any, run: Run) -> None:
     k = policy.n_arms
     share = np.full((k, k), 2.0)
     np.fill_diagonal(share, -1.0)
-    halves = (k, k) if run.live else (0, 0)
     pairs = share, *np.zeros((2, k, k)), *np.full((2, k, k), 0.5)
-    ahead = np.full(halves, 0.5), np.full(halves, 4 / (3 * np.pi))  # Beta(1.5, 1.5) is symmetric
-    _rcs(run, policy.alpha, *pairs, *ahead, np.zeros(k, dtype=np.int64), np.zeros(k))
+    _rcs(run, policy.alpha, *pairs, np.zeros(k, dtype=np.int64), np.zeros(k))
 
 
 @kernel
@@ -55,18 +50,6 @@ def _tail_step(tail, pmf, n, w, won):
         log_t = lgamma(top + 1) - lgamma(w + 1) - lgamma(top - w + 1) - top * log(2.0)
         pmf = exp(log_t)
     return min(1.0, max(0.0, tail)), pmf
-
-
-@kernel
-def _chains_step(tail, pmf, ahead, ahead_pmf, n, w, won):
-    """Update both chains of a pair after one more comparison, won (1), lost (0) or tied (0.5)."""
-    if won == 0.5:
-        later, later_pmf = _tail_step(tail, pmf, n, w, True)
-        later, later_pmf = _tail_step(later, later_pmf, n + 1, w + 1, False)
-        return ahead, ahead_pmf, later, later_pmf
-    tail, pmf = _tail_step(tail, pmf, n, w, won > 0.5)
-    ahead, ahead_pmf = _tail_step(ahead, ahead_pmf, n + 1, w + 0.5, won > 0.5)
-    return tail, pmf, ahead, ahead_pmf
 
 
 @kernel
@@ -108,10 +91,10 @@ def _champion(beats, lead, u, rng):
 
 
 @kernel(fastmath={"nnan", "nsz"})
-def _rcs(run, alpha, share, root, wins, beats, pmf, ahead, ahead_pmf, reigns, bounds):
+def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
     """Row c of ``share`` and ``root`` (1/sqrt(N)) are results of the others against c. The bound of a pair never
     compared is 2; that of the champion itself is never the maximum. ``beats`` is P(theta_ij > 1/2) and ``pmf``, for
-    i < j, P(Bin(N_ij + 1) = W_ij); ``ahead`` and ``ahead_pmf`` have half a win more for both.
+    i < j, P(Bin(N_ij + 1) = W_ij).
     """
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
     lead = np.int64(0)  # the last champion that beat everyone; a literal would be a type of its own
@@ -166,11 +149,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, ahead, ahead_pmf, reigns, bo
         w = wins[i, j]
         n = compare(run, wins, champion, challenger)
         won = wins[i, j] - w
-        if run.live:
-            both = beats[i, j], pmf[i, j], ahead[i, j], ahead_pmf[i, j]
-            beats[i, j], pmf[i, j], ahead[i, j], ahead_pmf[i, j] = _chains_step(*both, n - 1, w, won)
-        else:
-            beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n - 1, w, won > 0.5)
+        beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n - 1, w, won > 0.5)
         beats[j, i] = 1 - beats[i, j]
         share[i, j], share[j, i] = wins[j, i] / n, wins[i, j] / n
         root[i, j] = root[j, i] = 1 / np.sqrt(n)

@@ -26,7 +26,7 @@ class Run(NamedTuple):
     comparisons: Any
     """Arrays that live comparisons are made from."""
     live: bool
-    """Whether comparisons are live, so that there may be ties."""
+    """Whether comparisons are live."""
     scores: Float
     """Means of the scores that decide all pairs of a set, if they do; otherwise empty."""
     gaps: Float
@@ -87,7 +87,7 @@ def zeros(*shape: int) -> Float:
 
 @kernel(inline="always")
 def duel(run, first, second):
-    """Return the outcome of a pair of different arms: 1, 0, or 0.5 for a tie."""
+    """Return the outcome of a pair of different arms: 1 or 0."""
     if run.live:
         return interleave(run.comparisons, first, second, run.rng)
     return 0.0 + (next_double(run.rng) < run.matrix[first, second])  # a branch would be mispredicted

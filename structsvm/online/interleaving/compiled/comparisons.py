@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.portable.elementary import power
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving.compiled.kernels import live_arrays, multileave, probabilistic, team_draft
+from structsvm.online.interleaving.compiled.kernels import (
+    interleave,
+    live_arrays,
+    merge,
+    multileave,
+    probabilistic,
+    team_draft,
+)
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users.click_tables import ClickTables, check_grades
 from structsvm.protocols import ClickModel
@@ -28,21 +35,22 @@ _CHUNK = 1 << 15
 result."""
 
 
+Credit = Literal["sign", "difference"]
+
+
 class PairCounts(NamedTuple):
     """Results of the comparisons of each pair; arrays of shape (n_pairs,)."""
 
     n_samples: int
     wins: NDArray[np.int64]
-    """Comparisons that the first ranker of the pair won; drawn with the outcome's probability if it is a fraction."""
+    """Comparisons that the first ranker of the pair won."""
     losses: NDArray[np.int64]
-    """Comparisons that the second ranker won, likewise; the rest are ties."""
-    outcome: NDArray[np.float64]
-    """Sum of the outcomes, each in [-1, 1]; wins - losses for team draft."""
+    """Comparisons that the second ranker won; the rest are ties."""
 
     @property
     def preference(self) -> NDArray[np.float64]:
         """Estimated probability that the first ranker wins, a tie counting one half."""
-        return (1 + self.outcome / self.n_samples) / 2
+        return (1 + (self.wins - self.losses) / self.n_samples) / 2
 
 
 def compare_pairs(
@@ -54,15 +62,16 @@ def compare_pairs(
     method: Literal["team_draft", "probabilistic"] = "probabilistic",
     length: int = 10,
     tau: float = 3.0,
+    credit: Credit = "sign",
     random_state: int = 0,
     n_jobs: int = 1,
     callback: Callable[[float], object] | None = None,
 ) -> PairCounts:
     """Interleave each pair of rankers ``n_samples`` times, each time on a random query and with new clicks.
 
-    A probabilistic outcome x (exact over assignments) is a win (x > 0) or a loss with probability ``|x|``, otherwise a
-    tie: its sign alone would favour a ranker that wins often and by little. ``callback`` is told the share that is
-    done.
+    The ranker with more credit wins, with probabilistic interleaving the one that is more likely to have contributed
+    more of the clicked documents (exact over assignments). With ``credit="difference"`` it wins with the difference of
+    the two probabilities as probability. ``callback`` is called with the share that is done.
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
@@ -73,6 +82,7 @@ def compare_pairs(
             "pairs", f"expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
         )
     check_choice("method", method, ("team_draft", "probabilistic"))
+    check_choice("credit", credit, get_args(Credit))
     tables = _tables(ranked, clicks, length, n_samples)
     chunks = -(-n_samples // _CHUNK)
     first: NDArray[np.int64]
@@ -82,7 +92,6 @@ def compare_pairs(
     seeds: Any = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
     n_tasks = first.shape[0]
     wins, losses = np.zeros(n_tasks, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
-    outcome = np.zeros(n_tasks)
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
     def run(part: slice) -> None:
@@ -90,12 +99,10 @@ def compare_pairs(
         if method == "team_draft":
             team_draft(ranked, tables, *task, wins[part], losses[part])
         else:
-            probabilistic(ranked, tables, decay, *task, wins[part], losses[part], outcome[part])
+            probabilistic(ranked, tables, decay, credit == "difference", *task, wins[part], losses[part])
 
     _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
-    if method == "team_draft":
-        outcome[:] = wins - losses
-    by_pair = (counted.reshape(both.shape[0], chunks).sum(axis=1) for counted in (wins, losses, outcome))
+    by_pair = (counted.reshape(both.shape[0], chunks).sum(axis=1) for counted in (wins, losses))
     return PairCounts(n_samples, *by_pair)
 
 
@@ -125,13 +132,15 @@ def multileave_outcomes(
     *,
     method: Literal["sosm", "team_draft"] = "sosm",
     length: int = 10,
+    credit: Credit = "sign",
     random_state: int = 0,
     n_jobs: int = 1,
 ) -> NDArray[np.float64]:
     """Return the wins of ``rankers[i]`` over ``rankers[j]`` minus its losses, in ``n_samples`` multileavings.
 
-    Each is on a random query, with new clicks. Team draft counts the sign of the credit; SOSM draws a win with the
-    probability of its outcome. ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
+    Each is on a random query, with new clicks. The ranker with more credit wins; with ``credit="difference"`` and SOSM,
+    it wins with the difference, as a share of the largest possible, as probability. ``(1 + outcomes / n_samples) / 2``
+    estimates the preference matrix under multileaving.
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
@@ -141,6 +150,7 @@ def multileave_outcomes(
             "rankers", f"expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
         )
     check_choice("method", method, ("sosm", "team_draft"))
+    check_choice("credit", credit, get_args(Credit))
     tables = _tables(ranked, clicks, length, n_samples)
     chosen = chosen.astype(np.int64)
     chunk = 256
@@ -153,7 +163,8 @@ def multileave_outcomes(
         part_outcome = np.zeros_like(outcome)
         for task in range(n_tasks)[part]:
             count = min(chunk, n_samples - task * chunk)
-            multileave(ranked, tables, chosen, count, seeds[task], method == "sosm", part_outcome)
+            by = method == "sosm", credit == "difference"
+            multileave(ranked, tables, chosen, count, seeds[task], *by, part_outcome)
         return part_outcome
 
     for part_outcome in _in_threads(run, n_tasks, chunk, n_jobs):
@@ -191,9 +202,11 @@ class LiveComparisons:
         *,
         method: Literal["probabilistic", "team_draft"],
         length: int,
+        credit: Credit = "sign",
     ) -> None:
+        check_choice("credit", credit, get_args(Credit))
         self.ranked = ranked
-        self.method = method
+        self.method, self.credit = method, credit
         self._tables = _tables(ranked, clicks, length, 1)
         self._decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -3)
 
@@ -201,22 +214,16 @@ class LiveComparisons:
         """Merge the rankings of ``arms`` for a random query and let a user click; see ``World.compare``."""
         if len(arms) < 2 or (len(arms) == 2 and arms[0] == arms[1]):
             return 0.5  # an arm against itself costs no random number
-        seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
-        if len(arms) > 2:
-            outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
-            multileave(self.ranked, self._tables, np.array(arms), 1, seed[0], True, outcome)
-            return (1 + outcome[pair_indices(len(arms))]) / 2
-        wins, losses = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        task: Any = np.array(arms[:1]), np.array(arms[1:]), np.ones(1, dtype=np.int64), seed, wins, losses
-        if self.method == "team_draft":
-            team_draft(self.ranked, self._tables, *task)
-        else:
-            probabilistic(self.ranked, self._tables, self._decay, *task, np.zeros(1))
-        return float(1 + wins[0] - losses[0]) / 2
+        if len(arms) == 2:
+            return interleave(self.live_arrays(), arms[0], arms[1], rng.bit_generator)
+        won = np.zeros((len(arms), len(arms)), dtype=np.int64)
+        merge(self.live_arrays(), np.array(arms), rng.bit_generator, won)
+        return (1 + won[pair_indices(len(arms))]) / 2
 
     def live_arrays(self) -> Any:
         """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
-        return live_arrays(self.ranked, self._tables, self._decay, self.method == "team_draft")
+        by = self.method == "team_draft", self.credit == "difference"
+        return live_arrays(self.ranked, self._tables, self._decay, *by)
 
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:

@@ -1,5 +1,8 @@
 """The compiled comparisons: two rankings by team draft or with exact credit, several by team draft or SOSM.
 
+The ranker with the larger credit wins a comparison; with ``by_difference``, it wins with the probability of the
+difference, as a share of the largest possible. The rest are ties.
+
 The state of a stream of random numbers is a number that is passed in and returned: numba would count references to an
 array at every call, which takes twice as long as the rest.
 """
@@ -9,12 +12,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.np.random.generator_core import next_uint64
+from numba.np.random.generator_core import next_double, next_uint64
 from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.users.click_tables import ClickTables
+
+_EQUAL = 1e-12
+"""Differences in credit up to here, relative to the largest, are rounding: the same terms summed in another order."""
 
 
 @kernel
@@ -124,13 +130,13 @@ def probabilistic(
     ranked: RankedQueries,
     tables: ClickTables,
     decay: NDArray[np.float64],
+    by_difference: bool,
     first: NDArray[np.int64],
     second: NDArray[np.int64],
     counts: NDArray[np.int64],
     seeds: NDArray[np.uint64],
     wins: NDArray[np.int64],
     losses: NDArray[np.int64],
-    outcome: NDArray[np.float64],
 ) -> None:
     """Probabilistic interleaving of two rankings with exact credit."""
     rankings, places, grades, offsets = ranked
@@ -201,12 +207,12 @@ def probabilistic(
                         value += chance[c]
                     elif 2 * c < n_clicks:
                         value -= chance[c]
-                outcome[task] += value
-                # drawn with the outcome's probability: the mean of its sign need not be zero where its own is
-                state, u = uniform(state)
-                if u < value:
+                least = _EQUAL
+                if by_difference:
+                    state, least = uniform(state)
+                if value > least:
                     wins[task] += 1
-                elif u < -value:
+                elif value < -least:
                     losses[task] += 1
 
 
@@ -218,6 +224,7 @@ def multileave(
     n_samples: int,
     state: np.uint64,
     sosm: bool,
+    by_difference: bool,
     outcome: NDArray[np.int64],
 ) -> None:
     """Team draft of several rankings, credited by teams or by SOSM."""
@@ -269,7 +276,6 @@ def multileave(
                 break
         if n_clicks == 0 or (sosm and n_shown == 1):
             continue
-        least, largest = 0.0, 1.0  # a team that is ahead wins
         if sosm:
             for i in range(n):
                 for c in range(n_clicks):
@@ -278,34 +284,39 @@ def multileave(
                     for k in range(n_shown):
                         rank += places[rankers[i], start + documents[k]] < own_rank
                     credit[i] += 1.0 / (rank * rank * rank)
-            # draw wins with the probability of the outcome, as its sign need not be fair; one draw for all pairs
+        least, largest = _EQUAL, credit.max()
+        if sosm and by_difference:  # one draw for all pairs
             largest = n_clicks * (1.0 - 1.0 / (n_shown * n_shown * n_shown))
             state, least = uniform(state)
         for i in range(n):
             for j in range(i):
                 difference = (credit[i] - credit[j]) / largest
-                if least < difference:
-                    outcome[i, j] += 1
-                    outcome[j, i] -= 1
-                elif least < -difference:
-                    outcome[i, j] -= 1
-                    outcome[j, i] += 1
+                if abs(difference) > least:
+                    sign = 1 if difference > 0.0 else -1
+                    outcome[i, j] += sign
+                    outcome[j, i] -= sign
 
 
-def live_arrays(ranked: Any = None, tables: Any = None, decay: Any = None, by_teams: bool = False) -> Any:
+def live_arrays(
+    ranked: Any = None,
+    tables: Any = None,
+    decay: Any = None,
+    by_teams: bool = False,
+    by_difference: bool = False,
+) -> Any:
     """Return what :func:`interleave` and :func:`merge` read, and scratch; without rankings, empty arrays."""
     if ranked is None:
         whole, table, row = np.zeros((0, 0), np.int32), np.zeros((0, 0)), np.zeros(0, np.int64)
         ranked, tables = RankedQueries(whole, whole, row, row), ClickTables(table, table, table)
         decay = np.zeros(0)
-    scratch = np.zeros(1, np.uint64), np.ones((5, 1), np.int64), np.zeros(1)
-    return (ranked, tables, decay, by_teams, *scratch)
+    scratch = np.zeros(1, np.uint64), np.ones((5, 1), np.int64)
+    return (ranked, tables, decay, by_teams, by_difference, *scratch)
 
 
 @kernel(_nrt=False)  # those that make arrays do not return them
 def interleave(live: Any, first: int, second: int, rng: np.random.BitGenerator) -> float:
-    """Return the outcome of one comparison of two rankers: 1, 0, or 0.5 for a tie."""
-    ranked, tables, decay, by_teams, seed, task, value = live
+    """Return the outcome of one comparison of two rankers: 1, or 0; a coin decides a tie."""
+    ranked, tables, decay, by_teams, by_difference, seed, task = live
     seed[0] = next_uint64(rng)
     task[0, 0] = first
     task[1, 0] = second
@@ -313,15 +324,23 @@ def interleave(live: Any, first: int, second: int, rng: np.random.BitGenerator) 
     if by_teams:
         team_draft(ranked, tables, task[0], task[1], task[2], seed, task[3], task[4])
     else:
-        probabilistic(ranked, tables, decay, task[0], task[1], task[2], seed, task[3], task[4], value)
-    return (1 + task[3, 0] - task[4, 0]) / 2
+        probabilistic(ranked, tables, decay, by_difference, task[0], task[1], task[2], seed, task[3], task[4])
+    if task[3, 0] == task[4, 0]:
+        return 0.0 + (next_double(rng) < 0.5)
+    return float(task[3, 0])
 
 
 @kernel(_nrt=False)
 def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.BitGenerator, won: NDArray[np.int64]) -> None:
-    """Merge more than two rankings by SOSM; ``won[a, b]`` is -1, 0 or 1 for the rankers at these places."""
-    ranked, tables, _, _, _, _, _ = live
+    """Merge more than two rankings by SOSM; ``won[a, b]``, a < b, is 1 or -1 for the rankers at these places.
+    A coin decides each tie.
+    """
+    ranked, tables, _, _, by_difference, _, _ = live
     for a in range(len(rankers)):
         for b in range(len(rankers)):
             won[a, b] = 0
-    multileave(ranked, tables, rankers, 1, next_uint64(rng), True, won)
+    multileave(ranked, tables, rankers, 1, next_uint64(rng), True, by_difference, won)
+    for a in range(len(rankers)):
+        for b in range(a + 1, len(rankers)):
+            if won[a, b] == 0:
+                won[a, b] = 1 if next_double(rng) < 0.5 else -1
