@@ -184,7 +184,7 @@ class PairwiseSGD(LinearRanker):
         index = self._index(rows, labeled, weights, required=begins)
         if index.n_queries:
             if begins:
-                self._set_step_sizes(rows.X, index)
+                self._set_step_sizes(rows, index)
             others = self._unlabeled_pairs(rows, mask, *unlabeled[1:], weights)
             self._train(
                 self._stepper(rows, index, *others),
@@ -264,10 +264,11 @@ class PairwiseSGD(LinearRanker):
         warn_of_uninformative(self, "pairs", warn=required and labeled is None)
         return index
 
-    def _set_step_sizes(self, X: Any, index: PairIndex) -> None:
+    def _set_step_sizes(self, rows: TrainingRows, index: PairIndex) -> None:
         n_views = len(self.views_)
         if self.eta_0 == "auto":
-            norms = mean_squared_norms(X, index, self._layout, self.fit_.seed)
+            labels = rows.y if self.loss == "hinge" else None
+            norms = mean_squared_norms(rows.X, index, self._layout, self.fit_.seed, labels)
             self.eta_0_ = np.divide(1.0, norms, out=np.ones(n_views), where=norms > 0)
         else:
             self.eta_0_ = np.full(n_views, float(self.eta_0))
