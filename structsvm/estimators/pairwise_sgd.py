@@ -52,7 +52,7 @@ the weights by 1 - 1 = 0, and later ones divide by that."""
 class PairwiseSGD(LinearRanker):
     """Linear ranker trained by stochastic pairwise descent (SPD; Sculley 2009).
 
-    Minimises the mean of ``loss(w.(x_i - x_j))`` over pairs of documents of one query with ``y_i > y_j``, plus
+    Minimises the mean of the loss over pairs of documents of one query with ``y_i > y_j``, plus
     ``lam/2 ||w||^2``, drawing one pair per step. The cost of a step does not depend on the number of rows, for CSR
     rows it follows the non-zeros of the pair, and ``X`` may be a read-only memory map. For the exact optimum with a
     certificate use the pairwise SVM; this ranker is for very many rows, or for rows that keep arriving
@@ -61,13 +61,15 @@ class PairwiseSGD(LinearRanker):
     Parameters
     ----------
     loss : {"hinge", "squared"}, default="hinge"
-        ``max(0, 1 - w.p)`` or ``1/2 (y_i - y_j - w.p)^2`` of a pair ``p = x_i - x_j``.
+        ``max(0, 1 - y w.p)`` or ``1/2 (y - w.p)^2`` of a pair ``p = x_i - x_j`` with ``y = y_i - y_j``.
     lam : float, default=1e-4
-        Factor of the penalty, >= 0; ``1/C`` of the pairwise SVM. The default suits features of about unit scale.
+        Factor of the penalty, >= 0; with grades 0 and 1 ``1/C`` of the pairwise SVM. The default suits features of
+        about unit scale.
     eta_0 : float or "auto", default="auto"
-        First step size of ``eta_0 / (1 + eta_0 lam t)``. "auto" is one over the mean of ``||p||^2``, estimated from
-        1,000 pairs: a step then moves the score of its pair by about one, whatever the units of the features. With the
-        squared loss a step is shortened if ``eta ||p||^2 > 1``, beyond which it would diverge.
+        First step size of ``eta_0 / (1 + eta_0 lam t)``. "auto" is one over the mean of ``||y p||^2`` (hinge) or
+        ``||p||^2``, estimated from 1,000 pairs: a step then moves ``y w.p`` of its pair by about one, whatever the
+        units of the features. With the squared loss a step is shortened if ``eta ||p||^2 > 1``, beyond which it would
+        diverge.
     n_steps : int, default=200000
         Steps of ``fit``, and by default of each ``partial_fit``. The default takes a fraction of a second whatever the
         number of rows; increase it if ``early_stopping`` reaches it, or there are more pairs.

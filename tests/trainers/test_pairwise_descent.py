@@ -226,7 +226,9 @@ def test_grades_twice_as_far_apart_are_rows_twice_as_long(make_rows):
     X, y, index, _ = indexed()
     views = Views.of(split(6, 2))
     weights = [
-        descend(make_rows(rows), labels, index, views, start(views, 0), 500, eta_0=np.ones(2), lam=0.1).direction
+        descend(
+            make_rows(rows), labels, index, views, start(views, 0), 500, eta_0=np.ones(2), lam=0.1
+        ).direction
         for rows, labels in ((X, 2 * y), (2 * X, y), (X, y))
     ]
     assert (weights[0] == weights[1]).all()
