@@ -14,11 +14,11 @@ from structsvm.features.word_counts import count_words
 from structsvm.metrics import compare, weighted_subtopic_loss
 
 
-def counted(sets: Sequence[CandidateSet]) -> list[CandidateSet]:
+def counted(sets: Sequence[CandidateSet], vectorizer: Any = None) -> list[CandidateSet]:
     """The sets with their words counted, so that many trainings read them once."""
     out = []
     for one in sets:
-        words = count_words(one)
+        words = count_words(one, vectorizer)
         names = None if words.vocabulary is None else [str(v) for v in words.vocabulary]
         out.append(
             CandidateSet(
@@ -62,6 +62,22 @@ def cross_validated(
         chosen.append(fit.C)
         losses[test] = weighted_subtopic_loss(pick(labels, test), fit.predict(pick(sets, test)))
     return losses, chosen
+
+
+def split_by_query(
+    model: Any, sets: Any, labels: Any, Cs: Sequence[float], *, train: int = 12, validate: int = 4, seed: int
+) -> dict[str, np.ndarray]:
+    """Loss of each query by a model of ``train`` others, of the C that is best on ``validate`` more; and that C."""
+    rng = np.random.default_rng(seed)
+    losses, chosen = np.empty(len(sets)), []
+    for test in range(len(sets)):
+        others = rng.permutation(np.delete(np.arange(len(sets)), test))[: train + validate].tolist()
+        models = model.path(pick(sets, others[:train]), pick(labels, others[:train]), Cs)
+        rest, truth = pick(sets, others[train:]), pick(labels, others[train:])
+        best = models[int(np.argmin([weighted_subtopic_loss(truth, m.predict(rest)).mean() for m in models]))]
+        chosen.append(best.C)
+        losses[test] = weighted_subtopic_loss([labels[test]], best.predict([sets[test]]))[0]
+    return {"losses": losses, "C": np.array(chosen)}
 
 
 def against(ours: np.ndarray, theirs: np.ndarray) -> tuple[str, float]:

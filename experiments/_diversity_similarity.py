@@ -63,8 +63,9 @@ def beside(first: Any, second: np.ndarray, share: float = 0.1) -> Any:
 
 
 def expanded(vectors: Any) -> np.ndarray:
-    """Cosines of unit vectors, smoothed."""
+    """Cosines of unit vectors, smoothed; a text without words is similar to itself alone."""
     near = np.asarray((vectors @ vectors.T).toarray())
+    np.fill_diagonal(near, 1.0)
     similarity = smooth_similarity(CandidateSet.from_similarity(near)).similarity
     assert similarity is not None
     return similarity

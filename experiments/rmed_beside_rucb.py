@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _common import MATRICES, Experiment, matrix
+from _common import Experiment, matrix
 
 from structsvm.online import simulate
 
@@ -23,8 +23,6 @@ def main() -> None:
     run.section(f"Regret, means of {n_runs} runs")
     rows = []
     for file, says in WORLDS.items():
-        if not (run.data / MATRICES).is_dir():
-            break
         P = matrix(run.data, file)
         played = [
             simulate(name, P, horizon=TIMES[-1], n_runs=n_runs, seed=run.seed, times=TIMES) for name in NAMES

@@ -80,7 +80,8 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="LEVEL",
-            help="When a word counts: appears, title, count:3, share:.05, top_tfidf:5, neighbours:.2. Repeat for more.",
+            help="When a word counts: appears, title, count:3, share:.05, top_tfidf:5, neighbours:.2; repeat for more. "
+            "Or levels by name: neighbours (the default), svm-div, svm-div2.",
         ),
     ] = None,
     feature: Annotated[list[str] | None, "Document feature to make: rank, centroid. Repeat for both."] = None,
@@ -95,7 +96,7 @@ def train(
     Ctrl-C stops after the pass in progress and saves the model so far (exit code 130).
     """
     paths.check_model_output(output, [paths.check_input(data)])
-    levels = [_level(text) for text in level] if level else None
+    levels = _levels(level or ["neighbours"])
     _ = choice.grid
 
     found = readers.read_candidates(data)
@@ -228,6 +229,13 @@ def compare(
     typer.echo(headline(result))
 
 
+def _levels(texts: list[str]) -> list[Level] | str:
+    from structsvm.features.word_features import NAMED_LEVELS
+
+    [*beside, last] = texts
+    return last if last in NAMED_LEVELS and not beside else [_level(text) for text in texts]
+
+
 def _level(text: str) -> Level:
     name, colon, value = text.partition(":")
     try:
@@ -235,7 +243,7 @@ def _level(text: str) -> Level:
         if not colon and name not in ("appears", "title"):
             raise ValueError
     except (KeyError, ValueError):
-        expected = "appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2"
+        expected = "appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2, or levels by name alone"
         raise ValueError(f"--level {text}: expected {expected}") from None
     level: Level = getattr(features.Level, name)(*numbers)
     return level

@@ -28,11 +28,12 @@ _log = logging.getLogger("structsvm")
 class CoRegularizedSGD(PairwiseSGD):
     """LCRA-k-l: one linear ranker per view, trained on labelled pairs to agree on unlabelled ones.
 
-    Minimises, with ``p`` the difference of two documents of a query and ``M`` views,
-    ``sum_v [mean loss(w^v.p^v) + lam/2 ||w^v||^2] + mu sum_{v != u} mean (w^v.p^v - w^u.p^u)^2``
+    Minimises, with ``p`` and ``y`` the differences of two documents of a query and of their grades, and ``M`` views,
+    ``sum_v [mean loss(p^v, y; w^v) + lam/2 ||w^v||^2] + mu sum_{v != u} mean (w^v.p^v - w^u.p^u)^2``
     by steps that draw ``k`` labelled and ``l`` unlabelled pairs and follow the batch's gradient of the sum
     (Tsivtsivadze, Hofmann and Heskes, "Large Scale Co-Regularized Ranking", (1)-(3); the signs of the printed update
-    rules are corrected). The ranking score is the mean over the views. With ``mu=0`` the views are independent
+    rules are corrected). Algorithm 1 returns the last weights and has steps of ``1 / (lam t)``: ``average=False``, and
+    a large ``eta_0``. The ranking score is the mean over the views. With ``mu=0`` the views are independent
     (SPD-MV), with one view this is :class:`PairwiseSGD`, bit for bit.
 
     Parameters

@@ -23,7 +23,7 @@ from structsvm.common.portable.arrays import products
 from structsvm.estimators.fitted import Saved
 from structsvm.estimators.linear import check_usual
 from structsvm.features.word_counts import count_words
-from structsvm.features.word_features import Level, WordFeatures, usual_levels, usual_thresholds
+from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset
@@ -80,7 +80,9 @@ class SVMDiv(Saved, BaseEstimator):
 
     It learns from labelled sets the benefit of covering a word, which depends on how well it is covered (the level) and
     on how many candidates cover it (the threshold). Labels are not needed to predict. It minimises ``1/2 ||w||^2 + C *
-    mean slack``, a bound on the loss of the predicted subset.
+    mean slack`` (OP 5). The slack of a set bounds the loss of its subset of highest value, which exact prediction
+    chooses; it is at least the loss of the true output, which may miss subtopics, too. Without ``separation="exact"``
+    the slack is an estimate.
 
     Parameters
     ----------
@@ -88,11 +90,13 @@ class SVMDiv(Saved, BaseEstimator):
         Trade-off; search it on a log grid, 1e-2 ... 1e4 (features are scaled to about one per document and level).
     k : int, default=5
         Number of documents to choose, in training and by default in ``predict``.
-    levels : sequence of Level, default=None
-        Importance levels. None: ``Level.neighbours`` at cosines of .04, .07, .1, .15 and .2, and ``Level.appears()``;
-        ``Level.neighbours`` at .1, .2 to .9 for sets made by :meth:`CandidateSet.from_similarity
-        <structsvm.CandidateSet.from_similarity>`. The thesis' SVM-div has ``[Level.appears()]``, its SVM-div2 TFIDF
-        levels.
+    levels : {"neighbours", "svm-div", "svm-div2"} or sequence of Level, default="neighbours"
+        Importance levels. "neighbours", the best measured: ``Level.neighbours`` at cosines of .04, .07, .1, .15 and .2,
+        and ``Level.appears()``; ``Level.neighbours`` at .1, .2 to .9 for sets made by
+        :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`. The other two are of the thesis
+        (4.4.1) and need titles: "svm-div" has term frequencies and title words (``Level.appears()``, ``count`` of 2, 3
+        and 5, ``share(0.05)``, ``title()``), "svm-div2" in addition TFIDF (``top_tfidf`` of 3, 5 and 10). The thesis
+        names these kinds of levels, not how many it had of each, and trains with ``separation="greedy"``.
     thresholds : sequence of float, default=None
         Shares of the candidates; the benefit of a word is a step function of its document frequency with steps here.
         None: ``structsvm.features.word_features.THRESHOLDS``, and one benefit for each level, ``[0.0]``, if a level is
@@ -172,7 +176,7 @@ class SVMDiv(Saved, BaseEstimator):
     C: float = 1.0
     k: int = 5
     _: KW_ONLY
-    levels: Sequence[Level] | None = None
+    levels: Sequence[Level] | str = "neighbours"
     thresholds: Sequence[float] | None = None
     document_features: Sequence[str] = ()
     vectorizer: Any = None
@@ -411,7 +415,7 @@ class SVMDiv(Saved, BaseEstimator):
         self._check_options()
         found = check_sets(sets)
         matrices = check_labels(labels, [len(s) for s in found])
-        levels = next(each for each in (levels, self.levels, usual_levels(found)) if each is not None)
+        levels = named_levels(self.levels, found) if levels is None else levels
         features = self._word_features(levels)
         coverages = self._each(features.coverage, found)
         widths = [c.features.shape[1] for c in coverages]

@@ -52,7 +52,7 @@ the weights by 1 - 1 = 0, and later ones divide by that."""
 class PairwiseSGD(LinearRanker):
     """Linear ranker trained by stochastic pairwise descent (SPD; Sculley 2009).
 
-    Minimises the mean of ``loss(w.(x_i - x_j))`` over pairs of documents of one query with ``y_i > y_j``, plus
+    Minimises the mean of the loss over pairs of documents of one query with ``y_i > y_j``, plus
     ``lam/2 ||w||^2``, drawing one pair per step. The cost of a step does not depend on the number of rows, for CSR
     rows it follows the non-zeros of the pair, and ``X`` may be a read-only memory map. For the exact optimum with a
     certificate use the pairwise SVM; this ranker is for very many rows, or for rows that keep arriving
@@ -61,13 +61,15 @@ class PairwiseSGD(LinearRanker):
     Parameters
     ----------
     loss : {"hinge", "squared"}, default="hinge"
-        ``max(0, 1 - w.p)`` or ``1/2 (y_i - y_j - w.p)^2`` of a pair ``p = x_i - x_j``.
+        ``max(0, 1 - y w.p)`` or ``1/2 (y - w.p)^2`` of a pair ``p = x_i - x_j`` with ``y = y_i - y_j``.
     lam : float, default=1e-4
-        Factor of the penalty, >= 0; ``1/C`` of the pairwise SVM. The default suits features of about unit scale.
+        Factor of the penalty, >= 0; with grades 0 and 1 ``1/C`` of the pairwise SVM. The default suits features of
+        about unit scale.
     eta_0 : float or "auto", default="auto"
-        First step size of ``eta_0 / (1 + eta_0 lam t)``. "auto" is one over the mean of ``||p||^2``, estimated from
-        1,000 pairs: a step then moves the score of its pair by about one, whatever the units of the features. With the
-        squared loss a step is shortened if ``eta ||p||^2 > 1``, beyond which it would diverge.
+        First step size of ``eta_0 / (1 + eta_0 lam t)``. "auto" is one over the mean of ``||y p||^2`` (hinge) or
+        ``||p||^2``, estimated from 1,000 pairs: a step then moves ``y w.p`` of its pair by about one, whatever the
+        units of the features. With the squared loss a step is shortened if ``eta ||p||^2 > 1``, beyond which it would
+        diverge.
     n_steps : int, default=200000
         Steps of ``fit``, and by default of each ``partial_fit``. The default takes a fraction of a second whatever the
         number of rows; increase it if ``early_stopping`` reaches it, or there are more pairs.
@@ -184,7 +186,7 @@ class PairwiseSGD(LinearRanker):
         index = self._index(rows, labeled, weights, required=begins)
         if index.n_queries:
             if begins:
-                self._set_step_sizes(rows.X, index)
+                self._set_step_sizes(rows, index)
             others = self._unlabeled_pairs(rows, mask, *unlabeled[1:], weights)
             self._train(
                 self._stepper(rows, index, *others),
@@ -264,10 +266,11 @@ class PairwiseSGD(LinearRanker):
         warn_of_uninformative(self, "pairs", warn=required and labeled is None)
         return index
 
-    def _set_step_sizes(self, X: Any, index: PairIndex) -> None:
+    def _set_step_sizes(self, rows: TrainingRows, index: PairIndex) -> None:
         n_views = len(self.views_)
         if self.eta_0 == "auto":
-            norms = mean_squared_norms(X, index, self._layout, self.fit_.seed)
+            labels = rows.y if self.loss == "hinge" else None
+            norms = mean_squared_norms(rows.X, index, self._layout, self.fit_.seed, labels)
             self.eta_0_ = np.divide(1.0, norms, out=np.ones(n_views), where=norms > 0)
         else:
             self.eta_0_ = np.full(n_views, float(self.eta_0))

@@ -56,7 +56,8 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     A missing score (NaN: the function did not retrieve the document) is below every threshold, so all its
     indicators are 0. The first threshold is minus infinity, its indicator says "has a score at all"; the others
     cut the range of the training scores into ``n_bins`` bins. Thresholds that no training score tells apart from
-    another are left out, so a function may have fewer thresholds than bins.
+    another are left out, so a function may have fewer thresholds than bins. A score equal to a threshold does not
+    exceed it, as in the formula of the thesis' section 3.3.2; the step function beside its figure 3.2 has ``<=``.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.common.candidates import CandidateSet, Coverage
+from structsvm.common.checks import check_choice
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log
 from structsvm.features.word_counts import Words, count_words, similarities
@@ -107,11 +108,28 @@ class Level:
         }[self.kind]
 
 
-def usual_levels(sets: Sequence[CandidateSet]) -> list[Level]:
-    """Return the levels of models that name none: five cosines and words, or nine given similarities."""
-    if all(one.kind == "similarity" for one in sets):
-        return [Level.neighbours(least) for least in _SIMILARITIES]
-    return [*(Level.neighbours(least) for least in _COSINES), Level.appears()]
+_NEIGHBOURS = (*map(Level.neighbours, _COSINES), Level.appears())
+_WORDS_AND_TITLES = (
+    Level.appears(), Level.count(2), Level.count(3), Level.count(5), Level.share(0.05), Level.title(),
+)  # fmt: skip
+NAMED_LEVELS = {
+    "neighbours": _NEIGHBOURS,
+    "svm-div": _WORDS_AND_TITLES,
+    "svm-div2": (*_WORDS_AND_TITLES, *map(Level.top_tfidf, (3, 5, 10))),
+}
+"""Levels by name. The thesis does not list its levels: these are of the kinds that its section 4.4.1 names, with the
+examples of figure 4.2 and some beside them."""
+
+
+def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateSet]) -> Sequence[Level]:
+    """Return the levels of a name; models of 0.1 have None for "neighbours"."""
+    if levels is None or levels == "neighbours":
+        given = all(one.kind == "similarity" for one in sets)
+        return [Level.neighbours(least) for least in _SIMILARITIES] if given else _NEIGHBOURS
+    if isinstance(levels, str):
+        check_choice("levels", levels, tuple(NAMED_LEVELS))
+        return NAMED_LEVELS[levels]
+    return levels
 
 
 def usual_thresholds(levels: Sequence[Level]) -> Sequence[float]:

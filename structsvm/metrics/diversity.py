@@ -19,7 +19,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     """Return the weighted share of the subtopics that the chosen documents do not cover; lower is better.
 
     The weight of a subtopic is the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics of 1, 2 and 3
-    documents weigh 1/6, 1/3 and 1/2).
+    documents weigh 1/6, 1/3 and 1/2; the figure prints 2 documents for the last, whose weight needs 3).
 
     Parameters
     ----------

@@ -36,10 +36,11 @@ class CoverageProblem:
     ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added.
     """
 
-    # The true output of a set is the greedy cover of its subtopics. Losses are relative to that of the true output,
-    # which may not cover everything: no weights can remove this constant. A better output has a loss below zero. Greedy
-    # and swap separation may miss the most violated output. Every output found is therefore stored with its query, and
-    # used again if it is better than the new one: the estimated primal never falls below the dual.
+    # The true output of a set is the greedy cover of its subtopics. It may not cover everything: the outputs of (4.5)
+    # include it, with its loss and no difference of features, so that the slack bounds the loss of the best output,
+    # whichever it is. (4.5) leaves it out, which changes the optimum only where all others are that much worse.
+    # Greedy and swap separation may miss the most violated output. Every output found is therefore stored with its
+    # query, and used again if it is better than the new one: the estimated primal never falls below the dual.
 
     n_bytes = 0
     support: tuple[Int, Int] | None = None
@@ -105,8 +106,8 @@ class CoverageProblem:
             loss[q - first] = self._separate(q, w, benefits, self._separation, row)
             if not self.exact:
                 loss[q - first] = self._caches[q].best(loss[q - first], row, w)
-            if loss[q - first] - dot(row, w) <= 0:  # the true output itself
-                loss[q - first] = 0.0
+            if loss[q - first] - dot(row, w) <= self._queries[q].target_loss:  # the true output itself
+                loss[q - first] = self._queries[q].target_loss
                 row[:] = 0.0
 
     def slacks(self, w: Float, separation: str, queries: Sequence[int]) -> Float:
@@ -114,7 +115,7 @@ class CoverageProblem:
         benefits = products(self._bins, w[: self.n_word_features])
         joint = np.empty(self.n_features)
         violations = [self._separate(q, w, benefits, separation, joint) - dot(joint, w) for q in queries]
-        return np.maximum(0.0, violations)
+        return np.maximum([self._queries[q].target_loss for q in queries], violations)
 
     def _separate(self, q: int, w: Float, benefits: Float, separation: str, joint: Float) -> float:
         query = self._queries[q]
@@ -130,7 +131,7 @@ class CoverageProblem:
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
         found_features = coverage.features[selection.chosen].sum(axis=0)
         joint[self.n_word_features :] = query.target_features - found_features
-        return query.loss(selection.chosen) - query.target_loss
+        return query.loss(selection.chosen)
 
 
 class _Query:

@@ -1,7 +1,7 @@
 """Forces between documents that stand for the gradient of a measure which has none.
 
-Burges, Ragno and Le (2006); Yue's thesis, chapter 2. ``lambda_ij = |U after swapping i and j - U| / (1 + exp(s_i -
-s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.
+Burges, Ragno and Le (2006); Yue's thesis, section 3.4.2, (3.18) and (3.19). ``lambda_ij = |U after swapping i and j -
+U| / (1 + exp(s_i - s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.
 """
 
 from __future__ import annotations

@@ -63,10 +63,13 @@ class Descent:
     seed: int  #: fixes every pair that will be drawn
 
 
-def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Float:
-    """Return the mean of ``||p^v||^2`` over pairs, one per view, estimated from a fixed number of them."""
+def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Float | None = None) -> Float:
+    """Return the mean of ``||p^v||^2``, or with labels ``||y p^v||^2``, over pairs, one per view, estimated from a
+    fixed number of them.
+    """
     better, worse = np.empty(_NORM_PAIRS, dtype=np.int64), np.empty(_NORM_PAIRS, dtype=np.int64)
     draw_into(tuple(index), stream_key(seed, 2), 0, 1, _NORM_PAIRS, better, worse, 0, _NORM_PAIRS)
+    factor = np.ones(_NORM_PAIRS) if y is None else y[better] - y[worse]
     out = np.empty(views.starts.shape[0] - 1)
     for v in range(out.shape[0]):
         total = 0.0
@@ -74,9 +77,8 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Flo
         for at in range(0, _NORM_PAIRS, 100):
             first, second = (X[rows[at : at + 100]].astype(np.float64) for rows in (better, worse))
             part = (first - second)[:, views.columns[views.starts[v] : views.starts[v + 1]]]
-            total += float(
-                part.multiply(part).sum() if bool(sparse.issparse(part)) else np.square(part).sum()
-            )
+            squares = part.multiply(part) if bool(sparse.issparse(part)) else np.square(part)
+            total += float(np.square(factor[at : at + 100]) @ np.asarray(squares.sum(axis=1)).ravel())
         out[v] = total / _NORM_PAIRS
     return out
 
@@ -253,7 +255,7 @@ def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  
             if squared:
                 coef[i, v] = target[i] - margin[i, v]
             else:
-                coef[i, v] = 1.0 if margin[i, v] < 1.0 else 0.0
+                coef[i, v] = target[i] if target[i] * margin[i, v] < 1.0 else 0.0
     for i in range(k, k + l):
         together = 0.0
         for v in range(m):
@@ -306,8 +308,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
                 at = np.uint64(c)
                 if c < k:
                     _subtract(X, a, b, difference, at)
-                    if squared:
-                        target[c] = y[a] - y[b]
+                    target[c] = y[a] - y[b]
                 else:
                     _subtract(U, a, b, difference, at)
                 if not whole:
@@ -397,8 +398,7 @@ def _descend_csr(  # type: ignore[no-untyped-def]
                     length[c] = _difference(
                         data, indices, indptr, a, b, feature, position, weight_at, value, c
                     )
-                    if squared:
-                        target[c] = y[a] - y[b]
+                    target[c] = y[a] - y[b]
                 else:
                     length[c] = _difference(
                         U_data, U_indices, U_indptr, a, b, feature, position, weight_at, value, c

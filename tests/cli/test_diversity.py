@@ -60,6 +60,11 @@ def test_train_is_the_estimator_chooses_C_and_takes_levels(made, model, cli):
     assert [str(level) for level in chosen.levels_] == ["appears", "count >= 2", "share >= 0.2"]
     assert chosen.document_coef_.shape == (1,)
     assert chosen.guarantee_ is not None
+    found = read_candidates(made)
+    titled = [CandidateSet(one.texts, titles=one.texts, ids=one.ids) for one in found.sets]
+    write_candidates(found._replace(sets=titled), Path("titled.jsonl"))
+    cli("diversify train titled.jsonl -o m.npz -k 3 --jobs 1 --level svm-div")
+    assert load("m.npz").levels == "svm-div"
 
 
 def test_the_rule_that_chooses_C(made, cli):
@@ -164,6 +169,8 @@ def test_sets_without_subtopics_are_left_out_of_measures(made, model, cli):
     [
         ("train DATA -o out --level count:x", "--level count:x"),
         ("train DATA -o out --level count", "--level count"),
+        ("train DATA -o out --level svm-div --level title", "or levels by name alone"),
+        ("train DATA -o out --level svm-div", "expected a candidate set with titles"),
         ("train DATA -o out --level share:7", "expected a share"),
         ("train DATA -o out --level title", "expected a candidate set with titles"),
         ("train DATA -o out --C -1", "--C: expected low:high:number or a,b,c with numbers > 0"),

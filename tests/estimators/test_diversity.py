@@ -83,6 +83,39 @@ def test_levels_by_default():
         SVMDiv(k=3, levels=WORDS).fit(given, LABELS)
 
 
+def test_levels_of_the_thesis_by_name(tmp_path):
+    titled = [CandidateSet(one.texts, titles=[text.split()[0] for text in one.texts]) for one in SETS]
+    kinds = {}
+    for name in ("svm-div", "svm-div2"):
+        model = SVMDiv(k=3, C=10, levels=name, separation="greedy").fit(titled, LABELS)
+        kinds[name] = {level.kind for level in model.levels_}
+        same = SVMDiv(k=3, C=10, levels=model.levels_, separation="greedy").fit(titled, LABELS)
+        assert (model.coef_ == same.coef_).all()
+        assert model.benefits_.shape == (len(model.levels_), 9)
+        model.save(tmp_path / "m.npz")
+        back = structsvm.load(tmp_path / "m.npz")
+        assert back.levels == name
+        assert (back.fit(titled, LABELS).coef_ == model.coef_).all()
+    assert kinds["svm-div"] == {"appears", "count", "share", "title"}
+    assert kinds["svm-div2"] == {*kinds["svm-div"], "top_tfidf"}
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_mean_slack_bounds_the_loss_where_no_choice_covers_all(C):
+    """Five subtopics, each in one document: the best two miss three of them."""
+    rng = np.random.default_rng(3)
+    words = [f"w{i}x" for i in range(12)]
+    sets = [
+        CandidateSet([" ".join(rng.choice(words, rng.integers(3, 8))) for _ in range(6)]) for _ in range(4)
+    ]
+    labels = [rng.permutation(np.eye(6, 5)) for _ in sets]
+    model = SVMDiv(C, 2, levels=WORDS, separation="exact", prediction="exact", tol=1e-6).fit(sets, labels)
+    slack = (model.fit_.primal - 0.5 * model.coef_ @ model.coef_) / C
+    assert model.fit_.certified
+    assert 0.6 <= loss(model.predict(sets), labels) <= slack + 1e-9
+    assert model.audit(sets, labels, 4).exact == pytest.approx(slack)
+
+
 def loss(chosen, labels=TEST_LABELS):
     return float(np.mean(weighted_subtopic_loss(labels, chosen)))
 
@@ -339,6 +372,7 @@ def test_threads_and_losses():
         ({"prediction": "best"}, "prediction"),
         ({"separation": "best"}, "separation"),
         ({"levels": []}, "levels"),
+        ({"levels": "words"}, "levels='words': expected one of"),
         ({"levels": [Level.title()]}, "with titles"),
         ({"thresholds": []}, "thresholds"),
         ({"qp": "none"}, "qp"),

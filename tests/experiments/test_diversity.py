@@ -36,6 +36,8 @@ def test_smoothed_texts(monkeypatch, load):
     texts = [["red rose", "red &amp;amp; rose", "sea"], ["blue sea", "sky"]]
     first, second = module.smoothed(texts, [make_vectorizer()])
     assert first.shape == (3, 3)
+    wordless = sparse.csr_matrix([[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
+    assert module.expanded(wordless)[1].tolist() == [0.0, 1.0, 0.0]
     assert second.shape == (2, 2)
     assert first[0, 1] > 0.9  # what is left of the entity is no word
     assert first[0, 2] == pytest.approx(0)

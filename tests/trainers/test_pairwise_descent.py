@@ -50,7 +50,8 @@ def objective(w, views, labeled, target, unlabeled, *, loss, lam, mu):
     total = 0.0
     for v, columns in enumerate(views):
         margin = labeled[:, columns] @ w[v]
-        total += np.maximum(0, 1 - margin).sum() if loss == "hinge" else 0.5 * ((target - margin) ** 2).sum()
+        hinge = loss == "hinge"
+        total += np.maximum(0, 1 - target * margin).sum() if hinge else 0.5 * ((target - margin) ** 2).sum()
         total += lam / 2 * w[v] @ w[v]
     for v, u in itertools.permutations(range(len(views)), 2):
         total += mu * ((unlabeled[:, views[v]] @ w[v] - unlabeled[:, views[u]] @ w[u]) ** 2).sum()
@@ -78,7 +79,7 @@ def slow(X, y, index, views, n_steps, seed, *, eta_0, lam, loss, k=1, agreement)
             eta = eta_0[v] / (1 + eta_0[v] * lam * t)
             eta = min(eta, 1 / bound) if bound > 0 else eta
             margin = p[:, c] @ w[v]
-            step = (margin < 1).astype(float) if loss == "hinge" else target - margin
+            step = np.where(target * margin < 1, target, 0) if loss == "hinge" else target - margin
             now = (1 - eta * lam) * w[v] + eta * step @ p[:, c]
             for u in range(m):
                 if u != v:
@@ -210,11 +211,28 @@ def test_step_is_minus_the_gradient(loss, n_views):
 
 @pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
 def test_mean_squared_norms_are_those_of_the_pairs(make_rows):
-    X, _, index, _ = indexed()
+    X, y, index, _ = indexed()
     columns = split(6, 2)
-    found = mean_squared_norms(make_rows(X), index, Views.of(columns), 0)
     a, b = draw_pairs(index, 5, 0, 50_000)
-    assert found == pytest.approx([((X[a] - X[b])[:, c] ** 2).sum(axis=1).mean() for c in columns], rel=0.1)
+    for labels, factor in ((None, 1.0), (y, y[a] - y[b])):
+        found = mean_squared_norms(make_rows(X), index, Views.of(columns), 0, labels)
+        norms = [factor**2 * ((X[a] - X[b])[:, c] ** 2).sum(axis=1) for c in columns]
+        assert found == pytest.approx(np.mean(norms, axis=1), rel=0.1)
+
+
+@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
+def test_grades_twice_as_far_apart_are_rows_twice_as_long(make_rows):
+    """The hinge knows a pair by ``y p`` alone."""
+    X, y, index, _ = indexed()
+    views = Views.of(split(6, 2))
+    weights = [
+        descend(
+            make_rows(rows), labels, index, views, start(views, 0), 500, eta_0=np.ones(2), lam=0.1
+        ).direction
+        for rows, labels in ((X, 2 * y), (2 * X, y), (X, y))
+    ]
+    assert (weights[0] == weights[1]).all()
+    assert (weights[0] != weights[2]).any()
 
 
 def test_goes_on_bit_for_bit():
