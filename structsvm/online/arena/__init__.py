@@ -1,0 +1,1 @@
+"""Which of several models, prompts or rankers is best, from pairwise votes."""
