@@ -111,7 +111,7 @@ def _probability(theta: Float, k: int) -> Float:
 
 
 def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
-    """Maximise the penalised likelihood by Newton's method; i won ``won[i, j]`` of ``plays[i, j]`` votes with i first."""
+    """Maximise the penalised likelihood (Newton); i won ``won[i, j]`` of ``plays[i, j]`` votes with i first."""
     k = len(plays)
     theta = np.zeros(k + 1)
     ridge = np.append(np.full(k, _RIDGE), _ORDER_RIDGE)

@@ -145,7 +145,7 @@ class Arena:
             **_finite({name: getattr(self, name) for name in names}),
             "models": [_finite(row) for row in self.rows()],
             "order_effect": [
-                finite({"log_odds": part.order, "error": part.order_error}) for part in self.strengths
+                _finite({"log_odds": part.order, "error": part.order_error}) for part in self.strengths
             ],
             "pairs": [vars(pair) for pair in self.pairs],
         }
@@ -291,7 +291,7 @@ def _wins(votes: Votes) -> Float:
 def _entered(
     compared: Comparisons, n_models: int, alpha: float, epsilon: float, top: int
 ) -> tuple[BestArm, dict[tuple[int, int], tuple[Int, Float]]]:
-    """Return a bandit with the evidence of the comparisons, and of each ordered pair the evidence after each of them."""
+    """Return a bandit with the evidence of the comparisons, and the evidence of each ordered pair over time."""
     bandit = BestArm(n_models, alpha=alpha, epsilon=epsilon, top=top)
     evidence: Evidence = bandit.evidence()
     paths = {}

@@ -103,10 +103,10 @@ class BestArm(CountsWins):
     @property
     def finished(self) -> bool:
         """True once the best arms are shown, or no arm is left that could beat all others."""
-        return self.n_arms == 1 or self._decided() != -1
+        return self.n_arms == 1 or self.decided() != -1
 
-    def _decided(self) -> int:
-        """Return the best arm (of ``top`` arms: 0), -1 if none is shown yet, -2 if none beats all others."""
+    def decided(self) -> int:
+        """Return the best arm (with ``top`` > 1: 0), -1 if none is shown yet, or -2 if none beats all others."""
         levels = thresholds(self.alpha, self.n_arms, self.epsilon, self.top)
         if self.top == 1:
             return shown_best(self.peak, levels)
@@ -114,7 +114,7 @@ class BestArm(CountsWins):
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that is shown to be the best, else the one of least divergence; ``rng`` breaks ties."""
-        decided = self._decided() if self.top == 1 else -1
+        decided = self.decided() if self.top == 1 else -1
         return decided if decided >= 0 else tied(-self._divergences(self.rates()), rng, _TIE)
 
     def leaders(self) -> Int:
@@ -123,7 +123,7 @@ class BestArm(CountsWins):
 
     def rates(self) -> Float:
         """Return the estimated probability that each arm beats each other one, shape (n_arms, n_arms)."""
-        return self._rates(self._strengths()[0])
+        return self._rates(self.strengths()[0])
 
     def _divergences(self, rates: Float) -> Float:
         """Return for each arm how strongly the comparisons say that another one beats it."""
@@ -147,7 +147,7 @@ class BestArm(CountsWins):
         return self._choose(exploring, n - exploring, rng)
 
     def _choose(self, exploring: int, proving: int, rng: np.random.Generator) -> list[Duel]:
-        strengths, hessian = self._strengths()
+        strengths, hessian = self.strengths()
         pairs = self._explore(exploring, strengths, hessian, rng) if exploring else []
         return pairs + (self._prove(proving, self._rates(strengths), rng) if proving else [])
 
@@ -155,12 +155,12 @@ class BestArm(CountsWins):
         """Return the arm that is played alone from now on."""
         if self.n_arms == 1:
             return 0
-        return decided if self.top == 1 and (decided := self._decided()) >= 0 else None
+        return decided if self.top == 1 and (decided := self.decided()) >= 0 else None
 
     def _plays(self) -> Float:
         return np.asarray(self.wins + self.wins.T)
 
-    def _strengths(self) -> tuple[Float, Float]:
+    def strengths(self) -> tuple[Float, Float]:
         """Return the strengths of a Bradley-Terry model with a normal prior, and the Hessian there (Newton)."""
         plays, strengths = self._plays(), np.zeros(self.n_arms)
         for _ in range(50):
