@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.online.arena.asking import add_models as add_models
+    from structsvm.online.arena.asking import next_pairs as next_pairs
+    from structsvm.online.arena.reading import read_votes as read_votes
     from structsvm.online.arena.strengths import Strengths as Strengths
     from structsvm.online.arena.verdict import Arena as Arena
     from structsvm.online.arena.verdict import PairEvidence as PairEvidence
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "structsvm.online.arena.asking": "add_models next_pairs",
+        "structsvm.online.arena.reading": "read_votes",
         "structsvm.online.arena.strengths": "Strengths",
         "structsvm.online.arena.verdict": "Arena PairEvidence arena bandit_of",
         "structsvm.online.arena.votes": "Votes",
