@@ -21,8 +21,8 @@ VotesFile = Annotated[
     Path,
     typer.Argument(
         metavar="VOTES",
-        help="Table with a row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner, and if known question, judge, time. "
-        "a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
+        help="Table with a row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner, and if known question, judge, "
+        "time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
     ),
 ]
 Columns = Annotated[
@@ -126,7 +126,8 @@ def next_(
     """Write the pairs to ask next as CSV: a (to be shown first), b, and question.
 
     Append the answers to VOTES in a column winner, and ask again, with the same options as those of the report. The
-    order of each pair is drawn: if all votes were asked this way, --order random needs fewer of them. Without votes yet, VOTES has a header alone and --models names all.
+    order of each pair is drawn: if all votes were asked this way, --order random needs fewer of them. Without votes
+    yet, VOTES has a header alone and --models names all.
     """
     from structsvm.online.arena import add_models, next_pairs
 

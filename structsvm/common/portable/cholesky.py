@@ -39,7 +39,7 @@ def inverse(A: Float) -> Float:
 
 
 def factor(A: Float) -> Float:
-    """Return the lower triangle ``L`` of ``A = L L'``; a row that depends on those before it is zero from its diagonal on."""
+    """Return the lower triangle ``L`` of ``A = L L'``, whose diagonal is zero at rows that depend on others."""
     L = np.array(A)
     _factor(L)
     return np.tril(L)

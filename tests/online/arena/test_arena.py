@@ -11,7 +11,13 @@ import pytest
 from structsvm.common.checks import BadInput
 from structsvm.online.arena import Votes, add_models, arena, bandit_of, next_pairs
 from structsvm.online.arena.evidence import (
-    Evidence, error_of_best, error_of_top, mixture, shown_best, shown_top, thresholds,
+    Evidence,
+    error_of_best,
+    error_of_top,
+    mixture,
+    shown_best,
+    shown_top,
+    thresholds,
 )  # fmt: skip
 from structsvm.online.arena.page import summary
 from structsvm.online.arena.strengths import fit_p_value, strengths
