@@ -38,6 +38,7 @@ COMMANDS = {
 """Commands, in the order of the help: the module of this folder that has a function of that name."""
 
 GROUPS = {
+    "arena": "arena",
     "bandit": "bandit",
     "clicks": "clicks",
     "datasets": "datasets",

@@ -38,6 +38,13 @@ def inverse(A: Float) -> Float:
     return whole
 
 
+def factor(A: Float) -> Float:
+    """Return the lower triangle ``L`` of ``A = L L'``, whose diagonal is zero at rows that depend on others."""
+    L = np.array(A)
+    _factor(L)
+    return np.tril(L)
+
+
 @kernel
 def _factor(A):
     """Overwrite ``A`` by the factor, in its lower triangle."""

@@ -18,6 +18,7 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.online.bandits.beat_the_mean import BeatTheMean as BeatTheMean
+    from structsvm.online.bandits.best_arm import BestArm as BestArm
     from structsvm.online.bandits.by_name import NAMES as NAMES
     from structsvm.online.bandits.by_name import from_json as from_json
     from structsvm.online.bandits.by_name import make as make
@@ -49,6 +50,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.online.bandits.beat_the_mean": "BeatTheMean",
+        "structsvm.online.bandits.best_arm": "BestArm",
         "structsvm.online.bandits.by_name": "NAMES from_json make",
         "structsvm.online.bandits.double_thompson": "DoubleThompson",
         "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent dbgd_step_sizes",
@@ -64,6 +66,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.protocols": "Bandit Duel",
     },
     label={
+        "best": "BestArm",
         "btm": "BeatTheMean",
         "doubler": "Doubler",
         "dts": "DoubleThompson",

@@ -27,11 +27,11 @@ from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
-_SHARES = np.ldexp(0.9, -np.arange(12))
+SHARES = np.ldexp(0.9, -np.arange(12))
 """Shares of the capital that are bet. The best is near mean / variance, which a few million outcomes resolve to
 0.0005."""
 
-_LOG_WEIGHT = -log(2 * len(_SHARES))
+_LOG_WEIGHT = -log(2 * len(SHARES))
 _BLOCK = 1 << 15
 """Most different outcomes per block of a table, so that tables stay small."""
 
@@ -140,7 +140,7 @@ def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
     # The given outcomes are taken as typical, and the capital as growing at its mean rate: somewhat more than
     # half of the experiments are faster. The answer is infinity if no bet grows.
     values = check_outcomes(outcomes)
-    return _crossing(np.array([log1p(sign * c * values).mean() for c in _SHARES for sign in (1, -1)]), alpha)
+    return _crossing(np.array([log1p(sign * c * values).mean() for c in SHARES for sign in (1, -1)]), alpha)
 
 
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
@@ -153,14 +153,14 @@ def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> 
 def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
     """What :func:`outcomes_needed` says of outcomes of which each occurs so often."""
     n = counts.sum()
-    bets = np.stack([_SHARES, -_SHARES], axis=1).reshape(-1, 1)
+    bets = np.stack([SHARES, -SHARES], axis=1).reshape(-1, 1)
     growth = products(log1p(bets * values), counts) / n
     return _crossing(growth, alpha)
 
 
 def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> Float:
     """Logarithm of the capital against mean 0 after each outcome of ``following``, with ``values`` before them."""
-    bets = np.concatenate([_SHARES, -_SHARES])[:, None]
+    bets = np.concatenate([SHARES, -SHARES])[:, None]
     before = products(log1p(bets * values), counts)
     return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
 
@@ -200,8 +200,8 @@ def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tup
 
 def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
     """Return the logarithm of the capital against ``mean``, with outcomes and mean in [0, 1]."""
-    c = _SHARES[:, None]
-    above, below = np.zeros(len(_SHARES)), np.zeros(len(_SHARES))
+    c = SHARES[:, None]
+    above, below = np.zeros(len(SHARES)), np.zeros(len(SHARES))
     for start in range(0, len(unit), _BLOCK):
         u, n = unit[start : start + _BLOCK], counts[start : start + _BLOCK]
         above += products(log1p(c * (u / mean - 1)), n)

@@ -1,0 +1,309 @@
+"""The best of K from pairwise votes: votes until a stop that is valid at every look, and its error.
+
+*Default* is ``BestArm``. The other rules choose pairs differently and stop by the same evidence; a duel of an arm with
+itself costs no vote. *Bradley-Terry, peeking* asks evenly and stops when the 95 % interval of the first two excludes 0,
+looked at after every ten votes. Votes are drawn from preference matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+from _common import MATRICES, Experiment, matrix
+
+from structsvm.online.arena import Votes, arena
+from structsvm.online.arena.evidence import Evidence, shown_best, thresholds
+from structsvm.online.bandits import BestArm, make
+from structsvm.online.simulation.worlds import condorcet_winner
+
+PARTS = ("votes", "worlds", "error", "strengths")
+
+
+def subsets(P: np.ndarray, size: int, n: int, seed: int) -> list[np.ndarray]:
+    """Preferences of random subsets of arms that have a Condorcet winner."""
+    rng = np.random.default_rng(seed)
+    drawn = (rng.choice(len(P), size, replace=False) for _ in count())
+    return list(islice((P[np.ix_(a, a)] for a in drawn if condorcet_winner(P[np.ix_(a, a)]) is not None), n))
+
+
+def synthetic(n: int, seed: int) -> list[np.ndarray]:
+    """Ten models whose log-odds are differences of normal strengths, plus a little of each pair's own."""
+    out = []
+    for k in count():
+        rng = np.random.default_rng([seed, k])
+        strength, own = rng.normal(0.0, 0.8, size=10), np.triu(rng.normal(0.0, 0.2, size=(10, 10)), 1)
+        P = 1 / (1 + np.exp(strength[None, :] - strength[:, None] + own - own.T))
+        if condorcet_winner(P) is not None and len(out) < n:
+            out.append(P)
+        if len(out) == n:
+            return out
+    raise AssertionError
+
+
+def judged(run: Experiment) -> np.ndarray:
+    """Win rates of eight models by the scores of a judge; an equal score is half a win."""
+    scores = np.genfromtxt(run.data / "votes" / "wildbench_scores.csv.gz", delimiter=",", skip_header=1)[
+        :, 1:
+    ]
+    ahead = scores[:, :, None] - scores[:, None, :]
+    return np.nanmean(np.where(np.isnan(ahead), np.nan, (np.sign(ahead) + 1) / 2), axis=0)
+
+
+def by_default(
+    P: np.ndarray, rng: np.random.Generator, cap: int, batch: int = 10, **options: Any
+) -> tuple[int, int]:
+    """Votes until ``BestArm`` stops, and its answer: -1 undecided, -2 "no best"."""
+    bandit, t = BestArm(len(P), **options), 0
+    while t < cap and not bandit.finished:
+        for duel in bandit.select_batch(batch, rng):
+            bandit.update(duel, float(rng.random() < P[duel.arms]))
+            t += 1
+    return t, bandit.decided()
+
+
+def by_bandit(name: str) -> Callable[..., tuple[int, int]]:
+    def play(P: np.ndarray, rng: np.random.Generator, cap: int) -> tuple[int, int]:
+        bandit, evidence, t = make(name, len(P), cap), Evidence(len(P)), 0
+        levels = thresholds(0.05, len(P))
+        for _ in range(3 * cap):
+            duel = bandit.select(rng)
+            i, j = duel.arms
+            won = 0.5 if i == j else float(rng.random() < P[i, j])
+            bandit.update(duel, won)
+            if i != j:
+                evidence.add(i, j, won)
+                t += 1
+                if t % 10 == 0 and (answer := shown_best(evidence.peak, levels)) != -1:
+                    return t, answer
+            if t == cap:
+                break
+        return cap, -1
+
+    return play
+
+
+def evenly(P: np.ndarray, rng: np.random.Generator, cap: int) -> tuple[int, int]:
+    k, evidence, levels = len(P), Evidence(len(P)), thresholds(0.05, len(P))
+    for t in range(1, cap + 1):
+        i, j = rng.choice(k, 2, replace=False)
+        evidence.add(i, j, float(rng.random() < P[i, j]))
+        if t % 10 == 0 and (answer := shown_best(evidence.peak, levels)) != -1:
+            return t, answer
+    return cap, -1
+
+
+def peeking(P: np.ndarray, rng: np.random.Generator, cap: int) -> tuple[int, int]:
+    bandit = BestArm(len(P))
+    for t in range(1, cap + 1):
+        i, j = rng.choice(len(P), 2, replace=False)
+        won = float(rng.random() < P[i, j])
+        bandit.wins[i, j] += won
+        bandit.wins[j, i] += 1 - won
+        if t >= 50 and t % 10 == 0:
+            strength, hessian = bandit.strengths()
+            first, second = np.argsort(-strength)[:2]
+            cov = np.linalg.inv(hessian)
+            error = np.sqrt(cov[first, first] + cov[second, second] - 2 * cov[first, second])
+            if strength[first] - strength[second] > 1.96 * error:
+                return t, int(first)
+    return cap, -1
+
+
+def summary(found: list[tuple[int, int]], worlds: list[np.ndarray], epsilon: float) -> list[Any]:
+    t = np.array([votes for votes, _ in found])
+    others = [
+        np.delete(P[max(answer, 0)], max(answer, 0)) for (_, answer), P in zip(found, worlds, strict=True)
+    ]
+    wrong = sum(
+        answer >= 0 and (p <= 0.5 - epsilon).any() for (_, answer), p in zip(found, others, strict=True)
+    )
+    return [
+        f"{np.median(t):,.0f} / {np.quantile(t, 0.9):,.0f}",
+        wrong,
+        sum(answer == -1 for _, answer in found),
+        len(found),
+    ]
+
+
+def played(
+    run: Experiment, rule: Callable[..., tuple[int, int]], worlds: list[np.ndarray], cap: int, **options: Any
+) -> Any:
+    def compute() -> dict[str, Any]:
+        found = [rule(P, np.random.default_rng([run.seed, k]), cap, **options) for k, P in enumerate(worlds)]
+        return {"found": np.array(found)}
+
+    found = [tuple(map(int, row)) for row in run.once(compute)["found"]]
+    return summary(found, worlds, options.get("epsilon", 0.0))
+
+
+def compared(run: Experiment) -> None:
+    columns = ["rule", "votes, median / 90 %", "wrong", "undecided", "runs"]
+    rules = {"default": by_default, "evenly": evenly, "Bradley-Terry, peeking": peeking,
+             **{name: by_bandit(name) for name in ("rucb", "rmed1")}}  # fmt: skip
+    n = run.runs(3, 48)
+    sets = {"ten synthetic models": synthetic(n, run.seed)}
+    if (run.data / MATRICES).is_dir():
+        for file in ("P31.npy", "P64.npy"):
+            sets[f"ten arms of {file[:-4]}"] = subsets(matrix(run.data, file), 10, n, run.seed)
+    if (run.data / "votes").is_dir():
+        sets["eight models, a judge's scores"] = [judged(run)] * n
+    for name, worlds in sets.items():
+        run.section(f"{name}, at most {2000 if run.quick else 6000:,} votes")
+        rows = [
+            [label, *played(run, rule, worlds, 2000 if run.quick else 6000)] for label, rule in rules.items()
+        ]
+        run.table(name, columns, rows)
+
+
+def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, dict[str, Any]]]:
+    n = run.runs(5, 200)
+    for p in (0.55, 0.6, 0.7, 0.9):
+        yield f"two arms, {p}", [np.array([[0.5, p], [1 - p, 0.5]])] * n, 6000, {"batch": 5}
+    cycle = np.full((5, 5), 0.5)
+    for i in range(5):
+        for step in (1, 2):
+            cycle[i, (i + step) % 5], cycle[(i + step) % 5, i] = 0.75, 0.25
+    yield "cycle of five, .75: no best", [cycle] * run.runs(2, 40), 6000, {"batch": 20}
+    if (run.data / MATRICES).is_dir():
+        few = run.runs(1, 10)
+        yield (
+            "BvsC20, epsilon .1",
+            [matrix(run.data, "BvsC20.npy")] * few,
+            12_000,
+            {"epsilon": 0.1, "batch": 40},
+        )
+        yield "P31, epsilon .1", [matrix(run.data, "P31.npy")] * few, 12_000, {"epsilon": 0.1, "batch": 40}
+        if not run.quick:
+            yield "Swirl20_1, cyclic", [matrix(run.data, "Swirl20_1.npz")] * 12, 9000, {"batch": 20}
+            yield "yan2022_caseA, 100 arms", [matrix(run.data, "yan2022_caseA.txt")] * 3, 9000, {"batch": 40}
+
+
+def of_error(run: Experiment) -> None:
+    """Wrong verdicts in worlds where each is wrong, or where one arm is hardly the best; looked at after every vote."""
+    n, horizon = run.runs(20, 1000), 500 if run.quick else 4000
+    rows = []
+    for name, P, ties, best in null_worlds():
+        k, levels = len(P), thresholds(0.05, len(P))
+        rows_of = []
+
+        def even(seed: int, P: np.ndarray = P, ties: float = ties, k: int = k, levels: Any = levels) -> int:
+            # peaks never fall, so that what was ever declared is what the last peaks declare
+            rng, evidence = np.random.default_rng([run.seed, seed]), Evidence(k)
+            i = rng.integers(k, size=horizon)
+            j = (i + rng.integers(1, k, size=horizon)) % k
+            share = np.where(rng.random(horizon) < ties, 0.5, rng.random(horizon) < P[i, j])
+            share, low, high = np.where(i < j, share, 1 - share), np.minimum(i, j), np.maximum(i, j)
+            for a, b in zip(*np.triu_indices(k, 1), strict=True):
+                if (of := (low == a) & (high == b)).any():
+                    evidence.extend(a, b, share[of])
+            return shown_best(evidence.peak, levels)
+
+        def adaptive(seed: int, P: np.ndarray = P, ties: float = ties, k: int = k) -> int:
+            rng, bandit = np.random.default_rng([run.seed, seed, 1]), BestArm(k)
+            for _ in range(horizon // 40):
+                for duel in bandit.select_batch(10, rng):
+                    bandit.update(duel, 0.5 if rng.random() < ties else float(rng.random() < P[duel.arms]))
+                    if bandit.finished:
+                        return bandit.decided()
+            return -1
+
+        for label, play, runs in (("evenly", even, n), ("default", adaptive, run.runs(5, 400))):
+            answers = run.once(
+                lambda play=play, runs=runs: {"answers": np.array([play(seed) for seed in range(runs)])}
+            )["answers"]
+            wrong = (
+                np.mean((answers >= 0) & (answers != best))
+                if best is None or best >= 0
+                else np.mean(answers >= 0)
+            )
+            wrong += np.mean(answers == -2) if best is not None and best >= 0 else 0.0
+            rows_of.append([name, label, float(wrong), 0.05 + 3 * np.sqrt(0.05 * 0.95 / runs), runs])
+        rows += rows_of
+    run.table("error", ["world", "pairs", "wrong", "at most, .05 + 3 s.d.", "runs"], rows)
+
+
+def null_worlds() -> Iterator[tuple[str, np.ndarray, float, int]]:
+    """Name, preferences, share of ties, and the best arm: -1 where there is none."""
+    equal = lambda k: np.full((k, k), 0.5)  # noqa: E731
+    yield "2 equal", equal(2), 0.0, -1
+    yield "2 equal, 40 % ties", equal(2), 0.4, -1
+    yield "3 equal", equal(3), 0.0, -1
+    two = equal(4)
+    two[:2, 2:], two[2:, :2] = 0.8, 0.2
+    yield "two equal best of 4", two, 0.0, -1
+    cycle = equal(4)
+    cycle[:3, 3], cycle[3, :3] = 0.9, 0.1
+    for i in range(3):
+        cycle[i, (i + 1) % 3], cycle[(i + 1) % 3, i] = 0.55, 0.45
+    yield "cycle .55 above a weak arm", cycle, 0.0, -1
+    star = equal(6)
+    star[0, 1:], star[1:, 0] = 0.505, 0.495
+    for i in range(1, 6):
+        star[i, i + 1 :], star[i + 1 :, i] = 1.0, 0.0
+    yield "winner by .005, strong second", star, 0.0, 0
+
+
+def of_strengths(run: Experiment) -> None:
+    """How often intervals and ranks cover the truth, six models."""
+    k, n, rows = 6, run.runs(20, 400), []
+    truth = np.linspace(1, -1, k)
+    for name, votes, questions, spread, shift, ties in (
+        ("150 votes, order +.4, 20 % ties", 150, 150, 0.0, 0.4, 0.2),
+        ("600, 60 questions shift strengths", 600, 60, 0.8, 0.4, 0.2),
+        ("600, plain", 600, 600, 0.0, 0.0, 0.0),
+    ):
+        target = _draw(np.random.default_rng(0), truth, 400_000, 400_000, spread, shift, ties)
+        true = arena(target, order="random").strengths[0].strength
+
+        def cover(votes: int = votes, questions: int = questions, spread: float = spread, shift: float = shift,
+                  ties: float = ties, true: np.ndarray = true) -> dict[str, Any]:  # fmt: skip
+            hits = []
+            for seed in range(n):
+                drawn = _draw(
+                    np.random.default_rng([run.seed, seed]), truth, votes, questions, spread, shift, ties
+                )
+                found = arena(drawn, order="random").strengths[0]
+                ranks = (found.best_rank <= np.arange(1, k + 1)) & (np.arange(1, k + 1) <= found.worst_rank)
+                hits.append([((found.lower <= true) & (true <= found.upper)).mean(), ranks.all()])
+            return {"hits": np.array(hits, dtype=float)}
+
+        rows.append([name, *run.once(cover)["hits"].mean(axis=0), n])
+    run.table("strengths", ["world", "interval covers", "all ranks", "runs"], rows)
+
+
+def _draw(rng: Any, truth: Any, n: int, questions: int, spread: float, shift: float, ties: float) -> Votes:
+    k = len(truth)
+    effect, question = spread * rng.normal(size=(questions, k)), rng.integers(questions, size=n)
+    first = rng.integers(k, size=n)
+    second = (first + rng.integers(1, k, size=n)) % k
+    odds = truth[first] - truth[second] + effect[question, first] - effect[question, second] + shift
+    won = rng.random(n) < 1 / (1 + np.exp(-odds))
+    share = np.where(rng.random(n) < ties, 0.5, won.astype(float))
+    return Votes([f"m{i}" for i in range(k)], first, second, share, question)
+
+
+def main() -> None:
+    run = Experiment("best_arm", __doc__, PARTS)
+    if run.part("votes"):
+        compared(run)
+    if run.part("worlds"):
+        run.section("Other worlds, default rule")
+        rows = [
+            [name, *played(run, by_default, worlds, cap, **options)]
+            for name, worlds, cap, options in other_worlds(run)
+        ]
+        run.table("worlds", ["world", "votes, median / 90 %", "wrong", "undecided", "runs"], rows)
+    if run.part("error"):
+        run.section("Error, looked at after every vote")
+        of_error(run)
+    if run.part("strengths"):
+        run.section("Strengths at one look")
+        of_strengths(run)
+    run.save()
+
+
+if __name__ == "__main__":
+    main()

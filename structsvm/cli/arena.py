@@ -1,0 +1,170 @@
+"""``structsvm arena``: the best of several models, prompts or rankers, from pairwise votes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structsvm.cli import paths
+from structsvm.cli.options import AsJson, Report
+from structsvm.cli.terminal import group, print_json
+from structsvm.common.files import read_lines
+
+UNDECIDED = 3
+"""Exit code of ``report --fail-if-undecided``."""
+
+VotesFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="VOTES",
+        help="Table with a row per vote (CSV, TSV, JSON lines, Parquet): a, b, winner, and if known question, judge, "
+        "time. a was shown first; winner is a, b, tie, a name, or the share of a from 0 to 1.",
+    ),
+]
+Columns = Annotated[
+    list[str] | None, typer.Option(help="A column that is called otherwise: a=left; repeat for others.")
+]
+Order = Annotated[
+    str,
+    typer.Option(
+        help="matched: either order of showing counts in equal numbers. random: the order of each vote was drawn. "
+        "unknown: a is not known to be the first shown."
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Adjacent votes that count once: by question, judge or none.",
+        show_default="question, where known",
+    ),
+]
+Alpha = Annotated[float, typer.Option(help="Probability of a wrong verdict, ever.")]
+Epsilon = Annotated[
+    float, typer.Option(help="Be content with a win rate above 1/2 - EPSILON against each other model.")
+]
+Top = Annotated[int, typer.Option(help="Number of best models to find.")]
+
+
+def report(
+    votes: VotesFile,
+    alpha: Alpha = 0.05,
+    epsilon: Epsilon = 0.0,
+    top: Top = 1,
+    order: Order = "matched",
+    cluster: Cluster = None,
+    unordered: Annotated[
+        bool,
+        typer.Option("--unordered", help="The rows are not in the order of the votes; valid at one look."),
+    ] = False,
+    columns: Columns = None,
+    elo: Annotated[
+        float | None, typer.Option(help="Also print Elo ratings around this base, such as 1000.")
+    ] = None,
+    fail_if_undecided: Annotated[
+        bool,
+        typer.Option("--fail-if-undecided", help=f"Exit with {UNDECIDED} if no model is shown to be best."),
+    ] = False,
+    as_json: AsJson = False,
+    report: Report = None,
+) -> None:
+    """Say which model of VOTES is best, how surely, and what is still open.
+
+    The verdict is valid at every look: run it after each batch of votes, and stop when it is decided. It holds for any
+    way in which the pairs were chosen, if questions are drawn at random.
+    """
+    from structsvm.online.arena import arena
+    from structsvm.online.arena.page import page, summary
+
+    paths.check_outputs({"--report": report}, [paths.check_input(votes)])
+    result = arena(
+        _read(votes, columns),
+        alpha=alpha,
+        epsilon=epsilon,
+        top=top,
+        order=order,
+        cluster=cluster,
+        unordered=unordered,
+    )
+    if report is not None:
+        paths.write_text(report, page(votes.name, result, elo=elo))
+    if as_json:
+        print_json({"votes": str(votes), **result.to_dict()})
+    else:
+        for line in summary(result, elo=elo):
+            typer.echo(line)
+        if report is not None:
+            typer.echo(f"report: {report}")
+    if fail_if_undecided and not result.best:
+        raise typer.Exit(UNDECIDED)
+
+
+def next_(
+    votes: VotesFile,
+    n: Annotated[int, typer.Option("-n", "--number", help="Number of pairs.")] = 20,
+    models: Annotated[
+        Path | None, typer.Option(help="Text file with a model per line: those without votes are asked, too.")
+    ] = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="Text file with a question per line: one that the pair has not had is drawn."),
+    ] = None,
+    alpha: Alpha = 0.05,
+    epsilon: Epsilon = 0.0,
+    top: Top = 1,
+    order: Order = "matched",
+    cluster: Cluster = None,
+    columns: Columns = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed; with the same votes it draws the same pairs.")] = 0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="CSV to write; - for the terminal.")] = Path(
+        "-"
+    ),
+) -> None:
+    """Write the pairs to ask next as CSV: a (to be shown first), b, and question.
+
+    Append the answers to VOTES in a column winner, and ask again, with the same options as those of the report. The
+    order of each pair is drawn: if all votes were asked this way, --order random needs fewer of them. Without votes
+    yet, VOTES has a header alone and --models names all.
+    """
+    from structsvm.online.arena import add_models, next_pairs
+
+    inputs = [paths.check_input(path) for path in (votes, models, questions) if path is not None]
+    if output != Path("-"):
+        paths.check_output(output, inputs)
+    read = _read(votes, columns)
+    if models is not None:
+        read = add_models(read, _lines(models))
+    pairs = next_pairs(
+        read, n, questions=None if questions is None else _lines(questions), random_state=seed, alpha=alpha,
+        epsilon=epsilon, top=top, order=order, cluster=cluster,
+    )  # fmt: skip
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["a", "b"] + ["question"] * (questions is not None))
+    rows.writerows([pair if questions is not None else pair[:2] for pair in pairs])
+    paths.write_lines(output, text.getvalue().splitlines())
+
+
+def _read(path: Path, columns: list[str] | None) -> Any:
+    from structsvm.online.arena import read_votes
+
+    given = dict(_column(each) for each in columns or [])
+    return read_votes(path, columns=given)
+
+
+def _column(text: str) -> tuple[str, str]:
+    role, equals, name = text.partition("=")
+    if not (role and equals and name):
+        raise ValueError(f"--columns {text}: expected ROLE=NAME, such as a=left")
+    return role, name
+
+
+def _lines(path: Path) -> list[str]:
+    found = [line.strip() for _, line in read_lines(path)]
+    return [line for line in found if line]
+
+
+app = group("Find the best of several models, prompts or rankers by pairwise votes.", report, next_)

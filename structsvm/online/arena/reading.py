@@ -1,0 +1,169 @@
+"""Reader of votes: tables with a row per vote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.checks import BadInput
+from structsvm.online.arena.votes import Votes
+
+_ALIASES = {
+    "a": ("a", "model_a"),
+    "b": ("b", "model_b"),
+    "winner": ("winner", "preference", "share"),
+    "question": ("question", "question_id", "prompt_id"),
+    "judge": ("judge", "judge_id", "annotator"),
+    "time": ("time", "tstamp", "timestamp"),
+}
+"""Names of the columns; the first that a table has is read."""
+
+_POSITIONS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0}
+_TIES = ("tie", "tie (bothbad)", "both", "both_bad", "draw")
+_FORMS = "'a', 'b', 'tie', the name of one of the two, or the share of a from 0 to 1"
+
+
+def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Votes:
+    """Read pairwise votes from a table with a row per vote.
+
+    Parameters
+    ----------
+    source : path, frame or mapping
+        CSV, TSV, JSON lines, Parquet, a frame of pandas or polars, a table of Arrow, or a mapping of columns, with
+
+        ======================= ====================================================================================
+        ``a``, ``b``            the models; ``a`` was shown first. Also ``model_a``, ``model_b``
+        ``winner``              ``a``, ``b`` or ``tie``, the name of one of the two, or the share of a from 0 to 1
+        ``question``, ``judge`` optional: votes on one question (by one judge) depend on each other
+        ``time``                optional: the votes are sorted by it; otherwise their order is that of the rows
+        ======================= ====================================================================================
+    columns : mapping of str to str, optional
+        Names of columns that are called otherwise: ``{"a": "left", "b": "right"}``.
+
+    Returns
+    -------
+    Votes
+
+    Raises
+    ------
+    BadInput
+        With the row, for an unknown winner, a model against itself, a missing name or time, and a share outside [0, 1].
+
+    Examples
+    --------
+    >>> votes = read_votes({"a": ["x", "y"], "b": ["y", "x"], "winner": ["x", "tie"]})
+    >>> votes.models, votes.share
+    (['x', 'y'], array([1. , 0.5]))
+    """
+    from structsvm.common.tables.columns import ids, is_number, numbers, texts, times
+    from structsvm.common.tables.opening import open_tables
+
+    first: list[str] = []
+    second: list[str] = []
+    share: list[float] = []
+    more: dict[str, list[Any]] = {"question": [], "judge": [], "time": []}
+    unit, used = None, None
+    for table in open_tables(source):
+        names = _columns(table, columns or {})
+        if used is not None and set(names) != used:
+            raise BadInput(
+                table.source, f"expected the columns of the other tables, {sorted(used)}, got {sorted(names)}"
+            )
+        used = set(names)
+        roles = {name: "time" if role == "time" else "category" for role, name in names.items()}
+        for batch in table.read(roles):
+            a, b = (_models(batch, names[side], texts, ids) for side in "ab")
+            winner = names["winner"]
+            if batch.written is None and is_number(batch.columns[winner].type):
+                words: list[Any] = numbers(batch, winner, _FORMS).tolist()
+            else:
+                words = texts(batch, winner).to_pylist()
+            for row, (one, other, word) in enumerate(zip(a, b, words, strict=True)):
+                if one == other:
+                    raise batch.wrong(row, names["b"], "another model than in column a", repr(other))
+                share.append(_share(batch, row, winner, one, other, word))
+            first += a
+            second += b
+            for role in ("question", "judge"):
+                if role in names:
+                    more[role] += texts(batch, names[role]).to_pylist()
+            if "time" in names:
+                seconds, unit = times(batch, names["time"], unit)
+                if np.isnan(seconds).any():
+                    raise batch.wrong(int(np.isnan(seconds).argmax()), names["time"], "a time", "none")
+                more["time"] += seconds.tolist()
+    order = np.argsort(more["time"], kind="stable") if more["time"] else np.arange(len(share))
+    models = list(dict.fromkeys(model for k in order for model in (first[k], second[k])))
+    number = {model: k for k, model in enumerate(models)}
+    questions, question = _coded(more["question"], order)
+    return Votes(
+        models,
+        np.array([number[first[k]] for k in order], dtype=np.int64),
+        np.array([number[second[k]] for k in order], dtype=np.int64),
+        np.array(share)[order],
+        question,
+        _coded(more["judge"], order)[1],
+        questions,
+    )
+
+
+def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of the column of each role that the table has."""
+    for role in given:
+        if role not in _ALIASES:
+            raise BadInput("columns", f"expected keys among {', '.join(_ALIASES)}, got {role!r}")
+        if given[role] not in table.names:
+            raise BadInput(
+                table.source,
+                f"expected a column {given[role]!r} for {role}, got {', '.join(table.names):.120}",
+            )
+    names = {
+        role: next((name for name in (given.get(role), *aliases) if name in table.names), None)
+        for role, aliases in _ALIASES.items()
+    }
+    for role in ("a", "b", "winner"):
+        if names[role] is None:
+            raise BadInput(
+                table.source, f"expected a column {role!r}, got {', '.join(table.names):.120}", "name it by {columns}",
+            )  # fmt: skip
+    return {role: name for role, name in names.items() if name is not None}
+
+
+def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:
+    ids(batch, name, "a model")  # refuses missing names and what is no name
+    words: list[str] = texts(batch, name).to_pylist()
+    return words
+
+
+def _share(batch: Any, row: int, column: str, first: str, second: str, word: Any) -> float:
+    """Return what ``first`` won by a cell of the column ``winner``."""
+    if isinstance(word, str):
+        position = _POSITIONS.get(word.lower())
+        name = 1.0 if word == first else 0.0 if word == second else None
+        if name is not None and position is not None and name != position:
+            raise batch.wrong(row, column, "one meaning", f"{word!r}, a position and the other model's name",
+                              "write model_a and model_b")  # fmt: skip
+        if name is not None or position is not None:
+            return name if name is not None else position  # type: ignore[return-value]
+        if word.lower() in _TIES:
+            return 0.5
+    try:
+        share = float(word)
+    except ValueError:
+        share = np.nan
+    if not 0.0 <= share <= 1.0:
+        raise batch.wrong(row, column, _FORMS, repr(word) if word == word and word != "" else "none")
+    return share
+
+
+def _coded(words: list[str], order: Any) -> tuple[tuple[str, ...], Any]:
+    if not words:
+        return (), None
+    known = {word: k for k, word in enumerate(dict.fromkeys(words))}
+    codes = np.array([known[word] for word in words], dtype=np.int64)
+    missing = np.array([word == "" for word in words])
+    # each vote without a question is on one of its own
+    codes[missing] = len(known) + np.arange(int(missing.sum()))
+    return tuple(known), codes[order]

@@ -1,0 +1,196 @@
+"""Strengths of a Bradley-Terry model with an advantage of what is shown first, their intervals, ranks and fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from structsvm.common.portable.arrays import matmul, products
+from structsvm.common.portable.cholesky import factor, inverse, solve
+from structsvm.common.portable.elementary import exp, log
+from structsvm.online.arena.votes import Votes
+from structsvm.protocols import Float, Int
+
+_RIDGE = 0.1
+"""On the strengths: they stay finite where a model won or lost all its votes, and move by little elsewhere."""
+
+_ORDER_RIDGE = 1e-3
+_FEWEST_CLUSTERS = 10
+_LEVEL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
+_DRAWS = 2000
+_REFITS = 99
+_MOST_TESTED = 100
+"""Most models whose fit is tested: the test takes 100 fits."""
+
+
+@dataclass(frozen=True)
+class Strengths:
+    """Strengths of the models of one connected part of the votes, relative to their mean.
+
+    Attributes
+    ----------
+    models : ndarray of int64
+        The models of the part.
+    strength, lower, upper : ndarray of float64
+        Log-odds, with 95 % intervals that hold at one look: the sandwich covariance by cluster. They are infinite where
+        a model won or lost all its votes, and NaN with fewer than ten clusters.
+    best_rank, worst_rank : ndarray of int64
+        Ranks that are compatible with all differences at once, with probability 95 %.
+    order, order_error : float
+        Log-odds of what is shown first, and half the width of its interval.
+    """
+
+    models: Int
+    strength: Float
+    lower: Float
+    upper: Float
+    best_rank: Int
+    worst_rank: Int
+    order: float
+    order_error: float
+
+
+def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Strengths]:
+    """Return the strengths of each connected part, the largest first."""
+    part = components(votes)
+    found = []
+    for number in np.argsort(-np.bincount(part), kind="stable"):
+        members = np.flatnonzero(part == number)
+        chosen = part[votes.first] == number
+        if chosen.any():
+            found.append(_part(votes, members, chosen, clusters, with_order))
+    return found
+
+
+def components(votes: Votes) -> Int:
+    """Return for each model the part of the votes that it is connected with."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = len(votes.models)
+    graph = coo_array((np.ones(len(votes)), (votes.first, votes.second)), shape=(n, n))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+
+
+def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_order: bool) -> Strengths:
+    k = len(members)
+    first, second = (np.searchsorted(members, side[chosen]) for side in (votes.first, votes.second))
+    share = votes.share[chosen]
+    plays, won = np.zeros((k, k)), np.zeros((k, k))
+    np.add.at(plays, (first, second), 1.0)
+    np.add.at(won, (first, second), share)
+    theta, hessian = _fit(plays, won, with_order)
+    inverted = inverse(hessian)
+    codes = np.arange(len(share)) if clusters is None else np.unique(clusters[chosen], return_inverse=True)[1]
+    p = _probability(theta, k)[first, second]
+    covariance = _sandwich(inverted, first, second, share - p, codes, k)
+    # relative to the mean of the models
+    centre = np.eye(k + 1)
+    centre[:k, :k] -= 1.0 / k
+    estimate = products(centre, theta)
+    covariance = matmul(matmul(centre, covariance), centre)
+    error = _LEVEL * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    if codes.max() + 1 < _FEWEST_CLUSTERS:
+        error = np.full(k + 1, np.nan)
+    total = plays.sum(axis=1) + plays.sum(axis=0)
+    wins = won.sum(axis=1) + (plays - won).sum(axis=0)
+    lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])
+    upper = np.where(wins >= total, np.inf, estimate[:k] + error[:k])
+    best, worst = (
+        _ranks(estimate[:k], covariance[:k, :k])
+        if np.isfinite(error).all()
+        else (np.ones(k, int), np.full(k, k))
+    )
+    return Strengths(members, estimate[:k], lower, upper, best, worst, float(theta[k]), float(error[k]))
+
+
+def _probability(theta: Float, k: int) -> Float:
+    """Return the probability that each model wins when it is shown first, against each other one."""
+    return np.asarray(1.0 / (1.0 + exp(theta[None, :k] - theta[:k, None] - theta[k])))
+
+
+def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
+    """Maximise the penalised likelihood (Newton); i won ``won[i, j]`` of ``plays[i, j]`` votes with i first."""
+    k = len(plays)
+    theta = np.zeros(k + 1)
+    ridge = np.append(np.full(k, _RIDGE), _ORDER_RIDGE)
+    hessian = np.zeros((k + 1, k + 1))
+    for _ in range(100):
+        p = _probability(theta, k)
+        rest, slope = won - plays * p, plays * p * (1.0 - p)
+        gradient = np.append(rest.sum(axis=1) - rest.sum(axis=0), rest.sum()) - ridge * theta
+        both = slope + slope.T
+        hessian[:k, :k] = np.diag(both.sum(axis=1)) - both
+        hessian[k, :k] = hessian[:k, k] = slope.sum(axis=1) - slope.sum(axis=0)
+        hessian[k, k] = slope.sum()
+        if not with_order:  # the order term stays at 0
+            gradient[k] = hessian[k, :k] = hessian[:k, k] = 0.0
+        full = hessian + np.diag(ridge)
+        step = solve(full, gradient)
+        theta = theta + np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-10:
+            break
+    return theta, full
+
+
+def _sandwich(inverted: Float, first: Int, second: Int, rest: Float, codes: Int, k: int) -> Float:
+    """Return the covariance ``H^-1 (sum of outer products of the clusters' gradients) H^-1``, times G / (G - 1)."""
+    from scipy.sparse import csr_array
+
+    n, n_clusters = len(rest), int(codes.max()) + 1
+    columns = np.concatenate([first, second, np.full(n, k)])
+    values = np.concatenate([rest, -rest, rest])
+    gradients = csr_array((values, (np.tile(codes, 3), columns)), shape=(n_clusters, k + 1))
+    middle = (gradients.T @ gradients).toarray()
+    return n_clusters / max(1, n_clusters - 1) * matmul(matmul(inverted, middle), inverted)
+
+
+def _ranks(strength: Float, covariance: Float) -> tuple[Int, Int]:
+    """Return the best and the worst rank of each model: differences are beyond the largest ``|z|`` of all, by draws."""
+    k = len(strength)
+    variance = np.diagonal(covariance)
+    error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 1e-300))
+    root, rng = factor(covariance), np.random.default_rng(0)
+    largest = np.empty(_DRAWS)
+    for draw in range(_DRAWS):
+        z = products(root, rng.standard_normal(k))
+        largest[draw] = (np.abs(z[:, None] - z[None, :]) / error).max(
+            where=~np.eye(k, dtype=bool), initial=0.0
+        )
+    above = strength[:, None] - strength[None, :] > np.quantile(largest, 0.95) * error
+    return 1 + above.sum(axis=0), k - above.sum(axis=1)
+
+
+def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
+    """Return the p-value of "the votes are those of a Bradley-Terry model", by 99 data sets drawn from the fitted one.
+
+    Ties count as half a win for either. None where the test has nothing to say: fewer than three models, votes that
+    are not connected, or more than 100 models.
+    """
+    k = len(votes.models)
+    if not 3 <= k <= _MOST_TESTED or components(votes).max() > 0:
+        return None
+    plays, won = np.zeros((k, k)), np.zeros((k, k))
+    np.add.at(plays, (votes.first, votes.second), 1.0)
+    np.add.at(won, (votes.first, votes.second), votes.share)
+    plays, won = plays + plays.T, won + (plays - won).T
+    upper = np.triu_indices(k, 1)
+    rng = np.random.default_rng(random_state)
+
+    def distance(won: Float) -> tuple[float, Float]:
+        half = np.triu(plays, 1)
+        p = _probability(_fit(half, np.triu(won, 1), False)[0], k)
+        share = won / np.maximum(plays, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(won > 0, won * log(share / p), 0.0)
+        return float(terms.sum()), p
+
+    observed, p = distance(won)
+    reached = 0
+    for _ in range(_REFITS):
+        drawn = np.zeros((k, k))
+        drawn[upper] = rng.binomial(plays[upper].astype(np.int64), p[upper])
+        drawn.T[upper] = plays[upper] - drawn[upper]
+        reached += distance(drawn)[0] >= observed
+    return (1 + reached) / (_REFITS + 1)

@@ -1,0 +1,448 @@
+"""Which model is best, by votes: what is shown, how surely, what is still open, and a leaderboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.checks import BadInput, check_whole
+from structsvm.common.frames import frame
+from structsvm.common.portable.elementary import exp, log
+from structsvm.online.arena.evidence import (
+    Evidence,
+    error_of_best,
+    error_of_top,
+    mixture,
+    shown_best,
+    shown_top,
+    thresholds,
+)
+from structsvm.online.arena.strengths import Strengths, components, fit_p_value, strengths
+from structsvm.online.arena.votes import Comparisons, Votes, comparisons
+from structsvm.online.bandits.best_arm import PRIOR, BestArm
+from structsvm.online.statistics.always_valid import counted_sequence
+from structsvm.protocols import Float, Int
+
+MOST_MODELS = 1000
+_SORTED = -3.719016485455709  # the 0.0001 quantile of the normal distribution
+
+
+@dataclass(frozen=True)
+class PairEvidence:
+    """Votes on one pair, and the evidence that they are.
+
+    Attributes
+    ----------
+    first, second : str
+    n_votes : int
+    share : float
+        What ``first`` won of the votes; a tie is half a vote.
+    lower, upper : float
+        Interval of the probability that ``first`` wins, for all pairs and all looks at once; 0 and 1 without
+        comparisons.
+    log_evidence, log_evidence_against : float
+        Logarithm of the evidence that ``first`` beats ``second``, and of the reverse; the largest so far.
+    """
+
+    first: str
+    second: str
+    n_votes: int
+    share: float
+    lower: float
+    upper: float
+    log_evidence: float
+    log_evidence_against: float
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The result of :func:`arena`.
+
+    Attributes
+    ----------
+    verdict : str
+        One sentence.
+    decided : bool
+        Whether the verdict is a claim; the probability of a wrong one, at any look, is at most ``alpha``.
+    best : list of str
+        The model (or the ``top`` models) shown to be best; empty where none is.
+    candidates : list of str
+        Models that could still be the best.
+    level : float or None
+        The smallest alpha at which ``best`` would have been declared.
+    more : tuple of int or None
+        About how many more votes a decision needs: from, to. None where decided or where nothing can be foreseen.
+    models : list of str
+        The leaderboard's order: the strongest first, by connected part.
+    strengths : list of Strengths
+        By connected part; one where all models are compared directly or indirectly.
+    pairs : list of PairEvidence
+        The pairs with votes.
+    first_shown : float
+        Share of the votes that what was shown first won.
+    fit_p_value : float or None
+        Of "the votes are those of a Bradley-Terry model"; where it is small trust the pairs, not the strengths.
+    n_votes, n_questions, n_ties : int
+    notes : list of str
+        What to know of the votes.
+
+    Examples
+    --------
+    See :func:`arena`.
+    """
+
+    verdict: str
+    decided: bool
+    best: list[str]
+    candidates: list[str]
+    level: float | None
+    more: tuple[int, int] | None
+    models: list[str]
+    strengths: list[Strengths]
+    pairs: list[PairEvidence]
+    first_shown: float
+    fit_p_value: float | None
+    n_votes: int
+    n_questions: int | None
+    n_ties: int
+    alpha: float
+    order: str
+    cluster: str
+    notes: list[str]
+    votes: Votes = field(repr=False)
+    threshold: float = field(repr=False)
+    paths: dict[str, tuple[Int, Float]] = field(repr=False)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the leaderboard: a record per model, with strength, interval, ranks, win rate and votes."""
+        won, votes = self.votes.won(), self.votes.counts()
+        out = []
+        for part, group in enumerate(self.strengths):
+            for k in np.argsort(-group.strength, kind="stable"):
+                model = int(group.models[k])
+                out.append(
+                    {
+                        "model": self.votes.models[model], "strength": float(group.strength[k]),
+                        "lower": float(group.lower[k]), "upper": float(group.upper[k]),
+                        "best_rank": int(group.best_rank[k]), "worst_rank": int(group.worst_rank[k]),
+                        "win_rate": float(won[model] / votes[model]), "votes": int(votes[model]), "part": part + 1,
+                    }
+                )  # fmt: skip
+        return out
+
+    def to_frame(self) -> Any:
+        """Return the leaderboard as a pandas frame, a row per model."""
+        rows = self.rows()
+        return frame({key: [row[key] for row in rows] for key in rows[0]})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was found as a record that JSON can hold; infinite ends of intervals are None."""
+        names = ("verdict", "decided", "best", "candidates", "level", "more", "alpha", "order", "cluster", "n_votes",
+                 "n_questions", "n_ties", "first_shown", "fit_p_value", "notes")  # fmt: skip
+        return {
+            **_finite({name: getattr(self, name) for name in names}),
+            "models": [_finite(row) for row in self.rows()],
+            "order_effect": [
+                _finite({"log_odds": part.order, "error": part.order_error}) for part in self.strengths
+            ],
+            "pairs": [vars(pair) for pair in self.pairs],
+        }
+
+
+def _finite(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in record.items()}
+
+
+def arena(
+    votes: Votes,
+    *,
+    alpha: float = 0.05,
+    epsilon: float = 0.0,
+    top: int = 1,
+    order: str = "matched",
+    cluster: str | None = None,
+    unordered: bool = False,
+) -> Arena:
+    """Say which of several models is best by pairwise votes; the answer is valid at every look.
+
+    Parameters
+    ----------
+    votes : Votes
+        :func:`read_votes` reads them from a file or frame.
+    alpha : float, default=0.05
+        Probability that a wrong model is ever declared best, or that a best one is ever denied, however the pairs were
+        chosen and however often one looks.
+    epsilon : float, default=0
+        If positive, look for a model whose win rate against each other one is above ``1/2 - epsilon``.
+    top : int, default=1
+        Number of best models to find.
+    order : {"matched", "random", "unknown"}, default="matched"
+        ``"matched"``: votes in either order of showing count in equal numbers, which an advantage of what is shown
+        first cannot bias. ``"random"``: the order of each vote was drawn; all votes count. ``"unknown"``: which model
+        was shown first is not known; all votes count, and nothing protects from a preference for the first.
+    cluster : {"question", "judge", "none"}, optional
+        Adjacent votes on one pair and question (judge) count once. By default by question, where it is known.
+    unordered : bool, default=False
+        The votes are not in the order in which they were given: they are shuffled; the verdict is valid at one look.
+
+    Returns
+    -------
+    Arena
+
+    Raises
+    ------
+    BadInput
+        For fewer than two models, more than 1,000, no votes, or votes that are sorted by their winner.
+
+    Notes
+    -----
+    The evidence is that of :class:`structsvm.online.bandits.BestArm`, which also says what to ask next. Strengths and
+    ranks are those of a Bradley-Terry model with ties as half wins and a term for the order; their intervals are for
+    one look. The verdict does not depend on that model.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> first = rng.integers(3, size=400)
+    >>> second = (first + rng.integers(1, 3, size=400)) % 3
+    >>> quality = np.array([0.0, 2.0, 0.5])
+    >>> share = rng.random(400) < 1 / (1 + np.exp(quality[second] - quality[first]))
+    >>> result = arena(Votes(["short", "examples", "steps"], first, second, share.astype(float)))
+    >>> result.verdict
+    'examples is best: it beats each of the 2 others'
+    """
+    n_models = len(votes.models)
+    check_whole("top", top, 1, max(1, n_models - 1))
+    if len(votes) == 0:
+        raise BadInput("votes", "expected at least one vote, got none")
+    if not 2 <= n_models <= MOST_MODELS:
+        raise BadInput("votes", f"expected 2 to {MOST_MODELS:,} models, got {n_models}")
+    name, codes = votes.clusters(cluster)
+    if codes is not None and len(np.unique(codes)) < 2:
+        raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
+    if unordered:
+        votes = _shuffled(votes)
+        _, codes = votes.clusters(cluster)
+    else:
+        _refuse_sorted(votes, comparisons(votes, "unknown", cluster))
+    compared = comparisons(votes, order, cluster)
+    bandit, paths = _entered(compared, n_models, alpha, epsilon, top)
+    peak = np.array(mixture(bandit.growth)) if unordered else bandit.peak
+    bandit.peak = peak
+    bandit.wins = _wins(votes)
+    bandit.t = len(votes)
+    levels = thresholds(alpha, n_models, epsilon, top)
+    board = strengths(votes, codes, order != "unknown")
+    pairs = _pairs(votes, compared, peak, alpha)
+    names = votes.models
+    leaders = [int(arm) for arm in bandit.leaders()] if top > 1 else [bandit.best()]
+    if top > 1:
+        decided = 0 if shown_top(peak, levels[0], np.array(leaders)) else -1
+    else:
+        decided = shown_best(peak, levels)
+    best = [] if decided < 0 else [names[arm] for arm in (leaders if top > 1 else [decided])]
+    excluded = peak.max(axis=0) >= levels[1]
+    candidates = best or [model for model, out in zip(names, excluded, strict=True) if not out]
+    strongest = [
+        names[int(group.models[k])] for group in board for k in np.argsort(-group.strength, kind="stable")
+    ]
+    more = None if decided != -1 or top > 1 else _more(bandit, levels[0], leaders[0])
+    notes = _notes(votes, compared, order, name, board, components(votes), unordered)
+    if not compared.share.size and order == "matched":
+        verdict = "no verdict: no pair was shown in both orders; ask both, or say that their order was drawn"
+    else:
+        verdict = _verdict(names, decided, best, leaders, candidates, epsilon, top)
+    return Arena(
+        verdict=verdict, decided=decided != -1, best=best, candidates=candidates,
+        level=_level(peak, decided, leaders, n_models, epsilon, top), more=more, models=strongest, strengths=board,
+        pairs=pairs, first_shown=float(votes.share.mean()), fit_p_value=fit_p_value(votes), n_votes=len(votes),
+        n_questions=None if votes.question is None else len(np.unique(votes.question)),
+        n_ties=int((votes.share == 0.5).sum()), alpha=alpha, order=order, cluster=name, notes=notes, votes=votes,
+        threshold=levels[0],
+        paths={names[arm]: paths[leaders[0], arm] for arm in range(n_models) if (leaders[0], arm) in paths},
+    )  # fmt: skip
+
+
+def bandit_of(
+    votes: Votes,
+    *,
+    alpha: float = 0.05,
+    epsilon: float = 0.0,
+    top: int = 1,
+    order: str = "matched",
+    cluster: str | None = None,
+) -> BestArm:
+    """Return a :class:`~structsvm.online.bandits.BestArm` in the state after the votes, which says what to ask next."""
+    bandit, _ = _entered(comparisons(votes, order, cluster), len(votes.models), alpha, epsilon, top)
+    bandit.wins = _wins(votes)
+    bandit.t = len(votes)
+    return bandit
+
+
+def _wins(votes: Votes) -> Float:
+    wins = np.zeros((len(votes.models), len(votes.models)))
+    np.add.at(wins, (votes.first, votes.second), votes.share)
+    np.add.at(wins, (votes.second, votes.first), 1.0 - votes.share)
+    return wins
+
+
+def _entered(
+    compared: Comparisons, n_models: int, alpha: float, epsilon: float, top: int
+) -> tuple[BestArm, dict[tuple[int, int], tuple[Int, Float]]]:
+    """Return a bandit with the evidence of the comparisons, and the evidence of each ordered pair over time."""
+    bandit = BestArm(n_models, alpha=alpha, epsilon=epsilon, top=top)
+    evidence: Evidence = bandit.evidence()
+    paths = {}
+    key = compared.first * n_models + compared.second
+    by_pair = np.argsort(key, kind="stable")
+    for rows in np.split(by_pair, np.flatnonzero(np.diff(key[by_pair])) + 1):
+        if rows.size:
+            i, j = int(compared.first[rows[0]]), int(compared.second[rows[0]])
+            ahead, behind = evidence.extend(i, j, compared.share[rows])
+            paths[i, j], paths[j, i] = (compared.at[rows], ahead), (compared.at[rows], behind)
+    return bandit, paths
+
+
+def _shuffled(votes: Votes) -> Votes:
+    """Return the votes in another order; votes on one question stay together, as they are one outcome."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(len(votes)) if votes.question is None else votes.question
+    order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
+    pick = lambda values: None if values is None else values[order]  # noqa: E731
+    return Votes(
+        votes.models, votes.first[order], votes.second[order], votes.share[order], pick(votes.question),
+        pick(votes.judge), votes.questions,
+    )  # fmt: skip
+
+
+def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
+    """Raise if wins and losses of the pairs come in fewer runs than by chance (Wald and Wolfowitz), with p < 0.0001."""
+    key = compared.first * len(votes.models) + compared.second
+    clear = compared.share != 0.5
+    order = np.flatnonzero(clear)[np.argsort(key[clear], kind="stable")]
+    excess = variance = 0.0
+    for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+        won = compared.share[rows] > 0.5
+        wins, losses = int(won.sum()), int((~won).sum())
+        if wins and losses:
+            n, product = wins + losses, 2.0 * wins * losses
+            excess += 1 + int((won[1:] != won[:-1]).sum()) - 1 - product / n
+            variance += product * (product - n) / (n * n * (n - 1))
+    if variance > 0 and excess < _SORTED * variance**0.5:
+        raise BadInput(
+            "votes", "expected them in the order in which they were given, but they look sorted by winner",
+            "give a column 'time', or pass {unordered=True}",
+        )  # fmt: skip
+
+
+def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
+    n_models = len(votes.models)
+    plays = np.zeros((n_models, n_models))
+    np.add.at(plays, (votes.first, votes.second), 1.0)
+    plays, wins = plays + plays.T, _wins(votes)
+    key = compared.first * n_models + compared.second
+    out = []
+    for i, j in zip(*np.nonzero(np.triu(plays)), strict=True):
+        values, counts = np.unique(2.0 * compared.share[key == i * n_models + j] - 1.0, return_counts=True)
+        lower, upper = (0.0, 1.0)
+        if values.size:
+            bounds = counted_sequence(values, counts, alpha / (n_models * (n_models - 1) / 2))
+            lower, upper = ((1.0 + bound) / 2.0 for bound in bounds[:2])
+        n = int(plays[i, j])
+        out.append(
+            PairEvidence(votes.models[i], votes.models[j], n, float(wins[i, j] / n), float(lower), float(upper),
+                         float(peak[i, j]), float(peak[j, i]))
+        )  # fmt: skip
+    return out
+
+
+def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | None:
+    """Return half and one and a half times the votes that the leader's open rivals need if rates stay as they are."""
+    plays = bandit.wins[leader] + bandit.wins[:, leader]
+    rate = np.clip(np.maximum(bandit.rates()[leader], 0.5 + 0.25 / np.sqrt(plays + PRIOR)), 0.5, 0.98)
+    divergence = rate * log(2 * rate) + (1 - rate) * log(2 * (1 - rate))
+    missing = np.maximum(threshold - mixture(bandit.growth[leader]), 0.0)
+    open_ = (bandit.peak[leader] < threshold) & (np.arange(bandit.n_arms) != leader)
+    n = 1.8 * float((missing[open_] / divergence[open_]).sum())
+    return (_rounded(n / 2), _rounded(1.5 * n)) if 0 < n < 1e9 else None
+
+
+def _rounded(n: float) -> int:
+    """Round to two digits."""
+    unit = 10 ** max(0, len(str(int(n))) - 2)
+    return int(max(1, round(n / unit) * unit))
+
+
+def _level(
+    peak: Float, decided: int, leaders: list[int], n_models: int, epsilon: float, top: int
+) -> float | None:
+    if decided < 0:
+        return None
+    inside = np.array(leaders if top > 1 else [decided])
+    outside = np.setdiff1d(np.arange(n_models), inside)
+    delta = float(exp(-peak[np.ix_(inside, outside)].min()))
+    if epsilon > 0:
+        return n_models * delta
+    return error_of_top(delta, n_models, top) if top > 1 else error_of_best(delta, n_models)
+
+
+def _verdict(
+    names: list[str],
+    decided: int,
+    best: list[str],
+    leaders: list[int],
+    candidates: list[str],
+    epsilon: float,
+    top: int,
+) -> str:
+    n = len(names)
+    if decided == -2:
+        return "no model beats all others"
+    if decided >= 0:
+        if top > 1:
+            return f"{', '.join(best)} are the best {top}: each beats each of the {n - top} others"
+        if epsilon > 0:
+            rate = f"its win rate against each other is above {0.5 - epsilon:.0%}"
+            return f"{best[0]} is within {epsilon:g} of the best: {rate}"
+        other = next(model for model in names if model != best[0])
+        return f"{best[0]} is best: it beats {other if n == 2 else f'each of the {n - 1} others'}"
+    lead = ", ".join(names[arm] for arm in leaders)
+    if top > 1:
+        return f"undecided: {lead} lead"
+    return f"undecided: {lead} leads, {len(candidates)} could be best"
+
+
+def _notes(
+    votes: Votes,
+    compared: Comparisons,
+    order: str,
+    cluster: str,
+    board: list[Strengths],
+    part: Int,
+    unordered: bool,
+) -> list[str]:
+    notes = []
+    if order == "unknown":
+        notes.append(
+            "which model was shown first is not known: an advantage of the first would count as a win"
+        )
+    if order == "matched" and compared.waiting:
+        end = "" if cluster == "none" else f", or for the end of their {cluster}"
+        notes.append(f"{compared.waiting:,} votes wait for one in the other order{end}")
+    if compared.repeated:
+        notes.append(
+            f"{compared.repeated:,} later votes on a pair and {cluster} that had ended count for strengths only"
+        )
+    if unordered:
+        notes.append("the order of the votes is not known: the verdict is valid at one look")
+    if len(board) > 1 or part.max() > 0:
+        notes.append(f"{int(part.max()) + 1} groups of models have no votes between them: a leaderboard each")
+    if any(np.isnan(group.upper).any() for group in board):
+        notes.append("fewer than 10 independent votes in a group: no intervals")
+    if any(np.isinf(group.upper).any() or np.isinf(group.lower).any() for group in board):
+        notes.append(
+            "a strength with an open interval is bounded by the prior alone: the model won or lost all its votes"
+        )
+    return notes

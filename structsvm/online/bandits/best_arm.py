@@ -1,0 +1,231 @@
+"""BestArm: find the arm that beats all others, and stop at an error that is valid at every look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.checks import BadInput, check_fraction, check_whole
+from structsvm.common.portable.arrays import products
+from structsvm.common.portable.cholesky import factor, inverse, solve
+from structsvm.common.portable.elementary import exp, log
+from structsvm.online.arena.evidence import Evidence, factors, mixture, shown_best, shown_top, thresholds
+from structsvm.online.bandits.policy import CountsWins, check_pair, tied
+from structsvm.protocols import Duel, Float, Int
+
+PRIOR = 6.0
+"""Comparisons that the Bradley-Terry model counts for in the win rate of a pair: its own ones overrule it, so that
+cycles are found."""
+
+_RIDGE = 0.25
+_TIE = 1e-9
+
+
+class BestArm(CountsWins):
+    """Identification of the best arm: which arm beats all others, with as few comparisons as possible.
+
+    Unlike the bandits that keep the regret low, it decides: :attr:`finished` becomes True once an arm is shown to beat
+    each other one (or each is excluded), and the probability that it ever names a wrong one is at most ``alpha``, for
+    any preferences, however often one looks. After that it plays the best arm alone.
+
+    Parameters
+    ----------
+    n_arms : int
+    alpha : float, default=0.05
+        Probability of any wrong claim, ever.
+    epsilon : float, default=0
+        If positive, stop at an arm that wins more than ``1/2 - epsilon`` of the comparisons with each other one. Arms
+        that are nearly equal otherwise need very many comparisons.
+    top : int, default=1
+        If more than 1, find the set of that many arms each of which beats each arm outside.
+
+    Notes
+    -----
+    Each claim "i beats j" is a bet (:mod:`structsvm.online.arena.evidence`). A quarter of the comparisons explores: the
+    strengths of a Bradley-Terry model are drawn from their posterior, the first arm is the Copeland leader of the win
+    rates that follow, and its opponent the arm that beats it most in another draw. The rest proves: the leader meets
+    the rival against which its evidence is least. The leader has the least empirical divergence, as in
+    :class:`structsvm.online.bandits.RMED1`. In a pair of ``select`` the order of the two arms is random, so that an
+    advantage of the arm that is shown first favours none.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> strength = np.array([0.0, 1.5, 0.2])
+    >>> bandit = BestArm(3)
+    >>> while not bandit.finished:
+    ...     for duel in bandit.select_batch(10, rng):
+    ...         first, second = duel.arms
+    ...         won = rng.random() < 1 / (1 + np.exp(strength[second] - strength[first]))
+    ...         bandit.update(duel, won)
+    >>> bandit.best()
+    1
+    """
+
+    label = "best"
+    assumes = "Condorcet winner"
+
+    def __init__(self, n_arms: int, *, alpha: float = 0.05, epsilon: float = 0.0, top: int = 1) -> None:
+        super().__init__(n_arms)
+        check_fraction("alpha", alpha)
+        self.alpha = float(alpha)
+        if not 0 <= epsilon < 0.5:
+            raise BadInput("epsilon", "expected a number from 0 to below 0.5", value=epsilon)
+        self.epsilon = float(epsilon)
+        self.top = check_whole("top", top, 1, max(1, self.n_arms - 1))
+        if top > 1 and epsilon > 0:
+            raise BadInput(
+                "epsilon",
+                "is offered for the best arm alone",
+                "leave {top} at 1",
+                value=epsilon,
+                others={"top": top},
+            )
+        evidence = Evidence(self.n_arms, self.epsilon)
+        self.growth, self.peak = evidence.growth, evidence.peak
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        """Enter the outcome of a pair; an arm against itself adds nothing."""
+        first, second, won = check_pair(duel, outcome, self.n_arms)
+        self.t += 1
+        if first != second:
+            self.wins[first, second] += won
+            self.wins[second, first] += 1.0 - won
+            self.evidence().add(first, second, won)
+
+    def evidence(self) -> Evidence:
+        """Return the evidence as an object that shares the arrays of the state."""
+        evidence = Evidence.__new__(Evidence)
+        evidence.epsilon, evidence.growth, evidence.peak = self.epsilon, self.growth, self.peak
+        return evidence
+
+    @property
+    def finished(self) -> bool:
+        """True once the best arms are shown, or no arm is left that could beat all others."""
+        return self.n_arms == 1 or self.decided() != -1
+
+    def decided(self) -> int:
+        """Return the best arm (with ``top`` > 1: 0), -1 if none is shown yet, or -2 if none beats all others."""
+        levels = thresholds(self.alpha, self.n_arms, self.epsilon, self.top)
+        if self.top == 1:
+            return shown_best(self.peak, levels)
+        return 0 if shown_top(self.peak, levels[0], self.leaders()) else -1
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        """Return the arm that is shown to be the best, else the one of least divergence; ``rng`` breaks ties."""
+        decided = self.decided() if self.top == 1 else -1
+        return decided if decided >= 0 else tied(-self._divergences(self.rates()), rng, _TIE)
+
+    def leaders(self) -> Int:
+        """Return the ``top`` arms of the highest mean win rates, in order of their numbers."""
+        return _leaders(self.rates(), self.top)
+
+    def rates(self) -> Float:
+        """Return the estimated probability that each arm beats each other one, shape (n_arms, n_arms)."""
+        return self._rates(self.strengths()[0])
+
+    def _divergences(self, rates: Float) -> Float:
+        """Return for each arm how strongly the comparisons say that another one beats it."""
+        inside = np.clip(rates, 1e-12, 1.0 - 1e-12)
+        distance = inside * log(2 * inside) + (1 - inside) * log(2 * (1 - inside))
+        return np.asarray(np.where(rates < 0.5, (self._plays() + PRIOR) * distance, 0.0).sum(axis=1))
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        """Return the next pair: one in four explores. Once finished, return the best arm against itself."""
+        if (arm := self._exploited()) is not None:
+            return Duel((arm, arm))
+        exploring = int(rng.random() < 0.25)
+        return self._choose(exploring, 1 - exploring, rng)[0]
+
+    def select_batch(self, n: int, rng: np.random.Generator) -> list[Duel]:
+        """Return ``n`` pairs to be compared before the next update: a quarter (rounded up) explores."""
+        check_whole("n", n)
+        if (arm := self._exploited()) is not None:
+            return [Duel((arm, arm))] * n
+        exploring = -(-n // 4)
+        return self._choose(exploring, n - exploring, rng)
+
+    def _choose(self, exploring: int, proving: int, rng: np.random.Generator) -> list[Duel]:
+        strengths, hessian = self.strengths()
+        pairs = self._explore(exploring, strengths, hessian, rng) if exploring else []
+        return pairs + (self._prove(proving, self._rates(strengths), rng) if proving else [])
+
+    def _exploited(self) -> int | None:
+        """Return the arm that is played alone from now on."""
+        if self.n_arms == 1:
+            return 0
+        return decided if self.top == 1 and (decided := self.decided()) >= 0 else None
+
+    def _plays(self) -> Float:
+        return np.asarray(self.wins + self.wins.T)
+
+    def strengths(self) -> tuple[Float, Float]:
+        """Return the strengths of a Bradley-Terry model with a normal prior, and the Hessian there (Newton)."""
+        plays, strengths = self._plays(), np.zeros(self.n_arms)
+        for _ in range(50):
+            p = _wins_by(strengths)
+            slope = plays * p * (1.0 - p)
+            hessian = np.diag(slope.sum(axis=1) + _RIDGE) - slope
+            step = solve(hessian, (self.wins - plays * p).sum(axis=1) - _RIDGE * strengths)
+            strengths = strengths + np.clip(step, -2.0, 2.0)
+            if np.abs(step).max() < 1e-9:
+                break
+        return strengths, hessian
+
+    def _rates(self, strengths: Float) -> Float:
+        """Return win rates of all pairs: those of the strengths, overruled by the comparisons of the pair."""
+        return np.asarray((self.wins + PRIOR * _wins_by(strengths)) / (self._plays() + PRIOR))
+
+    def _explore(self, n: int, strengths: Float, hessian: Float, rng: np.random.Generator) -> list[Duel]:
+        spread = factor(inverse(hessian))
+        draw = lambda: strengths + products(spread, rng.standard_normal(self.n_arms))  # noqa: E731
+        pairs = []
+        for _ in range(n):
+            if self.top > 1:  # the two arms at the border of a drawn order
+                order = np.argsort(-draw(), kind="stable")
+                first, second = int(order[self.top - 1]), int(order[self.top])
+            else:
+                rates = self._rates(draw())
+                ahead = (rates > 0.5).sum(axis=1) + 1e-3 * rates.mean(axis=1)
+                first = tied(ahead, rng)
+                beats = self._rates(draw())[:, first]
+                beats[first] = -1.0
+                second = tied(beats, rng)
+            pairs.append(_shuffled(first, second, rng))
+        return pairs
+
+    def _prove(self, n: int, rates: Float, rng: np.random.Generator) -> list[Duel]:
+        """Return pairs of leaders and outsiders of least evidence; each counts as its expected outcome."""
+        if self.top == 1:
+            inside = np.array([tied(-self._divergences(rates), rng, _TIE)])
+        else:
+            inside = _leaders(rates, self.top)
+        outside = np.setdiff1d(np.arange(self.n_arms), inside)
+        block = np.ix_(inside, outside)
+        # of a pair that is already shown nothing more is asked
+        open_ = self.peak[block] < thresholds(self.alpha, self.n_arms, self.epsilon, self.top)[0]
+        open_ |= not open_.any()
+        growth = self.growth[block]
+        rate = np.maximum(rates[block], 0.52)[..., None]
+        expected = rate * factors(1.0, self.epsilon) + (1.0 - rate) * factors(0.0, self.epsilon)
+        pairs = []
+        for _ in range(n):
+            evidence = np.where(open_, mixture(growth), np.inf)
+            i, j = divmod(tied(-evidence.ravel(), rng), len(outside))
+            growth[i, j] += expected[i, j]
+            pairs.append(_shuffled(int(inside[i]), int(outside[j]), rng))
+        return pairs
+
+
+def _wins_by(strengths: Float) -> Float:
+    """Return the Bradley-Terry probability that each arm beats each other."""
+    return np.asarray(1.0 / (1.0 + exp(strengths[None, :] - strengths[:, None])))
+
+
+def _leaders(rates: Float, top: int) -> Int:
+    return np.sort(np.argsort(-rates.mean(axis=1), kind="stable")[:top])
+
+
+def _shuffled(first: int, second: int, rng: np.random.Generator) -> Duel:
+    return Duel((first, second) if rng.random() < 0.5 else (second, first))

@@ -1,0 +1,412 @@
+"""Votes, evidence, strengths and verdicts of an arena, against exact fractions, enumerations and scipy."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from structsvm.common.checks import BadInput
+from structsvm.online.arena import Votes, add_models, arena, bandit_of, next_pairs
+from structsvm.online.arena.evidence import (
+    Evidence,
+    error_of_best,
+    error_of_top,
+    mixture,
+    shown_best,
+    shown_top,
+    thresholds,
+)  # fmt: skip
+from structsvm.online.arena.page import summary
+from structsvm.online.arena.strengths import fit_p_value, strengths
+from structsvm.online.arena.votes import comparisons
+from structsvm.online.bandits import BestArm
+
+
+def votes_of(rows: str, **codes: list[int]) -> Votes:
+    """``"ab1 ba= ac0"``: models shown, and whether the first won."""
+    names = sorted({letter for row in rows.split() for letter in row[:2]})
+    first, second = ([names.index(row[k]) for row in rows.split()] for k in (0, 1))
+    share = [{"1": 1.0, "0": 0.0, "=": 0.5}[row[2]] for row in rows.split()]
+    columns = {name: np.array(values) for name, values in codes.items()}
+    return Votes(names, np.array(first), np.array(second), np.array(share), **columns)
+
+
+def drawn(P: np.ndarray, n: int, seed: int, ties: float = 0.0) -> Votes:
+    """Votes on random pairs in random order."""
+    rng, k = np.random.default_rng(seed), len(P)
+    first = rng.integers(k, size=n)
+    second = (first + rng.integers(1, k, size=n)) % k
+    share = np.where(rng.random(n) < ties, 0.5, rng.random(n) < P[first, second])
+    return Votes([f"m{i}" for i in range(k)], first, second, share)
+
+
+def bradley_terry(strength: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
+
+
+# --- evidence
+
+
+def exact_capital(shares: list[Fraction], epsilon: Fraction) -> list[Fraction]:
+    """Capital after each comparison: shares .9 / 2^k with weights .15 (six) and .1 / 6 (six)."""
+    capitals = [Fraction(15, 100)] * 6 + [Fraction(1, 60)] * 6
+    out = []
+    for share in shares:
+        m = Fraction(1, 2) - epsilon
+        capitals = [c * (1 + Fraction(9, 10) / 2**k * (share / m - 1)) for k, c in enumerate(capitals)]
+        out.append(sum(capitals))
+    return out
+
+
+@pytest.mark.parametrize("epsilon", [0, Fraction(1, 20)])
+def test_evidence_is_the_capital_of_exact_bets(epsilon: Fraction) -> None:
+    rng = np.random.default_rng(0)
+    shares = [Fraction(int(s), 4) for s in rng.choice([0, 1, 2, 3, 4, 4, 4], size=40)]
+    ahead = np.log([float(c) for c in exact_capital(shares, epsilon)])
+    behind = np.log([float(c) for c in exact_capital([1 - s for s in shares], epsilon)])
+    whole, single = Evidence(2, float(epsilon)), Evidence(2, float(epsilon))
+    paths = whole.extend(0, 1, np.array([float(s) for s in shares]))
+    for share in shares:
+        single.add(0, 1, float(share))
+    np.testing.assert_allclose(paths, [ahead, behind], rtol=0, atol=1e-13)
+    assert (whole.peak == single.peak).all()
+    assert (whole.growth == single.growth).all()
+    np.testing.assert_allclose(whole.peak[0, 1], max(0.0, ahead.max()), atol=1e-13)
+
+
+def test_a_comparison_keeps_the_mean_of_the_capital_where_both_arms_win_alike() -> None:
+    growth = Evidence(2)
+    growth.extend(0, 1, np.array([1.0, 0.0, 0.5, 1.0]))
+    before = np.exp(mixture(growth.growth[0, 1]))
+    outcomes = []
+    for share in (1.0, 0.0):
+        after = Evidence(2)
+        after.growth = growth.growth.copy()
+        after.add(0, 1, share)
+        outcomes.append(np.exp(mixture(after.growth[0, 1])))
+    assert np.mean(outcomes) == pytest.approx(before, rel=1e-14)
+
+
+def tournaments(k: int):
+    """All preferences of k arms in which each pair has a winner."""
+    pairs = list(combinations(range(k), 2))
+    for bits in product((False, True), repeat=len(pairs)):
+        beats = np.zeros((k, k), dtype=bool)
+        for (i, j), bit in zip(pairs, bits, strict=True):
+            beats[i, j], beats[j, i] = bit, not bit
+        yield beats
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+def test_few_arms_have_few_rivals_that_they_do_not_beat(k: int) -> None:
+    most, beside = np.zeros(k, dtype=int), np.zeros(k, dtype=int)
+    for beats in tournaments(k):
+        unbeaten = k - 1 - beats.sum(axis=1)
+        counts = [(unbeaten <= size).sum() for size in range(k)]
+        most = np.maximum(most, counts)
+        if counts[0]:  # some arm beats all: the others
+            beside = np.maximum(beside, np.array(counts) - 1)
+    assert [*most[1:]] == [min(k, 2 * size + 1) for size in range(1, k)]
+    assert [*beside[1:]] == [min(k - 1, 2 * size - 1) for size in range(1, k)]
+
+
+@pytest.mark.parametrize("k", [4, 5])
+def test_at_most_three_sets_have_one_pair_against_them(k: int) -> None:
+    for beats in tournaments(k):
+        for m in range(1, k):
+            bad = [
+                sum(beats[j, i] for i in inside for j in range(k) if j not in inside)
+                for inside in combinations(range(k), m)
+            ]
+            assert sum(b <= 1 for b in bad) <= 3
+
+
+def test_levels_spend_alpha_and_no_more() -> None:
+    for k in (2, 3, 5, 10, 100):
+        best, none = np.exp(-np.array(thresholds(0.05, k)))
+        assert error_of_best(best, k) == pytest.approx(0.05, abs=1e-12)
+        without = sum(2 * best**size if size > 1 else best for size in range(1, k) if 2 * size - 1 <= k - 1)
+        assert without + (k - 1) * none <= 0.05 + best ** (k / 2)
+    assert np.exp(-thresholds(0.05, 2)[0]) == pytest.approx(0.025)
+    assert np.exp(-thresholds(0.05, 10)[0]) == pytest.approx(0.01648, abs=1e-5)
+    top = np.exp(-thresholds(0.05, 8, 0.0, 3)[0])
+    assert error_of_top(top, 8, 3) == pytest.approx(0.05, abs=1e-12)
+    assert thresholds(0.05, 10, 0.1)[0] == pytest.approx(np.log(200))
+
+
+@pytest.mark.parametrize(
+    ("peak", "answer"),
+    [
+        ([[0, 5, 5], [0, 0, 0], [0, 0, 0]], 0),
+        ([[0, 5, 1], [0, 0, 0], [0, 0, 0]], -1),
+        ([[0, 9, 0], [0, 0, 9], [9, 0, 0]], -2),
+        ([[0, 9, 0], [0, 0, 9], [3, 0, 0]], -1),
+    ],
+)
+def test_what_is_shown_by_the_evidence(peak: list[list[float]], answer: int) -> None:
+    assert shown_best(np.array(peak, dtype=float), (4.1, 4.8)) == answer
+
+
+def test_a_set_is_shown_where_each_member_beats_each_other_arm() -> None:
+    peak = np.array([[0, 0, 5, 5], [0, 0, 5, 5], [0, 0, 0, 0], [0, 0, 0, 0]], dtype=float)
+    assert shown_top(peak, 4.1, np.array([0, 1]))
+    peak[1, 3] = 4.0
+    assert not shown_top(peak, 4.1, np.array([0, 1]))
+
+
+# --- error at every look
+
+
+def peaks_of(P: np.ndarray, horizon: int, seed: int, ties: float) -> np.ndarray:
+    votes = drawn(P, horizon, seed, ties)
+    bandit = bandit_of(votes, order="random")
+    return bandit.peak
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("k", "ties"), [(2, 0.0), (2, 0.4), (3, 0.0), (4, 0.0)])
+def test_equal_models_are_rarely_told_apart_at_any_look(k: int, ties: float) -> None:
+    P, n, levels = np.full((k, k), 0.5), 400, thresholds(0.05, k)
+    # peaks never fall: what was ever declared is declared by the last ones
+    wrong = sum(shown_best(peaks_of(P, 2000, seed, ties), levels) >= 0 for seed in range(n))
+    assert wrong / n <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+
+
+# --- dependent votes
+
+
+def test_adjacent_votes_on_one_question_are_one_outcome() -> None:
+    five = votes_of("ab1 ab1 ab0 ab1 ab1 ab0", question=[0, 0, 0, 0, 0, 1])
+    found = comparisons(five, "random")
+    assert found.share.tolist() == [0.8]  # the last question is still open
+    assert (found.waiting, found.repeated, found.at.tolist()) == (1, 0, [6])
+
+
+def test_a_question_that_comes_again_is_left_out() -> None:
+    found = comparisons(votes_of("ab1 ab0 ab1 ab1 ac1", question=[0, 1, 0, 2, 2]), "random")
+    assert found.share.tolist() == [1.0, 0.0, 1.0]
+    assert (found.repeated, found.waiting) == (1, 1)
+
+
+def test_votes_without_questions_count_one_by_one() -> None:
+    found = comparisons(votes_of("ab1 ba1 ba="), "random")
+    assert (found.share.tolist(), found.at.tolist()) == ([1.0, 0.0, 0.5], [1, 2, 3])
+
+
+def test_matched_votes_pair_the_kth_of_either_order() -> None:
+    # in order of showing: ab 1, 0, 1; ba 1 (b won), 0
+    found = comparisons(votes_of("ab1 ab0 ba1 ac1 ba0 ab1"), "matched")
+    assert found.first.tolist() == [0, 0]
+    assert found.share.tolist() == [0.5, 0.5]
+    assert found.at.tolist() == [3, 5]
+    assert found.waiting == 2
+
+
+def test_what_always_wins_when_shown_first_is_no_evidence() -> None:
+    votes = votes_of("ab1 ba1 " * 200)
+    assert np.abs(mixture(bandit_of(votes).growth)).max() < 1e-12
+    assert not arena(votes).decided
+
+
+def test_further_votes_never_undo_a_verdict() -> None:
+    rng = np.random.default_rng(3)
+    P = bradley_terry(np.array([1.5, 0.0, -0.5]))
+    votes = drawn(P, 600, 1)
+    question = rng.integers(150, size=600)
+    decided = ""
+    for n in range(50, 601, 50):
+        part = Votes(votes.models, votes.first[:n], votes.second[:n], votes.share[:n], question[:n])
+        best = arena(part).best
+        assert not decided or best == [decided]
+        decided = best[0] if best else decided
+    assert decided == "m0"
+
+
+# --- strengths
+
+
+def test_strengths_are_those_of_a_general_optimiser() -> None:
+    from scipy.optimize import minimize
+
+    votes = drawn(bradley_terry(np.linspace(1, -1, 5)), 300, 0, ties=0.1)
+    k = 5
+
+    def objective(theta: np.ndarray) -> float:
+        z = theta[votes.first] - theta[votes.second] + theta[k]
+        fit = (votes.share * np.logaddexp(0, -z) + (1 - votes.share) * np.logaddexp(0, z)).sum()
+        return fit + 0.05 * (theta[:k] ** 2).sum() + 0.0005 * theta[k] ** 2
+
+    theta = minimize(objective, np.zeros(k + 1), tol=1e-12).x
+    (found,) = strengths(votes, None, True)
+    np.testing.assert_allclose(found.strength, theta[:k] - theta[:k].mean(), atol=2e-5)
+    assert found.order == pytest.approx(theta[k], abs=2e-5)
+
+
+def test_the_order_of_showing_is_told_apart_from_strengths() -> None:
+    rng = np.random.default_rng(0)
+    first = rng.integers(3, size=4000)
+    second = (first + rng.integers(1, 3, size=4000)) % 3
+    share = (rng.random(4000) < 1 / (1 + np.exp(-0.5))).astype(float)
+    (found,) = strengths(Votes(["a", "b", "c"], first, second, share), None, True)
+    assert found.order == pytest.approx(0.5, abs=2 * found.order_error)
+    assert (found.lower < 0).all()
+    assert (found.upper > 0).all()
+
+
+@pytest.mark.slow
+def test_intervals_cover_strengths_of_dependent_votes() -> None:
+    k, n_votes, questions, hits = 5, 400, 50, []
+    truth = np.linspace(0.8, -0.8, k)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        question = rng.integers(questions, size=n_votes)
+        first = rng.integers(k, size=n_votes)
+        second = (first + rng.integers(1, k, size=n_votes)) % k
+        flip = 2 * (rng.random(questions) < 0.9)[question] - 1  # one question in ten is judged the other way
+        share = (rng.random(n_votes) < 1 / (1 + np.exp(-flip * (truth[first] - truth[second])))).astype(float)
+        (found,) = strengths(Votes([*"abcde"], first, second, share, question), question, True)
+        hits.append((found.lower, found.upper))
+    # a mixture of two logistic models is not one: the mean estimate stands for its target
+    target = np.mean([(low + high) / 2 for low, high in hits], axis=0)
+    covered = np.mean([(low <= target) & (target <= high) for low, high in hits])
+    assert 0.92 <= covered <= 0.98
+
+
+def test_few_clusters_and_open_ends_are_said() -> None:
+    few = arena(votes_of("ab1 bc1 ca1 ba0 cb1"), order="random")
+    assert any("fewer than 10" in note for note in few.notes)
+    lost = arena(votes_of("ab1 ba0 bc1 cb1 cb0 bc0 " * 4), order="random")
+    ends = {row["model"]: (row["lower"], row["upper"]) for row in lost.rows()}
+    assert np.isinf(ends["a"][1])
+    assert np.isfinite(ends["b"]).all()
+    assert lost.to_dict()["models"][0]["upper"] is None
+
+
+def test_groups_without_votes_between_them_have_a_leaderboard_each() -> None:
+    found = arena(votes_of("ab1 ba0 cd1 dc1 ab0 " * 5), order="random")
+    assert [len(part.models) for part in found.strengths] == [2, 2]
+    assert any("2 groups" in note for note in found.notes)
+
+
+def test_cycles_do_not_look_like_strengths() -> None:
+    cycle = np.full((3, 3), 0.5)
+    for i in range(3):
+        cycle[i, (i + 1) % 3], cycle[(i + 1) % 3, i] = 0.85, 0.15
+    assert fit_p_value(drawn(cycle, 300, 0)) == 0.01
+    true = [fit_p_value(drawn(bradley_terry(np.array([1.0, 0.0, -1.0])), 200, seed)) for seed in range(40)]
+    assert np.mean(np.array(true) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
+    assert fit_p_value(votes_of("ab1 ba1")) is None
+
+
+# --- verdicts
+
+
+def test_verdicts_in_words() -> None:
+    P = bradley_terry(np.array([2.0, 0.3, -0.3, -2.0]))
+    best = arena(drawn(P, 800, 0), order="random")
+    assert best.verdict == "m0 is best: it beats each of the 3 others"
+    assert best.level < 0.05
+    assert best.more is None
+    assert summary(best)[1].endswith("(error at most 5%, however often you look)")
+    two = arena(drawn(P, 1500, 0), order="random", top=3)
+    assert two.best == ["m0", "m1", "m2"]
+    near = arena(drawn(np.full((2, 2), 0.5), 3000, 0), order="random", epsilon=0.1)
+    assert "is within 0.1 of the best: its win rate against each other is above 40%" in near.verdict
+    cycle = np.full((3, 3), 0.5)
+    for i in range(3):
+        cycle[i, (i + 1) % 3], cycle[(i + 1) % 3, i] = 0.85, 0.15
+    none = arena(drawn(cycle, 900, 0), order="random")
+    assert (none.verdict, none.decided, none.best) == ("no model beats all others", True, [])
+    open_ = arena(drawn(P, 60, 0), order="random")
+    assert open_.verdict.startswith("undecided: m0 leads, ")
+    assert open_.more[0] < open_.more[1]
+
+
+def test_one_order_alone_allows_no_verdict() -> None:
+    assert arena(votes_of("ab1 ab1 ab1 ab0 " * 30)).verdict.startswith(
+        "no verdict: no pair was shown in both orders"
+    )
+
+
+def test_votes_sorted_by_winner_are_refused_unless_their_order_is_unknown() -> None:
+    rows = votes_of("ab1 " * 60 + "ab0 " * 40)
+    with pytest.raises(
+        BadInput, match=r"look sorted by winner; give a column 'time', or pass unordered=True"
+    ):
+        arena(rows, order="random")
+    found = arena(rows, order="random", unordered=True)
+    assert any("one look" in note for note in found.notes)
+    # the order of the rows does not matter then
+    order = np.random.default_rng(0).permutation(100)
+    again = Votes(rows.models, rows.first[order], rows.second[order], rows.share[order])
+    assert arena(again, order="random", unordered=True).pairs[0].log_evidence == pytest.approx(
+        found.pairs[0].log_evidence
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: arena(Votes(["a", "b"], *np.zeros((2, 0), dtype=int), np.zeros(0))), "at least one vote"),
+        (lambda: arena(votes_of("ab1"), cluster="judge"), "expected votes with a column 'judge'"),
+        (lambda: arena(votes_of("ab1 ba1", question=[0, 0])), "expected votes on several questions, got one"),
+        (lambda: arena(votes_of("ab1"), order="sideways"), "order='sideways'"),
+        (lambda: arena(votes_of("ab1"), epsilon=0.6), "epsilon=0.6"),
+        (lambda: arena(votes_of("ab1 bc1 ca1"), top=2, epsilon=0.1), "epsilon=0.1"),
+        (lambda: next_pairs(votes_of("ab1 ba0 " * 40)), "got enough"),
+        (lambda: next_pairs(votes_of("ab1"), questions=[]), "at least one question"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(call, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        call()
+
+
+# --- what to ask next
+
+
+def test_questions_are_fresh_for_each_pair_while_there_are_some() -> None:
+    votes = Votes(["a", "b"], *np.zeros((2, 0), dtype=int), np.zeros(0))
+    asked = [question for *_, question in next_pairs(votes, 6, questions=["q1", "q2", "q3"])]
+    assert sorted(asked[:3]) == sorted(asked[3:]) == ["q1", "q2", "q3"]
+    had = Votes(
+        ["a", "b"],
+        np.array([0, 1]),
+        np.array([1, 0]),
+        np.array([1.0, 0.0]),
+        np.array([0, 1]),
+        None,
+        ("q1", "q3"),
+    )
+    assert next_pairs(had, 1, questions=["q1", "q2", "q3"])[0][2] == "q2"
+
+
+def test_new_models_are_asked_and_batches_differ() -> None:
+    votes = add_models(drawn(bradley_terry(np.array([0.3, 0.0])), 60, 0), ["new"])
+    pairs = next_pairs(votes, 40, order="random")
+    assert any("new" in pair for pair in pairs)
+    assert pairs == next_pairs(votes, 40, order="random")
+    shown_first = [pair[0] for pair in pairs]
+    assert len(set(shown_first)) > 1
+
+
+@pytest.mark.parametrize("options", [{}, {"epsilon": 0.2}, {"top": 2}])
+def test_best_arm_finds_the_best_with_fewer_votes_than_evenly(options: dict) -> None:
+    P = bradley_terry(np.array([1.2, 0.8, -0.4, -0.4, -0.6, -1.0]))
+    bandit, rng = BestArm(6, **options), np.random.default_rng(0)
+    while not bandit.finished and bandit.t < 6000:
+        for duel in bandit.select_batch(20, rng):
+            bandit.update(duel, rng.random() < P[duel.arms])
+    assert bandit.finished
+    assert (bandit.leaders().tolist() if options.get("top") else [bandit.best()]) == (
+        [0, 1] if options.get("top") else [0]
+    )
+    if not options:
+        even = next(
+            n for n in range(200, 20_001, 200) if shown_best(peaks_of(P, n, 0, 0.0), thresholds(0.05, 6)) == 0
+        )
+        assert bandit.t < even
+        assert bandit.select(rng).arms == (0, 0)
