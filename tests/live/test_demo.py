@@ -209,7 +209,7 @@ def test_pages_in_a_browser(name, width, scheme, world, tmp_path):
     else:
         found = samples.bandit() if name.startswith("bandit") else samples.report()
         text = pages.verdict_panel(session, found)
-    text = text.replace("<body>", '<body><p class="line" hidden style="stroke:currentColor">')
+    text = text.replace("<body>", '<body><p hidden style="stroke: var(--s0)">')
     seen(text, tmp_path, width, scheme)
 
 
