@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from structsvm.estimators.fusion import FusionModel
     from structsvm.features.binning import StepFunction
-    from structsvm.online.simulation.play import Simulation
 
 __all__ = [
     "against_C",
@@ -314,7 +313,7 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
     return PartialDependenceDisplay.from_estimator(scores, rows, features, **options)
 
 
-def regret(results: Simulation | Mapping[str, Simulation], *, ax: Axes | None = None) -> Axes:
+def regret(results: Any, *, ax: Axes | None = None) -> Axes:
     """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
 
     Parameters

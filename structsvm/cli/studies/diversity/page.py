@@ -58,10 +58,10 @@ def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
     columns, rows = table(result)
     sets = []
     for i in _most_telling(result, n_sets):
-        candidates, labels, subtopics = (part[i] for part in result.labelled)
+        candidates = result.labelled.sets[i]
         chosen = {method: rows[i] for method, rows in result.chosen.items()}
         reasons = {name: _reasons(model, candidates, result.k) for name, model in result.models.items()}
-        covered = coverage_table(labels, subtopics, chosen)
+        covered = coverage_table(result.labelled.labels[i], result.labelled.subtopics[i], chosen)
         sets.append((candidates.query or f"set {i + 1}", len(candidates), covered, reasons))
     return pages.render(
         "cli/studies/diversity/page.html", title=f"Diverse results: {name}", lead=headline(result), columns=columns,

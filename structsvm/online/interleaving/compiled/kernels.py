@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
-from structsvm.online.users.click_tables import ClickTables
+from structsvm.protocols import ClickTables
 
 
 @kernel
