@@ -52,6 +52,7 @@ test: lint
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

@@ -16,11 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from structsvm.online.interleaving.record import Shown
-    from structsvm.online.users.click_tables import ClickTables
 
 __all__ = [
-    "Bandit", "Callback", "ClickModel", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver", "Oracle",
-    "Problem", "Progress", "QPResult", "QPSolver", "Separator", "StructuredModel", "World",
+    "Bandit", "Callback", "ClickModel", "ClickTables", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver",
+    "Oracle", "Problem", "Progress", "QPResult", "QPSolver", "Separator", "StructuredModel", "World",
 ]  # fmt: skip
 
 Float = NDArray[np.float64]
@@ -215,6 +214,24 @@ class Interleaver(Protocol):
     def distribution(self, rankings: Rankings, length: int = 10) -> list[tuple[Shown, float]]: ...
     def credit(self, shown: Shown, clicks: ArrayLike) -> Float: ...
     def outcome(self, shown: Shown, clicks: ArrayLike) -> Float: ...
+
+
+class ClickTables(NamedTuple):
+    """A click model as compiled code sees it: probabilities by grade and position, shape (n_grades, length).
+
+    The user looks at the positions in order; she clicks, and then leaves, or leaves without a click.
+
+    Examples
+    --------
+    >>> from structsvm.online.users import CascadeUser
+    >>> tables = CascadeUser.named("navigational", 2).tables(length=2)
+    >>> tables.click.tolist(), tables.stop_after_click.tolist()
+    ([[0.05, 0.05], [0.95, 0.95]], [[0.2, 0.2], [0.9, 0.9]])
+    """
+
+    click: Float
+    stop_after_click: Float
+    stop_after_skip: Float
 
 
 class ClickModel(Protocol):

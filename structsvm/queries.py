@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,13 +11,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput
+from structsvm.common.rows import check_offsets as check_offsets
+from structsvm.common.rows import check_sparse as check_sparse
+from structsvm.common.rows import refuse_first as refuse_first
+from structsvm.common.rows import stacklevel_of_user as stacklevel_of_user
+from structsvm.common.rows import warn_user as warn_user
 from structsvm.common.tables.roles import first_inexact, id_texts
 from structsvm.protocols import Float, Int
 
 LARGEST = 1e100
 """Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
 
-_DAMAGED = "the data are damaged, make or read them again"
 _CHUNK_BYTES = 1 << 20  # bytes checked at a time, so that chunk and mask stay in the cache
 
 
@@ -52,22 +54,6 @@ def one_query(qid: Any, caller: str) -> Any:
         SingleQueryWarning,
     )
     return 0
-
-
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points to the first line outside of this package."""
-    warnings.warn(message, category, stacklevel=stacklevel_of_user())
-
-
-def stacklevel_of_user() -> int:
-    """Return the ``stacklevel`` at which the caller's warning points to the first line outside of this package."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and (
-        # scikit-learn's module stands around every transform
-        f"{frame.f_globals.get('__name__')}.".startswith(("structsvm.", "sklearn.utils._set_output."))
-    ):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 @dataclass(frozen=True)
@@ -176,15 +162,6 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     return ids
 
 
-def refuse_first(
-    argument: str, values: Any, bad: NDArray[np.bool_], expected: str, remedy: str = "", *, start: int = 0
-) -> None:
-    """Raise for the first of ``values`` that is ``bad``; the first one of them all is number ``start`` to the user."""
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise BadInput(argument, f"expected {expected}, got {values[row]}", remedy, at=f"[{start + row}]")
-
-
 def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
     """Return relative weights scaled to sum to one; equal ones for None. ``each`` names what has a weight."""
     if weights is None:
@@ -233,66 +210,6 @@ def labels_of(y: Any, offsets: Any = None, *, name: str = "y") -> Float:
     if offsets is not None:
         check_offsets(offsets, labels.shape[0])
     return labels
-
-
-def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
-    """Raise for boundaries ``offsets[i]:offsets[i + 1]`` that leave an array of ``n_rows`` entries."""
-    offsets = np.asarray(offsets)
-    if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
-        problem = f"expected whole numbers of shape (n + 1,), got {offsets.dtype} {offsets.shape}"
-        raise BadInput(name, problem, _DAMAGED)
-    if offsets[0] != 0:
-        raise BadInput(name, f"expected 0, got {offsets[0]}", _DAMAGED, at="[0]")
-    step = max(1, _CHUNK_BYTES // offsets.itemsize)
-    for start in range(0, offsets.shape[0] - 1, step):
-        chunk = offsets[start : start + step + 1]
-        falls = chunk[1:] < chunk[:-1]
-        if falls.any():
-            i = start + int(falls.argmax())
-            problem = f"expected at least the {offsets[i]} before it, got {offsets[i + 1]}"
-            raise BadInput(name, problem, _DAMAGED, at=f"[{i + 1}]")
-    if offsets[-1] > n_rows:
-        raise BadInput(name, f"expected at most {n_rows}, got {offsets[-1]}", _DAMAGED, at="[-1]")
-
-
-def check_sparse(X: Any, name: str = "X") -> None:
-    """Raise for a sparse matrix whose indices point outside of it: SciPy checks only the shapes of its arrays.
-
-    Indices are read once, in chunks that stay in the cache. Anything but such matrices is ignored.
-    """
-    # bool: the type guard would narrow X to a type without attributes
-    if not bool(sparse.issparse(X)) or len(X.shape) != 2:
-        return
-    n_rows, n_columns = (int(n) for n in X.shape)
-    if X.format in ("csr", "csc", "bsr"):
-        height, width = X.blocksize if X.format == "bsr" else (1, 1)
-        major, minor, axis = n_rows // height, n_columns // width, "column"
-        if X.format == "csc":
-            major, minor, axis = n_columns, n_rows, "row"
-        if X.indptr.shape != (major + 1,):
-            raise BadInput(f"{name}.indptr", f"expected {major + 1} entries, got {X.indptr.shape}", _DAMAGED)
-        check_offsets(X.indptr, min(X.indices.shape[0], X.data.shape[0]), f"{name}.indptr")
-        _check_range(X.indices[: int(X.indptr[-1])], minor, f"{name}.indices", axis)
-    elif X.format == "coo":
-        if X.row.shape != X.data.shape or X.col.shape != X.data.shape:
-            raise BadInput(
-                name,
-                f"expected a row and a column for each of {X.data.shape[0]} values, got {X.row.shape[0]} "
-                f"and {X.col.shape[0]}",
-                _DAMAGED,
-            )
-        _check_range(X.row, n_rows, f"{name}.row", "row")
-        _check_range(X.col, n_columns, f"{name}.col", "column")
-
-
-def _check_range(values: NDArray[Any], stop: int, name: str, axis: str) -> None:
-    step = max(1, _CHUNK_BYTES // values.itemsize)
-    for start in range(0, values.shape[0], step):
-        chunk = values[start : start + step]
-        if chunk.min() < 0 or chunk.max() >= stop:
-            i = start + int(((chunk < 0) | (chunk >= stop)).argmax())
-            expected = f"a {axis} from 0 to {stop - 1}" if stop else f"none, as there is no {axis}"
-            raise BadInput(name, f"expected {expected}, got {values[i]}", _DAMAGED, at=f"[{i}]")
 
 
 def refuse_masked(name: str, values: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from structsvm.common.kernel import CALLS, SHARED
-from structsvm.common.lazy import labels
+from structsvm.common.lazy import homes, labels
 
 PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
 
@@ -102,6 +102,52 @@ def wrong_imports(path, tree):
 
 def test_direction(trees):
     assert [wrong for path, tree in trees.items() for wrong in wrong_imports(path, tree)] == []
+
+
+def file_imports(path, tree, modules):
+    """Modules of the package that a file imports, also in functions and for types; names of a folder are its file's."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            homes_of = homes(node.module) if node.module in FOLDERS else {}
+            for alias in node.names:
+                target = f"{node.module}.{alias.name}"
+                yield target if target in modules else homes_of.get(alias.name, node.module)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+FOLDERS = {
+    "structsvm.clicks", "structsvm.live.engines", "structsvm.metrics", "structsvm.online.bandits",
+    "structsvm.online.interleaving", "structsvm.online.statistics", "structsvm.online.users", "structsvm.oracles",
+    "structsvm.readers", "structsvm.trainers",
+}  # fmt: skip
+"""Folders whose names are in several files."""
+CIRCLES = {"structsvm.readers.store", "structsvm.readers.csv_tables", "structsvm.readers.parquet_tables"}
+"""The circle that is left; nothing may be added to it."""
+
+
+def circle_through(module, graph):
+    """Return the modules that lead from one back to itself."""
+    seen, waiting = set(), list(graph[module])
+    while waiting:
+        if (one := waiting.pop()) not in seen:
+            seen.add(one)
+            waiting += graph[one]
+    return {one for one in seen if module in graph[one]} if module in seen else set()
+
+
+def test_no_files_import_each_other_in_a_circle(trees):
+    modules = {
+        ".".join(("structsvm", *path.with_suffix("").parts)).removesuffix(".__init__"): (path, tree)
+        for path, tree in trees.items()
+        if path.name != "__init__.py"  # tables of what is loaded when it is used
+    }
+    graph = {
+        name: {one for one in file_imports(path, tree, modules) if one in modules and one != name}
+        for name, (path, tree) in modules.items()
+    }
+    circles = {name: found for name in graph if (found := circle_through(name, graph))}
+    assert circles.keys() - CIRCLES == set(), circles
 
 
 def compiled_functions(tree):

@@ -20,7 +20,7 @@ from structsvm.cli.studies.fusion import cross_validate_fusion
 from structsvm.cli.studies.fusion.page import page as fuse_page
 from structsvm.clicks.page import Search, clicks_page
 from structsvm.plots import pages
-from structsvm.plots.figures import differences
+from structsvm.plots.figures import Matrix, differences
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from structsvm.readers.qrels import Qrels
@@ -69,7 +69,8 @@ document.body.textContent = JSON.stringify({
   width: root.clientWidth, content: root.scrollWidth, wide: wide.map(e => e.tagName),
   scroll: [...inside.querySelectorAll('section > figure > .scroll')].map(e => [e.clientWidth, e.scrollWidth]),
   back: style(inside.body).backgroundColor, ink: style(inside.body).color,
-  line: style(inside.querySelector('.line')).stroke, broken: [...inside.images].filter(i => !i.naturalWidth).length,
+  line: style(inside.querySelector('[style*="stroke: var(--s"]')).stroke,
+  broken: [...inside.images].filter(i => !i.naturalWidth).length,
 });
 """
 
@@ -121,7 +122,7 @@ def page_text() -> str:
         pages.section("Lines", pages.line_chart(passes, x="passes", y="gap", log_y=True, mark=0.01)),
         pages.section("Differences", pages.draw(differences(rng.normal(size=50), measure="d"))),
         pages.section("Bars", pages.bar_list(["feature" * 9, "b"], [1.0, -0.3], caption="weights")),
-        pages.section("Image", pages.weight_image(rng.normal(size=(8, 8)), title="w", caption="w")),
+        pages.section("Image", pages.draw(Matrix(rng.normal(size=(8, 8)), "w"))),
         pages.section("Rankings", pages.rankings(image, "a query", [shelf])),
         lead="x" * 80,
     )
@@ -200,7 +201,7 @@ def written(tmp_path_factory):
             fuse_text(),
             ["Result", "MAP against C", "What was learned", "How sure is the optimum", "Precision and recall",
              "Topic by topic"],
-            2, 1 + 8 + 2 + 1 + 1,
+            1, 1 + 8 + 2 + 1 + 1,
         ),
         "compare": (
             compare_text(folder),

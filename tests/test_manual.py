@@ -1,4 +1,4 @@
-"""The manual: its blocks run, its gallery draws, its links lead somewhere, its words are spelled."""
+"""The manual: its blocks run, its gallery draws, its links lead somewhere."""
 
 import re
 import warnings
@@ -180,7 +180,7 @@ def comparisons():
 def test_every_cell_of_the_comparison_can_be_checked():
     """A cell about another package leads to its documentation, was tried, or says that nothing was found."""
     tables = comparisons()
-    assert [len(table) for table in tables] == [14, 14]
+    assert len(tables) == 2
     for head, _, *rows in tables:
         assert all(re.search(r"\d+\.\d+", name) for name in head[2:])  # versions
         for name, _, *others in rows:
@@ -189,46 +189,7 @@ def test_every_cell_of_the_comparison_can_be_checked():
                 assert "][" in cell or "†" in cell or cell.startswith(plain), (name, cell)
 
 
-def test_numbers_in_the_comparison_are_those_of_the_package():
-    from structsvm.online.bandits import NAMES
-
-    around = {name: own for name, own, *_ in comparisons()[1]}
-    words = {6: "six", 7: "seven", 12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen"}
-    kinds = [
-        path
-        for path in (ROOT / "structsvm/online/interleaving").glob("*.py")
-        if "    name: ClassVar" in path.read_text(encoding="utf-8")
-    ]
-    assert words[len(kinds)] in around["interleaving"]
-    assert words[len(set(NAMES) - {"random"})] in around["dueling bandits"]
-
-
 def test_every_page_of_the_guide_and_the_theory_is_listed():
     for room in ("guide", "theory", "project"):
         listed = (DOCS / room / "index.md").read_text(encoding="utf-8").split()
         assert {page.stem for page in (DOCS / room).glob("*.md")} - {"index"} <= set(listed)
-
-
-WORD = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
-
-
-def prose(page):
-    """Return the words of a page without code, links' targets, formulas and HTML."""
-    text = page.read_text(encoding="utf-8")
-    if page.suffix == ".py":
-        text = "\n".join(part.text for part in gallery.parse(page).parts) + gallery.parse(page).title
-    for pattern in (r"^```.*?^```$", r"\$\$.*?\$\$", r"^\[[\w-]+\]: \S+$", r"\]\[[\w-]+\]"):
-        text = re.sub(pattern, " ", text, flags=re.M | re.S)
-    for pattern in (r"``[^`]+``", r"`[^`]+`", r"\$[^$]+\$", r"\]\([^)]*\)", r"https?://\S+", r"<[^>]+>"):
-        text = re.sub(pattern, " ", text)
-    return WORD.findall(text)
-
-
-@pytest.mark.parametrize(
-    "page", [*PAGES, *ROOT_PAGES, *EXAMPLES], ids=lambda page: page.relative_to(ROOT).as_posix()
-)
-def test_words_are_spelled(page):
-    """Every word was looked at once and stands in ``docs/words.txt``; a new one is added there, or corrected."""
-    known = set((DOCS / "words.txt").read_text(encoding="utf-8").split())
-    unknown = sorted({word.lower() for word in prose(page)} - known)
-    assert unknown == [], f"correct them, or add them to docs/words.txt: {unknown}"

@@ -116,7 +116,7 @@ def _positions(cells: ClickCells, propensities: Propensities | None) -> dict[str
     label = "propensity, with its 95% interval" if known else "propensity, as given"
     relative = (rate / (rate[0] if rate[0] > 0 else 1)).tolist()
     lines = [
-        pages.Series(label, list(range(1, len(theta) + 1)), theta, low, high),
+        pages.Series(label, list(range(1, len(theta) + 1)), theta, *((low, high) if known else ())),
         pages.Series("click-through, relative to position 1", positions, relative),
     ]
     names[1:1] = ["Propensity", "95% interval"]

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from structsvm.clicks.attraction_examination import ProductCells, fit_product
 from structsvm.clicks.cells import ClickCells, check_cells
-from structsvm.clicks.propensities import Propensities
+from structsvm.clicks.propensities import Propensities, check_connected
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.checks import BadInput, check_choice, check_number, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import log, log1p
-from structsvm.online.users.click_tables import ClickTables, TableClicks
-from structsvm.protocols import Float, Int
+from structsvm.online.users.click_tables import TableClicks
+from structsvm.protocols import ClickTables, Float, Int
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -149,8 +149,6 @@ class PositionBasedModel(_ProductModel):
         BadInput
             When no documents connect the positions, so that the examinations are not identified.
         """
-        from structsvm.clicks.propensities import check_connected
-
         cells = self._cells
         check_connected(cells.row, cells.position - 1, cells.shows, cells.clicks, cells.n_positions)
         v = self._covariance

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.checks import BadInput
+from structsvm.common.rows import check_sparse
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_sparse
 
 Kind = Literal["text", "tokens", "counts", "similarity"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.names import QID
-from structsvm.queries import warn_user
+from structsvm.common.rows import warn_user
 
 _TRAINED_ON: WeakKeyDictionary[Any, NDArray[Any]] = WeakKeyDictionary()
 """Ids by model, as long as scikit-learn is between training and measuring it."""

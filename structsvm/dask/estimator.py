@@ -35,7 +35,8 @@ from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, wa
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import QueryScaler, scale_rows
-from structsvm.metrics.evaluation import EvaluationResult, evaluate_part, warn_of_nothing_relevant
+from structsvm.metrics.evaluation import evaluate_part, warn_of_nothing_relevant
+from structsvm.metrics.results import EvaluationResult
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import group_queries

@@ -18,7 +18,7 @@ from structsvm.common.candidates import CandidateSet, check_labels, check_sets
 from structsvm.common.checks import BadInput, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
-from structsvm.features.word_counts import count_words, similarities
+from structsvm.features.word_counts import count_words, make_vectorizer, similarities
 from structsvm.features.word_features import Level, WordFeatures, unit_range
 from structsvm.oracles.selection import bind_loss, greedy
 from structsvm.protocols import Float, Int
@@ -348,8 +348,6 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
         )
     if vocabulary is None:
         raise BadInput("vectorizer", "expected one that names its words (get_feature_names_out)")
-    from structsvm.features.word_counts import make_vectorizer
-
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
     number = {str(word): j for j, word in enumerate(vocabulary)}
     return [number[word] for word in analyze(candidates.query) if word in number]

@@ -18,6 +18,7 @@ from structsvm.common.compiling import telling
 from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.common.estimator_parameters import completed, name_here
 from structsvm.common.names import QID
+from structsvm.common.notebook import html_by
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
@@ -297,8 +298,6 @@ class FittedRanker(Saved):
         options: str = estimator_html_repr(self)
         if not hasattr(self, "coef_"):
             return options
-        from structsvm.common.notebook import html_by
-
         return options + html_by("model")(self)
 
     def _takes_sparse(self) -> bool:

@@ -10,7 +10,8 @@ import msgspec
 
 from structsvm.common.escaping import printable
 from structsvm.live.bodies import Show
-from structsvm.live.config import is_name, is_text, problem_of
+from structsvm.live.config import is_name, is_text
+from structsvm.live.conversion import problem_of
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.live.bodies import MOST, Config
-from structsvm.live.engines.answers import at_path
-
-T = TypeVar("T", bound=msgspec.Struct)
+from structsvm.live.conversion import converted
+from structsvm.live.engines.engine import engine_hashes
 
 _LONGEST = 65_536
 """Most characters of a configuration."""
@@ -67,29 +66,6 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
     return checked
 
 
-def converted(value: Any, kind: type[T], within: str = "") -> T:
-    """Return a value of JSON or TOML as a type; raise BadInput, with the place that is wrong, for anything else."""
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        path, said = problem_of(error)
-        if "unknown field" in said and "." not in path:
-            said = f"expected one of {', '.join(kind.__struct_fields__)}"
-        found = at_path(value, path)
-        path = ".".join(filter(None, (within, path))) or "experiment"
-        raise (BadInput(path, said) if found is None else BadInput(path, said, value=found)) from None
-
-
-def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return where a value is wrong, as a dotted path, and what was expected."""
-    said, _, at = str(error).partition(" - at ")
-    field = re.search("(?:unknown|required) field `(.*)`", said)
-    path = at.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
-    if field:
-        path = ".".join(filter(None, (path, field[1][:80])))
-    return path.replace("[...]", ""), said[:1].lower() + said[1:]
-
-
 def same_meaning(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Return whether statistics go on from one configuration to the other."""
     meant = [{name: value for name, value in one.items() if name not in _FREE} for one in (old, new)]
@@ -106,8 +82,6 @@ def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the hashes of what the engines rank by."""
-    from structsvm.live.engines.engine import engine_hashes
-
     assert made.engines is not None
     if set(made.engines) != set(made.rankers):
         raise BadInput(

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from structsvm.metrics.diversity import ndeval as ndeval
     from structsvm.metrics.diversity import subtopic_recall as subtopic_recall
     from structsvm.metrics.diversity import weighted_subtopic_loss as weighted_subtopic_loss
-    from structsvm.metrics.evaluation import EvaluationResult as EvaluationResult
     from structsvm.metrics.evaluation import available_metrics as available_metrics
     from structsvm.metrics.evaluation import evaluate as evaluate
     from structsvm.metrics.importance import permutation_importance as permutation_importance
+    from structsvm.metrics.results import EvaluationResult as EvaluationResult
     from structsvm.metrics.run_table import RunTable as RunTable
     from structsvm.metrics.scoring import make_scorer as make_scorer
     from structsvm.metrics.significance import Comparison as Comparison
@@ -30,8 +30,9 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.metrics.diversity": "alpha_ndcg ndeval subtopic_recall weighted_subtopic_loss",
-        "structsvm.metrics.evaluation": "EvaluationResult available_metrics evaluate",
+        "structsvm.metrics.evaluation": "available_metrics evaluate",
         "structsvm.metrics.importance": "permutation_importance",
+        "structsvm.metrics.results": "EvaluationResult",
         "structsvm.metrics.run_table": "RunTable",
         "structsvm.metrics.scoring": "make_scorer",
         "structsvm.metrics.significance": "Comparison compare holm",

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_choice, check_number, check_positive
-from structsvm.common.frames import frame
 from structsvm.common.names import did_you_mean, plain_name
-from structsvm.common.notebook import html_by
 from structsvm.metrics.measures import (
     CONVENTIONS,
     MEASURES,
@@ -22,66 +19,17 @@ from structsvm.metrics.measures import (
     MeasureOptions,
 )
 from structsvm.metrics.ranks_and_ties import TIES, Ties, rank_queries
+from structsvm.metrics.results import EvaluationResult
+from structsvm.metrics.run_table import RunTable, runs_by_name
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, one_query, refuse_first, warn_user
 
 if TYPE_CHECKING:
-    from structsvm.metrics.run_table import RunTable
     from structsvm.readers.qrels import Qrels
 
 Empty = Literal["zero", "one", "skip"]
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EvaluationResult:
-    """Values of one measure.
-
-    Attributes
-    ----------
-    name : str
-        Name of the measure, as given.
-    mean : float
-        Mean over queries; NaN if the ``empty`` policy left none.
-    per_query : ndarray of float64, shape (n_queries,)
-        One value per query; NaN if ``empty="skip"`` left the query out.
-    query_ids : ndarray of int64 or str, shape (n_queries,)
-        The query of each value, in the order of their first rows.
-
-    Examples
-    --------
-    >>> from structsvm.metrics import evaluate
-    >>> result = evaluate("map", [1, 0, 0, 1], [0.9, 0.1, 0.8, 0.2], qid=["a", "a", "b", "b"])
-    >>> result
-    EvaluationResult(map 0.7500, 2 queries)
-    >>> dict(zip(result.query_ids.tolist(), result.per_query.tolist()))
-    {'a': 1.0, 'b': 0.5}
-    """
-
-    name: str
-    mean: float
-    per_query: Float
-    query_ids: NDArray[Any]
-
-    def __repr__(self) -> str:
-        left_out = int(np.isnan(self.per_query).sum())
-        note = f", {left_out} left out" if left_out else ""
-        return (
-            f"EvaluationResult({self.name} {self.mean:.4f}, {self.per_query.size - left_out} queries{note})"
-        )
-
-    def to_frame(self) -> Any:
-        """Return a pandas frame with a row per query and one column, which is called as the measure.
-
-        Examples
-        --------
-        >>> evaluate("map", [1, 0, 0, 1], [2, 1, 2, 1], qid=["a", "a", "b", "b"]).to_frame().to_dict()
-        {'map': {'a': 1.0, 'b': 0.5}}
-        """
-        return frame({self.name: self.per_query}, index=self.query_ids, index_name="query")
-
-    _repr_html_ = html_by("evaluation")
 
 
 def available_metrics() -> dict[str, str]:
@@ -247,7 +195,6 @@ def _warn_of_swapped(y_true: Any, y_score: Any) -> None:
 
 
 def _of_runs(qrels: Qrels, runs: Any, measures: list[str], options: dict[str, Any]) -> RunTable:
-    from structsvm.metrics.run_table import RunTable, runs_by_name
     from structsvm.readers.run_features import judge_run
 
     for measure in measures:

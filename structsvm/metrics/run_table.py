@@ -12,7 +12,7 @@ import numpy as np
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
-from structsvm.metrics.evaluation import EvaluationResult
+from structsvm.metrics.results import EvaluationResult
 from structsvm.metrics.significance import Comparison, Test, compare, holm
 from structsvm.protocols import Float
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.notebook import html_by
-from structsvm.metrics.evaluation import EvaluationResult
+from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 

@@ -1,6 +1,6 @@
 """The figures of the pages on matplotlib axes, from fits, models and results; and the pages themselves.
 
-``figures`` says what a figure shows, ``axes`` draws it on matplotlib axes, ``charts`` as SVG in pages; ``pages`` builds
+``figures`` says what a figure shows, ``drawing`` draws it, ``axes`` has the functions for users; ``pages`` builds
 self-contained HTML pages of tables and figures.
 """
 

@@ -1,8 +1,7 @@
 """The figures of the pages on matplotlib axes, from fits, models and results.
 
 Each function draws on ``ax``, or on a new figure, and returns the axes: titles, limits and saving are matplotlib's.
-Lines are told apart by dashes and markers as well as by colour. Needs matplotlib
-(``pip install 'structsvm-ranking[plots]'``), which is imported when a figure is made.
+Lines are told apart by dashes and markers as well as by colour. matplotlib is imported when a figure is made.
 
 >>> ax = differences([0.2, -0.1, 0.0])
 >>> ax.get_xlabel(), [float(bar.get_height()) for bar in ax.patches]
@@ -19,14 +18,13 @@ import numpy as np
 from structsvm.common.checks import BadInput
 from structsvm.common.names import QID, feature_names
 from structsvm.plots import figures
-from structsvm.plots.colours import COLOURS, line_style
+from structsvm.plots.drawing import draw_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from structsvm.estimators.fusion import FusionModel
     from structsvm.features.binning import StepFunction
-    from structsvm.online.simulation.play import Simulation
 
 __all__ = [
     "against_C",
@@ -39,13 +37,6 @@ __all__ = [
     "step_functions",
     "weights",
 ]
-
-
-_LONGEST_NAME = 32
-"""Characters of a name beside a bar; the middle of a longer one is left out."""
-_DASHES = {"": "-", "7 4": (0, (7, 4)), "2 3": (0, (2, 3)), "9 3 2 3": (0, (9, 3, 2, 3))}
-_MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
-_COLOURS = {name: colours[0] for name, colours in COLOURS.items()}
 
 
 def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Axes | None = None) -> Axes:
@@ -322,7 +313,7 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
     return PartialDependenceDisplay.from_estimator(scores, rows, features, **options)
 
 
-def regret(results: Simulation | Mapping[str, Simulation], *, ax: Axes | None = None) -> Axes:
+def regret(results: Any, *, ax: Axes | None = None) -> Axes:
     """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
 
     Parameters
@@ -384,64 +375,11 @@ def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:
     return figure._replace(series=[figure.series[0]._replace(ring_name=ring_name)])
 
 
-def _draw(figure: figures.Lines | figures.Bars | figures.Differences, ax: Axes | None) -> Axes:
+def _draw(figure: figures.Figure, ax: Axes | None) -> Axes:
     """Draw a figure on axes, or on new ones."""
     if ax is None:
-        try:
-            from matplotlib import pyplot
-        except ImportError:
-            raise ImportError("plots need matplotlib: pip install 'structsvm-ranking[plots]'") from None
+        from matplotlib import pyplot
+
         ax = pyplot.subplots(layout="constrained")[1]
-    if isinstance(figure, figures.Lines):
-        _draw_lines(figure, ax)
-    elif isinstance(figure, figures.Bars):
-        ax.barh(np.arange(len(figure.values)), figure.values, color=_signs(figure.values))
-        names = [name if len(name) <= _LONGEST_NAME else f"{name[:18]}…{name[-12:]}" for name in figure.names]
-        ax.set_yticks(np.arange(len(figure.values)), names)
-        ax.locator_params(axis="x", nbins=5)  # signed numbers are wide
-        ax.invert_yaxis()
-        ax.axvline(0, color="0.3", lw=0.8)
-        ax.set_xlabel(figure.label)
-    else:
-        n = len(figure.values)
-        ax.bar(np.arange(n) + 0.5, figure.values, width=0.9, color=_signs(figure.values))
-        ax.axhline(0, color="0.3", lw=0.8)
-        ax.set_title("{} better, {} worse, {} equal".format(*figure.counts))
-        ax.set_xlim(0, max(1, n))
-        ax.set_xlabel(f"{figure.unit}, best gain first")
-        ax.set_ylabel(figure.y)
+    draw_on(figure, ax)
     return ax
-
-
-def _signs(values: Sequence[float]) -> list[str]:
-    return [_COLOURS["pos" if v > 0 else "neg"] for v in values]
-
-
-def _draw_lines(figure: figures.Lines, ax: Any) -> None:
-    before = len(ax.lines)
-    for i, s in enumerate(figure.series, before):
-        colour, dashes, marker = line_style(i)
-        options: dict[str, Any] = {"color": _COLOURS[colour], "ls": _DASHES[dashes], "label": s.name}
-        if figure.markers:
-            options |= {"marker": _MARKERS[marker], "ms": 4, "markevery": max(1, len(s.x) // 12)}
-        ax.plot(s.x, s.y, **options)
-        if s.low is not None and s.high is not None:
-            ax.fill_between(s.x, s.low, s.high, color=_COLOURS[colour], alpha=0.15, lw=0)
-        if s.ring is not None:
-            up = s.y[list(s.x).index(s.ring)]
-            ring = {"s": 120, "fc": "none", "ec": _COLOURS[colour], "lw": 1.8, "zorder": 3}
-            ax.scatter([s.ring], [up], label=s.ring_name, **ring)
-    if figure.mark is not None:
-        ax.axhline(figure.mark, color="0.3", lw=0.8, ls="--", label=figure.mark_name or None)
-    if figure.log_x:
-        ax.set_xscale("log")
-    elif figure.whole_x:
-        ax.xaxis.get_major_locator().set_params(integer=True)
-    if figure.log_y:
-        ax.set_yscale("log")
-    if figure.y_range is not None:
-        ax.set_ylim(bottom=figure.y_range[0])
-    ax.set_xlabel(figure.x)
-    ax.set_ylabel(figure.y)
-    if len(ax.get_legend_handles_labels()[1]) > 1:
-        ax.legend()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 COLOURS = {
     "pos": ("#b45309", "#f59e0b", "#d97b16"),
     "neg": ("#1d4ed8", "#7aa2ff", "#3b7dd8"),
@@ -15,14 +17,12 @@ COLOURS = {
 ``pos`` is what raises a score or a measure, ``neg`` what lowers it; ``s0`` to ``s3`` are lines.
 """
 
-DASHES = ("", "7 4", "2 3", "9 3 2 3")
-"""Dashes of lines, as lengths of strokes and gaps; :func:`line_style` pairs each with a marker."""
-
-_MARKERS = ("circle", "square", "diamond", "triangle")
+_DASHES = ("-", (0, (7, 4)), (0, (2, 3)), (0, (9, 3, 2, 3)))
+_MARKERS = ("o", "s", "D", "^")
 
 
-def line_style(i: int) -> tuple[str, str, str]:
-    """Return colour, dashes and marker of the ``i``-th line; sixteen lines differ."""
+def line_style(i: int) -> tuple[str, Any, str]:
+    """Return colour, dashes and marker of the ``i``-th line as matplotlib takes them; sixteen lines differ."""
     # the pairing of colours with dashes changes after every four lines
     k = (i + i // 4) % 4
-    return f"s{i % 4}", DASHES[k], _MARKERS[k]
+    return f"s{i % 4}", _DASHES[k], _MARKERS[k]

@@ -1,8 +1,4 @@
-"""The figures of pages, notebooks and plots as data: each is defined here once, whatever draws it.
-
-:func:`structsvm.plots.pages.draw` draws them as SVG for pages, :mod:`structsvm.plots` on matplotlib axes. Pages do not
-use matplotlib's SVG: a small chart took it 600 ms and 32 KB, ours 1 ms and 5 KB, and live pages are drawn every second.
-"""
+"""The figures of pages, notebooks and plots as data; ``drawing`` draws them with matplotlib."""
 
 from __future__ import annotations
 
@@ -68,6 +64,25 @@ class Differences(NamedTuple):
         """How many are gains, losses and neither."""
         wins, losses = sum(v > 0 for v in self.values), sum(v < 0 for v in self.values)
         return wins, losses, len(self.values) - wins - losses
+
+
+class Histogram(NamedTuple):
+    """How many values lie between each two ``edges``."""
+
+    counts: Sequence[float]
+    edges: Sequence[float]
+    x: str
+    y: str
+
+
+class Matrix(NamedTuple):
+    """Numbers as coloured cells, orange above 0 and blue below, the stronger the larger."""
+
+    values: ArrayLike
+    title: str
+
+
+Figure = Lines | Bars | Differences | Histogram | Matrix
 
 
 def weights(coef: ArrayLike, names: Sequence[str], *, top: int) -> Bars:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.plots import charts, figures
+from structsvm.plots import figures
 from structsvm.plots.pages import Column, bar_list, draw, p_value, paragraph, style_in, table
 
 
@@ -39,8 +39,8 @@ def evaluation(result: Any, *, bins: int = 10) -> str:
     pieces = [paragraph(f"{result.name}: {result.mean:.4f}, mean of {values.size} queries")]
     if values.size:
         counts, edges = np.histogram(values, bins=bins, range=(0.0, max(1.0, float(values.max()))))
-        image = charts.histogram(counts.tolist(), edges.tolist(), x=f"{result.name} of a query", y="queries")
-        pieces.append(f"<figure>{image}</figure>")
+        shown = figures.Histogram(counts.tolist(), edges.tolist(), f"{result.name} of a query", "queries")
+        pieces.append(draw(shown))
     return _box(*pieces)
 
 

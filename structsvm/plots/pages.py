@@ -1,8 +1,8 @@
 """Pieces of self-contained HTML pages: functions that return them as strings; :func:`page` puts them together.
 
 A page has no script, font or address: it opens from a file, on a phone, in light and dark mode, and its content policy
-forbids it to load anything. Text arguments are escaped. Charts are inline SVG in the colours of the style sheet;
-nothing is shown by colour alone, and each chart has a title for screen readers.
+forbids it to load anything. Text arguments are escaped. Figures are inline SVG in the colours of the style sheet;
+nothing is shown by colour alone, and each figure has a title for screen readers.
 
 Longer pages are templates (jinja2) beside the code that fills them, rendered by :func:`render`; they extend
 ``plots/templates/page.html`` and call the functions of this module.
@@ -25,14 +25,14 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from structsvm.common.escaping import escape, printable
-from structsvm.plots import charts
+from structsvm.plots import drawing
 from structsvm.plots.colours import COLOURS
-from structsvm.plots.figures import Bars, Differences, Lines, Series
+from structsvm.plots.figures import Bars, Figure, Lines, Matrix, Series
 
 __all__ = [
     "Column", "Series", "Shelf", "bar_list", "details", "draw", "in_row", "line_chart", "listed",
     "measure_name", "p_said", "p_value", "page", "paragraph", "picture", "rankings", "render", "section",
-    "side_by_side", "style_in", "table", "tests_said", "weight_image",
+    "side_by_side", "style_in", "table", "tests_said",
 ]  # fmt: skip
 
 
@@ -123,19 +123,19 @@ def table(
     return _piece("table", columns, rows, caption, bold)
 
 
-def draw(figure: Lines | Bars | Differences) -> str:
-    """Draw a figure, lines with their legend."""
+def draw(figure: Figure, *, alt: str = "") -> str:
+    """Draw a figure; bars are a list, whose names and numbers are text of the page.
+
+    ``alt`` says to screen readers what it shows; by default the ends of the lines, or the counts.
+    """
     if isinstance(figure, Bars):
         return bar_list(figure.names, figure.values, caption=figure.label)
-    if isinstance(figure, Differences):
-        return _piece("image", Markup(charts.bars(figure)))
-    image, names = charts.lines(figure)
-    if not image:
+    if isinstance(figure, Lines) and not any(len(s.x) for s in figure.series):
         return paragraph(f"{figure.y}: nothing to show", small=True)
-    return _piece("chart", Markup(image), names, figure.markers)
+    return f"<figure>{drawing.svg(figure, alt)}</figure>"
 
 
-def in_row(figures: Iterable[Lines | Bars | Differences]) -> str:
+def in_row(figures: Iterable[Figure]) -> str:
     """Draw several figures side by side."""
     return side_by_side(*map(draw, figures))
 
@@ -156,23 +156,9 @@ def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> 
     return _piece("bar_list", rows, signed, caption)
 
 
-def weight_image(values: Any, *, title: str, caption: str) -> str:
-    """Draw a matrix of signed numbers as an image with the sign in each cell, and a table of the numbers below."""
-    matrix = [[float(v) for v in row] for row in values]
-    extent = max((abs(v) for row in matrix for v in row), default=0.0) or 1.0
-    numbers = table(
-        [Column("row"), *(Column(str(j + 1), numeric=True) for j in range(len(matrix[0])))],
-        [[str(i + 1), *map(_signed, row)] for i, row in enumerate(matrix)],
-        caption=f"{title}: the numbers",
-    )
-    rows = [[(v, abs(v) / extent, _signed(v)) for v in row] for row in matrix]
-    return _piece("weight_image", rows, title, caption, Markup(numbers))
-
-
 def picture(pixels: Any, *, alt: str, size: int = 32) -> str:
     """Draw a greyscale image of numbers from 0 to 1, larger ones darker; ``alt`` describes it to screen readers."""
-    rows = [bytes(round(255 * (1 - min(1.0, max(0.0, float(v))))) for v in row) for row in pixels]
-    data = base64.b64encode(charts.png(rows)).decode()
+    data = base64.b64encode(drawing.png(pixels)).decode()
     return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}" width="{size}" height="{size}">'
 
 
@@ -218,13 +204,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    environment.globals["COLOURS"] = COLOURS
-    for function in (charts.line_sample, *(globals()[name] for name in _IN_TEMPLATES)):
+    environment.globals |= {"COLOURS": COLOURS, "Matrix": Matrix}
+    for function in (globals()[name] for name in _IN_TEMPLATES):
         environment.globals[function.__name__] = _as_markup(function)
     return environment
 
 
-_IN_TEMPLATES = ("draw", "in_row", "picture", "rankings", "table", "weight_image")
+_IN_TEMPLATES = ("draw", "in_row", "picture", "rankings", "table")
 """Functions that templates call; headings and paragraphs are HTML there."""
 
 

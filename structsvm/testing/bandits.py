@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.protocols import Bandit, Float
+from structsvm.protocols import Bandit, Duel, Float
 from structsvm.testing.require import Requirement
 
 
@@ -74,8 +74,6 @@ class _Played:
 
 
 def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
-    from structsvm.protocols import Duel
-
     for n_arms in (1, 2, 5):
         bandit, twin, played = make(n_arms), make(n_arms), _Played(np.linspace(0.5, 0, n_arms), seed)
         for _ in range(150):

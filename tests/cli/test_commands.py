@@ -211,9 +211,6 @@ BAD = {
     "convert check text": ("convert --check {x}/good.txt", "good.txt: expected a store"),
     "convert check two": ("convert --check {x}/two.store {x}/out", "out: expected one store and nothing to write"),
     "convert narrow": ("convert {x}/good.txt {x}/out --n-features 1", "good.txt:1: expected feature indices up to 1"),
-    "demo missing": ("demo --data {x}/good.txt {x}/no.txt -o {x}/out", "no.txt: expected a file to read"),
-    "demo one query": ("demo --data {x}/good.txt {x}/good.txt -o {x}/out", "good.txt: expected 2 queries or more"),
-    "demo = input": ("demo --data {x}/good.txt {x}/few.txt -o {x}/few.txt", "another file than the input"),
     "demo in a folder": ("demo -o {x}", "got a folder; add a file name"),
     "trees with signs": ("train words.csv -o out --trees --monotone price:-1", "--monotone: expected a linear model, "
                          "without --trees; the weights of leaves are bound to no order along a feature"),

@@ -308,7 +308,7 @@ COMMANDS = {
     "predict": ("predict {model} {text} -o {long}", "structsvm.load"),
     "export": ("export {model} --to json -o {long}", "structsvm.load"),
     "convert": ("convert {text} {long}", "structsvm.readers.convert_letor"),
-    "demo": ("demo --data {text} {text} -o {long}", "structsvm.cli.studies.demo.run"),
+    "demo": ("demo -o {long}", "structsvm.cli.studies.demo.run"),
     "fuse": ("fuse {run} {other} --qrels {qrels} -o {long}", FUSION),
     "fuse --save": (
         "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", FUSION,

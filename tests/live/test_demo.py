@@ -150,7 +150,8 @@ def test_the_whole_story(open_client):
 
         assert (post("/demo/train")[0], session.stage) == (303, "contenders")
         (training,) = session.trainings
-        assert training.n_impressions == found["n_impressions"]
+        # the page that was asked for above is an impression, too, which may be closed by now
+        assert training.n_impressions - found["n_impressions"] in (0, 1)
         assert "clicks-1" in client.request("GET", "/demo/train").text
 
         def dueled():  # lists that are not on disk in time, on a busy machine, are no duels
@@ -209,7 +210,7 @@ def test_pages_in_a_browser(name, width, scheme, world, tmp_path):
     else:
         found = samples.bandit() if name.startswith("bandit") else samples.report()
         text = pages.verdict_panel(session, found)
-    text = text.replace("<body>", '<body><p class="line" hidden style="stroke:currentColor">')
+    text = text.replace("<body>", '<body><p hidden style="stroke: var(--s0)">')
     seen(text, tmp_path, width, scheme)
 
 

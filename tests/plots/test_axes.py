@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
-
-pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
-
 from matplotlib.figure import Figure
 
 from structsvm import FeatureScaleWarning, StructuralRankerCV, SVMMap, TreeRanker, plots
@@ -166,12 +161,6 @@ def test_regret_is_the_mean_and_its_interval(ax):
     band = ax.collections[0].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx(run.interval()[1].max())
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-
-
-def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'structsvm-ranking\[plots\]'"):
-        plots.differences([1.0])
 
 
 def test_models_and_results_are_taken_as_they_are():

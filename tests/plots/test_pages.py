@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
-import itertools
-import math
 import re
 from html.parser import HTMLParser
 
 import pytest
 from markupsafe import Markup
 
-from structsvm.plots import charts, colours, figures, pages
+from structsvm.plots import colours, figures, pages
 
 HOSTILE = "</title><script src='http://x'>\"&"
 VOID = {"meta", "img"}
@@ -56,7 +54,8 @@ def every_piece(word: str) -> list[str]:
         pages.line_chart([], x=word, y=word),
         pages.draw(figures.Differences([0.1, -0.2], word, word)),
         pages.bar_list([word], [1.0], caption=word),
-        pages.weight_image([[1.0, -1.0]], title=word, caption=word),
+        pages.draw(figures.Matrix([[1.0, -1.0]], word)),
+        pages.draw(figures.Histogram([1, 2], [0, 1, 2], word, word)),
         pages.picture([[0.0, 1.0]], alt=word),
         pages.rankings(
             pages.picture([[1.0]], alt=word), word, [pages.Shelf(word, word, [("<i>a</i>", True)])]
@@ -70,7 +69,7 @@ def test_whatever_comes_in_is_text():
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     addresses = [value for name, value in page.attributes if name in ("src", "href", "xlink:href", "action")]
     assert addresses
-    assert all(value.startswith("data:image/png;base64,") for value in addresses)
+    assert all(value.startswith(("data:image/png;base64,", "#")) for value in addresses)
     assert "".join(page.words).count(HOSTILE) >= 12
 
 
@@ -83,7 +82,7 @@ def test_control_characters_are_written_out():
 
 def test_a_page_refuses_to_load_anything():
     text = pages.page("t", *every_piece("plain"))
-    assert not re.search(r"https?:|<script|<link|@import|url\(", text)
+    assert not re.search(r"https?:|<script|<link|@import|url\((?!#)", text)
     page = Checker(text)
     policy = next(value for name, value in page.attributes if name == "content" and "default-src" in value)
     assert "default-src 'none'" in policy
@@ -94,8 +93,7 @@ def test_a_page_refuses_to_load_anything():
 def test_each_chart_says_what_it_shows():
     for piece in every_piece("a word"):
         tags = Checker(piece).seen
-        # the keys of a legend are decoration
-        assert tags.count("title") >= tags.count("svg") - tags.count("ul")
+        assert tags.count("title") >= tags.count("svg")
 
 
 def test_a_table_scrolls_in_a_box_that_the_keyboard_reaches():
@@ -116,59 +114,20 @@ def test_signed_numbers(value, text):
     assert pages._signed(value) == text
 
 
-def test_a_log_chart_leaves_out_what_it_cannot_show():
-    series = [pages.Series("a", [1, 2, 3, 4], [1.0, 0.0, math.nan, 0.1]), pages.Series("b", [1], [-1.0])]
-    chart = pages.line_chart(series, x="x", y="y", log_y=True)
-    assert "a ends at 0.1" in chart
-    assert ">b<" not in chart
-    assert "nan" not in chart
-
-
-def coordinates(chart: str) -> list[tuple[float, float]]:
-    path = re.search(r'class="line" stroke-dasharray="" d="M([^"]*)"', chart).group(1)
-    return [tuple(map(float, point.split())) for point in path.split("L")]
-
-
-def test_points_lie_where_their_values_say():
-    chart = pages.line_chart([pages.Series("a", [0, 5, 10], [1.0, 0.1, 0.01])], x="x", y="y", log_y=True)
-    (x0, y0), (x1, y1), (x2, y2) = coordinates(chart)
-    assert x1 - x0 == pytest.approx(x2 - x1)
-    assert y1 - y0 == pytest.approx(y2 - y1)  # equal factors are equal steps
-    assert y0 < y2  # up is more
-
-
-def test_a_band_has_the_ends_given():
-    ends = {"low": [0.4, 0.1, 0.0], "high": [0.4, 0.5, 0.8]}
-    series = pages.Series("a", [1, 2, 3], [0.4, 0.3, 0.2], **ends)
-    chart = pages.line_chart([series], x="x", y="y", whole_x=True)
-    line = coordinates(chart)
-    corners = re.search(r'class="band" d="M([^"]*)Z"', chart).group(1)
-    x, y = zip(*(map(float, corner.split()) for corner in corners.split("L")), strict=True)
-    assert x == tuple([p[0] for p in line] + [p[0] for p in reversed(line)])
-    unit = (line[1][1] - line[0][1]) / 0.1  # y grows downwards
-    expected = [line[0][1] + (0.4 - v) * unit for v in (0.4, 0.5, 0.8, 0.0, 0.1, 0.4)]
-    assert expected == pytest.approx(y, abs=0.3)
-    narrow = pages.line_chart([pages.Series("a", [1], [1.0], [1.0], [1.0])], x="x", y="y")
-    assert 'class="band"' not in narrow
-
-
-def test_charts_side_by_side_have_the_same_axis():
-    values = {"a": [0.3, 0.9], "b": [0.1, 0.5]}
-    ends = min(map(min, values.values())), max(map(max, values.values()))
-    heights = []
-    for name, ys in values.items():
-        both = [pages.Series(name, [0, 1], ys), pages.Series("c", [0, 1], [0.4, 0.4])]
-        chart = pages.line_chart(both, x="x", y="y", y_range=ends)
-        heights.append(re.findall(r' d="M([^"]*)"', chart)[-1].split()[1])
-    assert heights[0] == heights[1]
-
-
-def test_lines_are_told_apart_without_colour():
-    series = [pages.Series(str(i), [0, 1], [i, i + 1]) for i in range(4)]
-    chart = pages.line_chart(series, x="x", y="y")
-    figure, legend = chart.split("<ul")
-    for part in (figure, legend):
-        assert len(set(re.findall(r'stroke-dasharray="([^"]*)"', part))) == 4
+def test_figures_have_the_colours_of_the_style_sheet_and_nothing_of_their_own():
+    lines = figures.Lines(
+        [pages.Series("a$b$", [1, 2], [1, 0.1], [0.5, 0.05], [2, 0.2])], "x", "y", log_y=True
+    )
+    text = pages.draw(lines, alt="how it went")
+    assert text == pages.draw(lines, alt="how it went")  # the same bytes
+    assert not set(re.findall("#[0-9a-f]{6}", text)) - {"#000000"}  # of marks that have a colour around them
+    used = set(re.findall(r"var\(--(\w+)\)", text))
+    assert used == {"s0", "soft", "rule"}
+    assert used <= {*re.findall(r"--(\w+):", pages.page("t"))} & {
+        *re.findall(r"--(\w+):", pages.style_in("t"))
+    }
+    assert "a$b$" in text
+    assert "<title>how it went</title>" in text
 
 
 @pytest.mark.parametrize(
@@ -182,7 +141,7 @@ def test_lines_are_told_apart_without_colour():
         pages.draw(figures.Differences([0.0, 0.0], "y")),
         pages.bar_list([], [], caption="c"),
         pages.bar_list(["a"], [0.0], caption="c"),
-        pages.weight_image([[0.0, 0.0]], title="t", caption="c"),
+        pages.draw(figures.Matrix([[0.0, 0.0]], "t")),
         pages.table([pages.Column("a")], [], caption="c"),
         pages.side_by_side(),
         pages.rankings("", "t", []),
@@ -191,12 +150,12 @@ def test_lines_are_told_apart_without_colour():
 )
 def test_nothing_to_show_is_still_a_piece(piece):
     assert Checker(piece).seen
-    assert "nan" not in piece
-    assert "inf" not in piece.replace("infer", "")
+    assert not re.search(r"\b(nan|inf)\b", piece)
 
 
 def test_a_picture_is_a_png_of_its_pixels():
-    image = pytest.importorskip("matplotlib.image", reason="matplotlib reads the picture back")
+    from matplotlib import image
+
     text = pages.picture([[0.0, 1.0, 2.0], [0.5, -1.0, 0.25]], alt="a")
     data = base64.b64decode(re.search(r"base64,([^\"]*)", text).group(1))
     pixels = image.imread(io.BytesIO(data), format="png")
@@ -205,11 +164,10 @@ def test_a_picture_is_a_png_of_its_pixels():
     assert shown.ravel().tolist() == pytest.approx([1, 0, 0, 0.5, 1, 0.75], abs=1 / 255)  # dark is more
 
 
-def test_signs_of_weights_are_written():
-    text = pages.weight_image([[2.0, -1.0, 0.01]], title="t", caption="c")
-    assert re.findall(r'class="sign"[^>]*>(.)<', text) == ["+", "−"]
-    assert "+2.00" in text
-    assert "−1.00" in text
+def test_signs_of_cells_are_written():
+    text = pages.draw(figures.Matrix([[2.0, -1.0, 0.01]], "t"))
+    assert re.findall(r">([+−])<", text) == ["+", "−"]
+    assert re.findall(r">([+−])<", pages.draw(figures.Matrix([[2.0, 1.0]], "t"))) == []
 
 
 @pytest.mark.parametrize(
@@ -257,69 +215,6 @@ def test_a_notebook_has_the_rules_of_pages_inside_a_box():
     rules = style.split("\n", 4)[4].removesuffix("}</style>").rstrip()
     assert rules in pages.page("t")
     assert rules.count("{") == rules.count("}")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"), (0.1 + 0.2, "0.3"), (-2.5, "−2.5"), (1234.0, "1234"), (1e-4, "10⁻⁴"), (1e6, "10⁶"),
-        (3e-7, "3·10⁻⁷"), (-2e8, "−2·10⁸"),
-    ],
-)  # fmt: skip
-def test_numbers_on_an_axis(value, text):
-    assert charts.number(value) == text
-
-
-@pytest.mark.parametrize(
-    ("low", "high"), [(0.02, 0.7), (1e-4, 1.0), (1e-12, 3.0), (0.1, 0.1), (1e-300, 1e300), (5e-5, 6e-5)]
-)
-def test_a_log_axis_covers_its_values_with_powers_of_ten(low, high):
-    axis = charts.Axis(low, high, log=True)
-    ticks = axis.ticks()
-    assert 2 <= len(ticks) <= 7
-    for tick in ticks:
-        assert math.log10(tick) == pytest.approx(round(math.log10(tick)), abs=1e-9)
-        assert -1e-9 <= axis.share(tick) <= 1 + 1e-9
-    assert -1e-9 <= axis.share(low) <= axis.share(high) <= 1 + 1e-9
-    assert axis.share(axis.low) == pytest.approx(0)
-    assert axis.share(axis.high) == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [(0, 1), (0, 0.0735), (-0.3, 0.7), (0, 123456), (5, 5), (0, 0), (-1e-9, 1e-9), (1e9, 1e9 + 1)],
-)
-def test_a_linear_axis_covers_its_values_with_even_round_steps(low, high):
-    axis = charts.Axis(low, high, log=False)
-    ticks = axis.ticks()
-    assert 2 <= len(ticks) <= 8
-    steps = [b - a for a, b in itertools.pairwise(ticks)]
-    assert steps == pytest.approx([axis.step] * len(steps), rel=1e-6)
-    assert f"{axis.step:.0e}"[0] in "125"
-    assert axis.low <= low + 1e-6 * axis.step
-    assert axis.high >= high - 1e-6 * axis.step
-
-
-@pytest.mark.parametrize(
-    ("low", "high"), [(1, 1), (1, 2), (1, 6), (1, 10), (1, 11), (0, 20), (1, 500), (1, 100_000)]
-)
-def test_an_axis_of_whole_numbers_begins_at_the_first(low, high):
-    axis = charts.Axis(low, high, log=False, whole=True)
-    ticks = axis.ticks()
-    assert ticks[0] == low
-    assert ticks[-1] <= high
-    assert all(isinstance(tick, int) for tick in ticks)
-    assert ticks == sorted(set(ticks))
-    assert len(ticks) <= 7
-    assert high == low or (axis.share(low), axis.share(high)) == (0, 1)
-
-
-def test_what_is_outside_is_drawn_at_the_edge():
-    frame = charts.Frame(charts.Axis(1, 100, log=True), charts.Axis(0, 1, log=False))
-    assert frame.at(1, 0) == (charts.MARGIN[0], charts.HEIGHT - charts.MARGIN[3])
-    assert frame.at(100, 1) == (charts.WIDTH - charts.MARGIN[1], charts.MARGIN[2])
-    assert frame.at(10, 7.0) == frame.at(10, 1)
-    assert frame.at(10, -7.0) == frame.at(10, 0)
 
 
 def test_sixteen_lines_differ():

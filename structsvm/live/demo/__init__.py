@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -60,7 +61,8 @@ def _routes(session: Session) -> list[Route]:
 
     async def verdict(request: Request) -> Response:
         found = await session.service.report(session.experiment)
-        return HTMLResponse(pages.verdict_panel(session, found), headers={"Content-Security-Policy": _FRAMED})
+        text = await asyncio.to_thread(pages.verdict_panel, session, found)
+        return HTMLResponse(text, headers={"Content-Security-Policy": _FRAMED})
 
     async def clicks(request: Request) -> Response:
         form = await _form(request)

@@ -15,7 +15,7 @@ import msgspec
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.lazy import labelled, labels
 from structsvm.live.bodies import MAX_ID, EngineUse
-from structsvm.live.config import converted
+from structsvm.live.conversion import converted
 from structsvm.live.engines.answers import (
     Dialect,
     Query,

@@ -5,6 +5,7 @@ Rendered on the server from the same reports as the API; no script, no font, not
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -42,7 +43,11 @@ def routes(service: Service) -> list[Route]:
 
     async def experiment(request: Request) -> Response:
         found = await service.report(request.path_params["key"])
-        return HTMLResponse(experiment_page(found, now_ms=1000 * time.time(), refresh=_refresh(request)))
+        # a figure that is drawn for the first time would hold up other requests
+        text = await asyncio.to_thread(
+            experiment_page, found, now_ms=1000 * time.time(), refresh=_refresh(request)
+        )
+        return HTMLResponse(text)
 
     def file(name: str, content: bytes, kind: str, keep: str) -> Route:
         async def serve(request: Request) -> Response:

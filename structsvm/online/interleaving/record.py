@@ -15,7 +15,6 @@ from msgspec.json import decode
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_whole
-from structsvm.online.users.click_tables import check_clicks
 
 VERSION = 1
 """Version of the record. Others are refused, as crediting them by new rules would mix two experiments."""
@@ -293,6 +292,21 @@ def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> Non
     n_rows = shown.n_rankers if n_rows is None else n_rows
     if len(shown.evidence) != n_rows:
         raise BadInput("shown", f"expected {n_rows} row(s) of evidence, got {len(shown.evidence)}")
+
+
+def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
+    """Return ``clicks`` as booleans, one per shown document; raise ValueError otherwise."""
+    values = np.asarray(clicks)
+    if values.shape != (length,):
+        raise BadInput(
+            "clicks",
+            f"expected one entry (0 or 1) for each of the {length} shown documents, got an array of "
+            f"shape {values.shape}",
+        )
+    bad = [click for click in values.tolist() if click not in (0, 1)]
+    if bad:
+        raise BadInput("clicks", f"expected 0 or 1 for each shown document, got {bad[0]!r}")
+    return values.astype(bool)
 
 
 def clicks_on(

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.record import Shown, check_record
-from structsvm.online.users.click_tables import check_clicks
+from structsvm.online.interleaving.record import Shown, check_clicks, check_record
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.portable.elementary import geomspace
+from structsvm.online.bandits.by_name import make
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.simulation.checkpoint import RunState, UnderWay
 from structsvm.online.simulation.worlds import PreferenceMatrix
@@ -65,8 +66,6 @@ def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.
 
 def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | None) -> Callable[[], Any]:
     if isinstance(bandit, str):
-        from structsvm.online.bandits import make
-
         return lambda: make(bandit, n_arms, horizon, **(options or {}))
     if options:
         raise BadInput("options", "for a bandit given by name", "set them on the object, or in the callable")

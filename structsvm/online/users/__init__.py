@@ -10,15 +10,14 @@ if TYPE_CHECKING:
     from structsvm.online.users.by_position import DependentClickUser as DependentClickUser
     from structsvm.online.users.by_position import PositionBasedUser as PositionBasedUser
     from structsvm.online.users.cascade import CascadeUser as CascadeUser
-    from structsvm.online.users.click_tables import ClickTables as ClickTables
     from structsvm.protocols import ClickModel as ClickModel
+    from structsvm.protocols import ClickTables as ClickTables
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.online.users.cascade": "CascadeUser",
         "structsvm.online.users.by_position": "DependentClickUser PositionBasedUser",
-        "structsvm.online.users.click_tables": "ClickTables",
-        "structsvm.protocols": "ClickModel",
+        "structsvm.protocols": "ClickModel ClickTables",
     },
 )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structsvm.online.users.click_tables import ClickTables, TableClicks, check_places
+from structsvm.online.users.click_tables import TableClicks, check_places
+from structsvm.protocols import ClickTables
 
 
 @dataclass(frozen=True)

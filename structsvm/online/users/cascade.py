@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice
-from structsvm.online.users.click_tables import ClickTables, TableClicks
+from structsvm.online.users.click_tables import TableClicks
+from structsvm.protocols import ClickTables
 
 CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {
     ("perfect", 2): ((0.0, 1.0), (0.0, 0.0)),

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
+from structsvm.online.interleaving.record import check_clicks
+from structsvm.protocols import ClickTables
 from structsvm.queries import refuse_first
-
-
-class ClickTables(NamedTuple):
-    """A click model as compiled code sees it: probabilities by grade and position, shape (n_grades, length).
-
-    The user looks at the positions in order; she clicks, and then leaves, or leaves without a click.
-
-    Examples
-    --------
-    >>> from structsvm.online.users import CascadeUser
-    >>> tables = CascadeUser.named("navigational", 2).tables(length=2)
-    >>> tables.click.tolist(), tables.stop_after_click.tolist()
-    ([[0.05, 0.05], [0.95, 0.95]], [[0.2, 0.2], [0.9, 0.9]])
-    """
-
-    click: NDArray[np.float64]
-    stop_after_click: NDArray[np.float64]
-    stop_after_skip: NDArray[np.float64]
 
 
 class TableClicks:
@@ -117,18 +101,3 @@ def check_grades(grades: ArrayLike, n_grades: int) -> NDArray[np.int64]:
     expected = f"an integer from 0 to {n_grades - 1} (the model has {n_grades} grades)"
     refuse_first("grades", values, ~valid, expected)
     return values.astype(np.int64)
-
-
-def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
-    """Return ``clicks`` as booleans, one per shown document; raise ValueError otherwise."""
-    values = np.asarray(clicks)
-    if values.shape != (length,):
-        raise BadInput(
-            "clicks",
-            f"expected one entry (0 or 1) for each of the {length} shown documents, got an array of "
-            f"shape {values.shape}",
-        )
-    bad = [click for click in values.tolist() if click not in (0, 1)]
-    if bad:
-        raise BadInput("clicks", f"expected 0 or 1 for each shown document, got {bad[0]!r}")
-    return values.astype(bool)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ import pytest
 from structsvm import metrics
 from structsvm.cli.studies import demo
 from structsvm.queries import QueryData
-from structsvm.readers import make_ranking, write_letor
 
 HOSTILE = "</title><script src='http://x'>\"&"
 
@@ -127,7 +124,7 @@ def test_table_and_headline_say_what_was_measured_whichever_way_it_went(outcome)
 
 def test_page_stands_on_its_own(outcome):
     text = demo.page(outcome)
-    assert not re.search(r"https?:|<script|<link|@import|url\(", text)
+    assert not re.search(r"https?:|<script|<link|@import|url\((?!#)", text)
     assert demo.headline(outcome).replace("<", "&lt;") in text
     for system in outcome.systems:
         assert system.name in text
@@ -144,51 +141,6 @@ def test_a_hostile_name_is_text(outcome):
     text = demo.page(demo.Outcome(task, systems))
     assert "<script" not in text
     assert text.count("&lt;script src=") > 50
-
-
-@pytest.fixture(scope="module")
-def letor(tmp_path_factory):
-    """Files to train and test on."""
-    folder = tmp_path_factory.mktemp("letor")
-    for name, seed in (("train.txt", 5), ("test.txt", 6)):
-        write_letor(make_ranking(30, 15, 4, grades=3, noise=0.3, random_state=seed), folder / name)
-    return folder / "train.txt", folder / "test.txt"
-
-
-def test_own_data_on_the_command_line(letor, cli):
-    out = cli("demo --data", *letor, "-o page.html")
-    outcome = demo.run(demo.letor_task(*letor))
-    assert demo.headline(outcome) in out
-    assert "Report: page.html" in out
-    for system in outcome.systems:
-        assert f"{system.mean:.4f}" in out
-    text = Path("page.html").read_text()
-    assert not re.search(r"https?:|<script", text)
-    assert "the 4 largest of 4 weights" in text
-
-
-def test_the_baseline_is_the_best_single_feature_of_the_training_file(letor):
-    task = demo.letor_task(*letor)
-    ((name, scores),) = task.baselines.items()
-    train = task.train
-    values = {
-        (j + 1, word): metrics.evaluate("map", train.y, sign * train.X[:, j], qid=train.qid).mean
-        for j in range(4)
-        for sign, word in ((1, "high"), (-1, "low"))
-    }
-    j, word = max(values, key=values.get)
-    assert name == f"Feature {j} ({word} first)"
-    np.testing.assert_array_equal(scores, (1 if word == "high" else -1) * task.test.X[:, j - 1])
-
-
-def test_relevance_reaches_the_measure(letor):
-    strict = demo.letor_task(*letor, relevance=2)
-    assert "at least 2" in strict.description
-    outcome = demo.run(strict, n_jobs=1)
-    test, scores = strict.test, outcome.best.scores
-    expected = metrics.evaluate("map", test.y, scores, qid=test.qid, relevance=2)
-    assert outcome.best.mean == pytest.approx(expected.mean)
-    assert outcome.best.model.relevance == 2
 
 
 @pytest.fixture(scope="module")
@@ -224,16 +176,8 @@ def test_nothing_is_remarked_of_a_grid_that_nobody_can_widen(spam, caplog):
 
 def test_the_page_begins_with_that_case(spam, outcome):
     text = demo.page(outcome, spam)
-    assert not re.search(r"https?:|<script|<link|@import|url\(", text)
+    assert not re.search(r"https?:|<script|<link|@import|url\((?!#)", text)
     for sentence in (demo.measure_headline(spam), demo.headline(outcome)):
         assert sentence.replace("<", "&lt;") in text
     assert text.index("The measure decides") < text.index("Find the same digit")
-    assert text.count("<article>") == 6
-    first = text[: text.index("Find the same digit")]
-    # the shares of spam are those of the rankings
-    rows = spam.task.test
-    for system in spam.systems:
-        queries = itertools.pairwise(rows.offsets)
-        top = [a + np.argsort(-system.scores[a:b], kind="stable")[:5] for a, b in queries]
-        share = np.mean([str(word).startswith("spam") for word in rows.docid[np.concatenate(top)]])
-        assert f"{share:.0%}" in first
+    assert text.count("<article>") == 4

@@ -1,15 +1,15 @@
 """The demonstration: learn to rank, compare with baselines that learn nothing, and write a page about it.
 
-Without data of your own the page begins with synthetic data on which training for MAP and for ROC area lead to
+The page begins with synthetic data on which training for MAP and for ROC area lead to
 different rankings (:func:`spam_task`). It goes on with image retrieval on scikit-learn's digits: the query is an image,
 the candidates are other images, there is one feature per pixel (the absolute difference), and images of the same digit
 are relevant.
 """
 
 from structsvm.cli.studies.demo.page import headline, measure_headline, page, results_table
-from structsvm.cli.studies.demo.task import Outcome, System, Task, digits_task, letor_task, run, spam_task
+from structsvm.cli.studies.demo.task import Outcome, System, Task, digits_task, run, spam_task
 
 __all__ = [
-    "Outcome", "System", "Task", "digits_task", "headline", "letor_task", "measure_headline", "page", "results_table",
-    "run", "spam_task",
+    "Outcome", "System", "Task", "digits_task", "headline", "measure_headline", "page", "results_table", "run",
+    "spam_task",
 ]  # fmt: skip

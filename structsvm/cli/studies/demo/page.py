@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from structsvm.cli.studies.demo.task import Outcome, Pictures, System
+from structsvm.cli.studies.demo.task import Outcome, Pictures, System, Task
 from structsvm.common.names import feature_names
 from structsvm.metrics import EvaluationResult, compare, evaluate
 from structsvm.metrics.significance import leaders
@@ -47,7 +46,7 @@ def results_table(outcome: Outcome) -> tuple[list[pages.Column], list[list[str]]
 
 
 def headline(outcome: Outcome) -> str:
-    """Return the result in words, with the models that are as good and the test queries seen in training."""
+    """Return the result in words, with the models that are as good."""
     best, base = outcome.best, outcome.baseline
     test = compare(best.per_query, base.per_query)
     best_models = leaders({system.name: system.per_query for system in outcome.learned})
@@ -66,11 +65,6 @@ def headline(outcome: Outcome) -> str:
         level = [f"{name} ({means[name]:.4f}, {pages.p_said(p)})" for name, p in best_models.level.items()]
         text += (
             f" No significant difference between {pages.listed(best_models.first)} and {pages.listed(level)}."
-        )
-    if seen := outcome.task.n_seen:
-        text += (
-            f" {seen if seen < n else 'All'} of the {n} test queries are training queries: the figures tell how well "
-            "the models fit them, not how well they rank new ones."
         )
     return text
 
@@ -96,134 +90,73 @@ def measure_headline(outcome: Outcome) -> str:
 
 def _roc_area(outcome: Outcome, system: System) -> EvaluationResult:
     test = outcome.task.test
-    return evaluate("roc", test.y, system.scores, qid=test.qid, relevance=outcome.task.relevance)
+    return evaluate("roc", test.y, system.scores, qid=test.qid)
 
 
 def page(outcome: Outcome, first: Outcome | None = None) -> str:
     """Return the report, an HTML document that loads nothing; ``first`` shows where the measure matters."""
     columns, rows = results_table(outcome)
-    lead = headline(outcome)
+    lead, learned, task = headline(outcome), outcome.learned, outcome.task
+    tol, histories = learned[0].model.tol, {s.name: s.model.fit_.history for s in learned}
     return pages.render(
-        "cli/studies/demo/page.html",
-        title=outcome.task.title if first is None else first.task.title,
-        lead=lead if first is None else measure_headline(first),
-        measure=None if first is None else _measure_matters(first),
-        headline=lead,
-        task=outcome.task,
-        columns=columns,
-        rows=rows,
-        best=[
-            i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean
-        ],
-        baseline=outcome.baseline.name,
-        learned=outcome.learned,
-        weights=_weights(outcome),
-        tol=outcome.learned[0].model.tol,
-        gaps=[
-            figures.gap(
-                {system.name: system.model.fit_.history for system in outcome.learned},
-                x=x,
-                tol=outcome.learned[0].model.tol,
-            )
-            for x in ("passes", "seconds")
-        ],
-        differences=[(system.name, _difference(system, outcome.baseline)) for system in outcome.learned],
-        n_shown=_SHOWN,
-        examples=[] if outcome.task.pictures is None else _examples(outcome, outcome.task.pictures),
-    )
+        "cli/studies/demo/page.html", title=task.title if first is None else first.task.title,
+        lead=lead if first is None else measure_headline(first), headline=lead, task=task, columns=columns, rows=rows,
+        measure=None if first is None else _measure_matters(first), baseline=outcome.baseline.name,
+        best=[i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean],
+        weights=[_weights(task, s) for s in learned], tol=tol, n_shown=_SHOWN,
+        gaps=[figures.gap(histories, x=x, tol=tol) for x in ("passes", "seconds")],
+        differences=[_difference(s, outcome.baseline) for s in learned],
+        examples=[] if task.pictures is None else _examples(outcome, task.pictures),
+    )  # fmt: skip
 
 
 def _measure_matters(outcome: Outcome) -> dict[str, Any]:
-    """What the page shows of the case in which the measure that is trained for decides."""
+    """Return what the page shows of the case in which the measure that is trained for decides."""
     roc, svm = outcome.learned
     rows = []
     for system in outcome.systems:
         weights = ["", ""] if system.model is None else [f"{w:.3f}" for w in system.model.coef_]
-        area, spam = _roc_area(outcome, system).mean, _spam_share(outcome, system)
-        rows.append([system.name, f"{system.mean:.4f}", f"{area:.4f}", f"{spam:.0%}", *weights])
-    names = outcome.task.train.feature_names or ()
-    numbers = ("MAP", "ROC area", "spam in top 5", *(f"weight of {name}" for name in names))
+        rows.append([system.name, f"{system.mean:.4f}", f"{_roc_area(outcome, system).mean:.4f}", *weights])
+    numbers = ("MAP", "ROC area", *(f"weight of {name}" for name in outcome.task.train.feature_names or ()))
     return {
-        "description": outcome.task.description,
+        "description": outcome.task.description, "rows": rows, "best": outcome.systems.index(svm),
         "columns": [pages.Column("System"), *(pages.Column(name, numeric=True) for name in numbers)],
-        "rows": rows,
-        "best": outcome.systems.index(svm),
-        "names": (svm.name, roc.name),
-        "examples": _first_documents(outcome),
-        "difference": _difference(svm, roc),
-    }
+        "names": (svm.name, roc.name), "difference": _difference(svm, roc),
+    }  # fmt: skip
 
 
 def _difference(system: System, other: System) -> figures.Differences:
-    return figures.differences(system.per_query - other.per_query, measure="AP")
+    return figures.differences(system.per_query - other.per_query, measure=f"AP, {system.name}")
 
 
-def _top(outcome: Outcome, system: System, q: int, n: int) -> list[int]:
-    test = outcome.task.test
-    a, b = int(test.offsets[q]), int(test.offsets[q + 1])
-    order = np.argsort(-system.scores[a:b], kind="stable")[:n]
-    return [a + int(i) for i in order]
-
-
-def _is_spam(outcome: Outcome, row: int) -> bool:
-    docid = outcome.task.test.docid
-    return docid is not None and str(docid[row]).startswith("spam")
-
-
-def _spam_share(outcome: Outcome, system: System) -> float:
-    n = outcome.task.test.n_queries
-    rows = [row for q in range(n) for row in _top(outcome, system, q, 5)]
-    return sum(_is_spam(outcome, row) for row in rows) / len(rows)
-
-
-def _shelf(outcome: Outcome, system: System, q: int, shown: Callable[[int], str]) -> pages.Shelf:
-    """The first documents of a query as ``shown`` has their rows, and whether they are relevant."""
-    y, relevance = outcome.task.test.y, outcome.task.relevance
-    items = [(shown(row), bool(y[row] >= relevance)) for row in _top(outcome, system, q, _SHOWN)]
-    return pages.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items)
-
-
-def _first_documents(outcome: Outcome) -> list[tuple[str, str, list[pages.Shelf]]]:
-    """The query in the middle of those that are sorted by the difference, and where the difference is against us."""
-    roc, svm = outcome.learned
-    test, relevance = outcome.task.test, outcome.task.relevance
-
-    def word(row: int) -> str:
-        text = "relevant" if test.y[row] >= relevance else "spam" if _is_spam(outcome, row) else "other"
-        return f"<small>{text}</small>"
-
-    order = np.argsort(svm.per_query - roc.per_query, kind="stable")
-    examples = []
-    for text, q in (("middle of the gains", int(order[len(order) // 2])), ("largest loss", int(order[0]))):
-        shelves = [_shelf(outcome, system, q, word) for system in (roc, svm)]
-        examples.append(("", f"Query {test.query_ids[q]}: the {text} of {svm.name}", shelves))
-    return examples
-
-
-def _weights(outcome: Outcome) -> list[figures.Bars]:
-    names = feature_names(outcome.task.train.feature_names, outcome.task.train.n_features)
-    lists = []
-    for system in outcome.learned:
-        bars = figures.weights(system.model.coef_, names, top=25)
-        label = f"{system.name}: the {len(bars.values)} largest of {len(names)} weights"
-        lists.append(bars._replace(label=label))
-    return lists
+def _weights(task: Task, system: System) -> figures.Figure:
+    """Return the weights as an image where there is one per pixel, else as bars."""
+    if task.shape is not None:
+        return figures.Matrix(system.model.coef_.reshape(task.shape), f"Weights of {system.name}")
+    names = feature_names(task.train.feature_names, task.train.n_features)
+    return figures.weights(system.model.coef_, names, top=25)._replace(label=f"Weights of {system.name}")
 
 
 def _examples(outcome: Outcome, pictures: Pictures) -> list[tuple[str, str, list[pages.Shelf]]]:
-    """The queries with the largest gain, two in between, and the largest loss: not only favourable ones."""
-    best, base = outcome.best, outcome.baseline
-
-    def candidate(row: int) -> str:
-        number = row % int(outcome.task.test.offsets[1])  # all queries have the same candidates
-        return pages.picture(pictures.candidates[number], alt=f"digit {pictures.candidate_digits[number]}")
-
+    """Return the queries with the largest gain, two in between, and the largest loss: not only favourable ones."""
+    best, base, test = outcome.best, outcome.baseline, outcome.task.test
+    n_candidates = int(test.offsets[1])  # all queries have the same
     order = np.argsort(best.per_query - base.per_query, kind="stable")[::-1]
-    n = len(order)
     examples = []
-    for text, k in {"largest gain": 0, "upper quarter": n // 4, "middle": n // 2, "largest loss": -1}.items():
+    for text, k in {"largest gain": 0, "upper quarter": len(order) // 4, "middle": len(order) // 2,
+                    "largest loss": -1}.items():  # fmt: skip
         q = int(order[k])
-        shelves = [_shelf(outcome, system, q, candidate) for system in (base, *outcome.learned)]
+        first, shelves = int(test.offsets[q]), []
+        for system in (base, *outcome.learned):
+            top = np.argsort(-system.scores[first : first + n_candidates], kind="stable")[:_SHOWN].tolist()
+            items = [
+                (
+                    pages.picture(pictures.candidates[i], alt=f"digit {pictures.candidate_digits[i]}"),
+                    bool(test.y[first + i] >= 1),
+                )
+                for i in top
+            ]
+            shelves.append(pages.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
         digit = int(pictures.query_digits[q])
         query = pages.picture(pictures.queries[q], alt=f"query: digit {digit}")
         examples.append((query, f"A {digit}: the {text} of {best.name}", shelves))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import structsvm
-from structsvm import metrics, readers
+from structsvm import metrics
 from structsvm.protocols import Float
-from structsvm.queries import QueryData, dense_column
+from structsvm.queries import QueryData
 
 # number of images in the training part, and of query images in each part
 _N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300
@@ -45,11 +43,8 @@ class Task:
     train: QueryData
     test: QueryData
     baselines: dict[str, Float]
-    relevance: float = 1.0
-    scale: str = "none"
     shape: tuple[int, int] | None = None
     pictures: Pictures | None = None
-    n_seen: int = 0
 
 
 @dataclass(frozen=True)
@@ -166,88 +161,19 @@ def _with_spam(n_queries: int, rng: np.random.Generator) -> QueryData:
     )
 
 
-def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
-    """Return the same comparison on LETOR files or stores; the baseline is the feature that is best on ``train``.
-
-    Dense features are standardised with the figures of the training data.
-    """
-    from scipy import sparse
-
-    from structsvm.cli.studies.folds.methods import best_feature
-
-    learning = readers.read_queries(train)
-    if learning.n_queries < 2:
-        raise ValueError(
-            f"{train}: expected 2 queries or more, to choose C by cross-validation, got {learning.n_queries}"
-        )
-    # a text may omit its last features; a store states its number of features
-    options = (
-        {} if test.is_dir() else {"n_features": learning.n_features, "sparse": sparse.issparse(learning.X)}
-    )
-    testing = readers.read_queries(test, **options)
-    if testing.n_features != learning.n_features:
-        raise ValueError(
-            f"{test}: expected {learning.n_features} features, as {train} has, got {testing.n_features}"
-        )
-    feature, sign = best_feature(
-        learning,
-        lambda rows, scores: float(_average_precision(rows, scores, relevance).mean()),
-    )
-    arrow = "high" if sign > 0 else "low"
-    return Task(
-        title=f"Learning to rank: {test.name}",
-        description=(
-            f"Trained on {train.name} ({learning.n_queries} queries, {learning.n_rows} documents, "
-            f"{learning.n_features} features), tested on {test.name} ({testing.n_queries} queries, {testing.n_rows} "
-            f"documents). Relevant: a label of at least {relevance:g}. The baseline is the single feature with the "
-            "best mean average precision on the training file."
-        ),
-        train=learning,
-        test=testing,
-        baselines={f"Feature {feature + 1} ({arrow} first)": sign * dense_column(testing.X, feature)},
-        relevance=relevance,
-        scale="none" if sparse.issparse(learning.X) else "zscore",
-        n_seen=_count_seen(learning, testing),
-    )
-
-
-def _count_seen(train: QueryData, test: QueryData) -> int:
-    """Return the number of queries of ``test`` with the rows and labels of a query of ``train``, whatever their ids."""
-
-    def fingerprints(data: QueryData) -> list[bytes]:
-        return [
-            hashlib.sha256(
-                b"".join(
-                    np.ascontiguousarray(part, dtype=np.float64).tobytes()
-                    for part in (*_parts(data.X[a:b]), data.y[a:b])
-                )
-            ).digest()
-            for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)
-        ]
-
-    training = set(fingerprints(train))
-    return sum(query in training for query in fingerprints(test))
-
-
-def _parts(X: Any) -> tuple[Any, ...]:
-    return (X.indptr - X.indptr[0], X.indices, X.data) if hasattr(X, "indptr") else (X,)
-
-
 def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object] | None = None) -> Outcome:
     """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries."""
 
     def tried(name: str, scores: Float, model: Any = None) -> System:
-        return System(name, scores, _average_precision(task.test, scores, task.relevance), model)
+        return System(name, scores, _average_precision(task.test, scores), model)
 
     systems = [tried(name, scores) for name, scores in task.baselines.items()]
     for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
         if callback is not None:
             callback(name)
         model = structsvm.StructuralRankerCV(
-            loss, _CS, cv=min(3, task.train.n_queries), scoring="map", relevance=task.relevance,
-            scale=task.scale,  # type: ignore[arg-type]
-            n_jobs=n_jobs,
-        )  # fmt: skip
+            loss, _CS, cv=min(3, task.train.n_queries), scoring="map", n_jobs=n_jobs
+        )
         with _without_remarks():
             model.fit(task.train.X, task.train.y, qid=task.train.qid)
         systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))
@@ -266,7 +192,5 @@ def _without_remarks() -> Iterator[None]:
         log.setLevel(level)
 
 
-def _average_precision(rows: QueryData, scores: Float, relevance: float) -> Float:
-    return metrics.evaluate(
-        "map", rows.y, scores, qid=rows.qid, docid=rows.docid, relevance=relevance
-    ).per_query
+def _average_precision(rows: QueryData, scores: Float) -> Float:
+    return metrics.evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid).per_query

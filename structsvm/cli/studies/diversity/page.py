@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,20 +60,15 @@ def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
     for i in _most_telling(result, n_sets):
         candidates = result.labelled.sets[i]
         chosen = {method: rows[i] for method, rows in result.chosen.items()}
-        matrix = coverage_matrix(candidates, result.labelled.labels[i], result.labelled.subtopics[i], chosen)
         reasons = {name: _reasons(model, candidates, result.k) for name, model in result.models.items()}
-        sets.append((candidates.query or f"set {i + 1}", matrix, reasons))
+        covered = coverage_table(result.labelled.labels[i], result.labelled.subtopics[i], chosen)
+        sets.append((candidates.query or f"set {i + 1}", len(candidates), covered, reasons))
     return pages.render(
-        "cli/studies/diversity/page.html",
-        title=f"Diverse results: {name}",
-        lead=headline(result),
-        columns=columns,
-        rows=rows,
-        first=result.first,
-        best=[list(result.chosen).index(name) for name in _leaders(result).first],
-        sets=sets,
-        Column=pages.Column,
-    )
+        "cli/studies/diversity/page.html", title=f"Diverse results: {name}", lead=headline(result), columns=columns,
+        rows=rows, result=result, best=[list(result.chosen).index(name) for name in _leaders(result).first],
+        sets=sets, Column=pages.Column,
+        of_sets=[pages.Column("subtopic"), *(pages.Column(name, True) for name in ("candidates", *result.chosen))],
+    )  # fmt: skip
 
 
 def headline(result: DiversityResult) -> str:
@@ -117,34 +112,21 @@ def seen_in_training(result: DiversityResult) -> list[str]:
     return sentences
 
 
-class Coverage(NamedTuple):
-    """Which subtopics the methods cover; the subtopics that most candidates cover come first."""
+def coverage_table(labels: Float, subtopics: Sequence[str], chosen: Mapping[str, Int]) -> list[list[str]]:
+    """Return a row per subtopic, the one that most candidates cover first, and the shares covered by weight.
 
-    n_candidates: int
-    methods: list[str]
-    subtopics: list[tuple[str, int, list[list[tuple[int, str]]]]]
-    """Name, number of candidates that cover it, and per method the ranks and ids of the documents that do."""
-    shares: list[float]
-    """Of the subtopics that each method covers, by weight."""
-
-
-def coverage_matrix(
-    candidates: CandidateSet, labels: Float, subtopics: Sequence[str], chosen: Mapping[str, Int]
-) -> Coverage:
-    """Find who covers what, from labels of shape (n_documents, n_subtopics) and the rows chosen by each method."""
+    Labels have shape (n_documents, n_subtopics); cells have the ranks of the rows that each method chose.
+    """
     covers = np.asarray(labels) > 0
     weight = covers.sum(axis=0)
-    total = max(1, int(weight.sum()))
-    entries = []
+    rows = []
     for j in np.argsort(-weight, kind="stable").tolist():
         if weight[j]:
-            ranks = [
-                [(int(r) + 1, candidates.ids[rows[r]]) for r in np.flatnonzero(covers[rows, j])]
-                for rows in chosen.values()
-            ]
-            entries.append((subtopics[j], int(weight[j]), ranks))
-    shares = [float(weight[covers[rows].any(axis=0)].sum() / total) for rows in chosen.values()]
-    return Coverage(len(candidates), list(chosen), entries, shares)
+            ranks = [" ".join(map(str, np.flatnonzero(covers[picks, j]) + 1)) for picks in chosen.values()]
+            rows.append([subtopics[j], str(weight[j]), *(text or "–" for text in ranks)])
+    total = max(1, int(weight.sum()))
+    shares = [weight[covers[picks].any(axis=0)].sum() / total for picks in chosen.values()]
+    return [*rows, ["covered, by weight", "", *(f"{share:.0%}" for share in shares)]]
 
 
 def _rivals(result: DiversityResult) -> list[str]:

@@ -118,42 +118,28 @@ def _leaders(results: Results) -> Leaders:
 
 
 def page(results: Results, title: str) -> str:
-    """Return the report: table, measure against C, precision and recall, weights, gaps, per-query differences."""
+    """Return the report: tables, measure against C, precision and recall, weights, gaps, differences by query."""
     columns, rows = table(results)
-    first = results.measures.report[0]
-    best = _leaders(results).first
+    first, best = results.measures.report[0], _leaders(results).first
     with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
-    of_folds = [pages.Column("method"), *(pages.Column(name, numeric=True) for name in results.folds)]
-    means = [
-        [m.name, *(f"{np.mean(cell['test']['values'][first]):.4f}" for cell in m.cells)] for m in results.methods
-    ]  # fmt: skip
     return pages.render(
-        "cli/studies/folds/page.html",
-        title=title,
-        lead=headline(results),
-        columns=columns,
-        rows=rows,
-        tests=tests_table(results),
-        remarks=remarks(results),
+        "cli/studies/folds/page.html", title=title, lead=headline(results), results=results, columns=columns, rows=rows,
+        tests=tests_table(results), remarks=remarks(results), measure=first, baselines=pages.listed(results.baselines),
         best=[i for i, m in enumerate(results.methods) if m.name in best],
-        measure=first,
-        measures=results.measures,
-        baseline=results.baseline,
-        baselines=pages.listed(results.baselines),
-        folds=results.folds,
-        of_folds=of_folds,
-        means=means,
+        of_folds=[pages.Column("method"), *(pages.Column(name, numeric=True) for name in results.folds)],
+        means=[
+            [m.name, *(f"{np.mean(cell['test']['values'][first]):.4f}" for cell in m.cells)]
+            for m in results.methods
+        ],
         curves=[
             figures.against_C(dict(group), measure=results.measures.select)
             for group in _groups([(m.name, (*m.curve(), m.best()[0])) for m in with_C])
         ],
         Cs=[[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C],
-        precision=_precision(results),
-        weights=_weights(results, best),
+        precision=_precision(results), weights=_weights(results, best), gaps=_gaps(results),
         without_weights=[m.name for m in results.methods if m.cells[0]["coef"] is None],
-        gaps=_gaps(results),
         differences=_differences(results, first),
-    )
+    )  # fmt: skip
 
 
 def _range(Cs: Sequence[float | None]) -> str:
@@ -205,13 +191,10 @@ def _gaps(results: Results) -> list[figures.Lines]:
     return [figures.gap(dict(group), x=x) for group in _groups(drawable) for x in ("passes", "seconds")]
 
 
-def _differences(results: Results, measure: str) -> list[tuple[str, figures.Differences]]:
+def _differences(results: Results, measure: str) -> list[figures.Differences]:
     base = next(m for m in results.methods if m.name == results.baseline).per_query(measure)
-    return [
-        (m.name, figures.differences(m.per_query(measure) - base, measure=measure))
-        for m in results.methods
-        if m.name != results.baseline
-    ]
+    others = [m for m in results.methods if m.name != results.baseline]
+    return [figures.differences(m.per_query(measure) - base, measure=f"{measure}, {m.name}") for m in others]
 
 
 def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:

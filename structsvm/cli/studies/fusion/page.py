@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from structsvm.cli.studies.fusion.cross_validation import LEARNED, FusionResult
 from structsvm.features.binning import StepFunction
 from structsvm.metrics import Comparison, compare, holm
 from structsvm.plots import figures, pages
-
-_SHOWN_STEPS = 24
-_SHOWN_TOPICS = 500
 
 
 def table(result: FusionResult) -> tuple[list[pages.Column], list[list[str]]]:
@@ -127,47 +122,26 @@ def _equal(result: FusionResult, best: str, names: list[str]) -> list[str]:
 
 
 def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
-    """Return the report: systems, measure against C, weights as step functions, precision and recall, and topics."""
+    """Return the report: systems, measure against C, weights as step functions, precision and recall, differences."""
     columns, rows = table(result)
-    best = result.best_run
-    test = result.against(best)
-    curve = (result.Cs, result.curve.mean(axis=0), result.model.certificate.C)
-    fit = result.model.certificate
+    best, fit, measure = result.best_run, result.model.certificate, pages.measure_name(result.measure)
     steps = sorted(result.model.step_functions(), key=lambda step: -_spread(step))
-    low = min(0.0, *(float(step.values.min()) for step in steps))
-    high = max(0.0, *(float(step.values.max()) for step in steps))
+    ends = [0.0, *(float(end) for step in steps for end in (step.values.min(), step.values.max()))]
+    y_range = min(ends), max(ends)
     return pages.render(
-        "cli/studies/fusion/page.html",
-        title=title,
-        lead=headline(result),
-        columns=columns,
-        rows=rows,
-        learned=_ordered(result).index(LEARNED),
-        measure=pages.measure_name(result.measure),
-        n_topics=result.pool.n_topics,
-        fit=fit,
-        chosen=[f"{C:.3g} in fold {k + 1}" for k, C in enumerate(result.chosen)],
-        curve=figures.against_C(
-            {"held-out topics, the C kept ringed": curve}, measure=pages.measure_name(result.measure)
-        ),
+        "cli/studies/fusion/page.html", title=title, lead=headline(result), result=result, columns=columns, rows=rows,
+        learned=_ordered(result).index(LEARNED), measure=measure, fit=fit, best=best,
+        curve=figures.against_C({"": (result.Cs, result.curve.mean(axis=0), fit.C)}, measure=measure),
         worth=figures.Bars(
             [step.name for step in steps], [_spread(step) for step in steps],
             "From the least to the most that each run can add",
         ),
-        steps=[figures.step_functions([step], y_range=(low, high)) for step in steps[:_SHOWN_STEPS]],
-        n_left_out=max(0, len(steps) - _SHOWN_STEPS),
-        gaps=[figures.gap({f"C = {fit.C:.3g}": fit.history}, x=x) for x in ("passes", "seconds")],
+        steps=[figures.step_functions([step], y_range=y_range) for step in steps],
+        gaps=[figures.gap({"": fit.history}, x=x) for x in ("passes", "seconds")],
         precision=figures.precision_recall(result.precision),
-        best=best,
-        test=test,
         differences=figures.differences(
             result.values[LEARNED] - result.values[best], measure=_value(result.measure), unit="topics"
         ),
-        topics=_topics(result, best),
-        topic_columns=[
-            pages.Column("topic"), *(pages.Column(name, True) for name in (LEARNED, best, "difference")),
-        ],
-        value=_value(result.measure),
     )  # fmt: skip
 
 
@@ -192,19 +166,3 @@ def _verdict(test: Comparison, adjusted: float) -> str:
 
 def _spread(step: StepFunction) -> float:
     return float(step.values.max() - step.values.min())
-
-
-def _topics(result: FusionResult, best: str) -> list[list[str]]:
-    """Return rows with the figures of each topic, best gain first; of very many topics both ends."""
-    learned, single = result.values[LEARNED], result.values[best]
-    order = np.argsort(single - learned, kind="stable")
-    shown = order if order.shape[0] <= _SHOWN_TOPICS else np.r_[order[:250], order[-250:]]
-    return [
-        [
-            str(result.pool.topics[t]),
-            f"{learned[t]:.4f}",
-            f"{single[t]:.4f}",
-            f"{learned[t] - single[t]:+.4f}",
-        ]
-        for t in shown
-    ]

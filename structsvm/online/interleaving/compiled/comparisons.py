@@ -25,8 +25,8 @@ from structsvm.online.interleaving.compiled.kernels import (
     team_draft,
 )
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
-from structsvm.online.users.click_tables import ClickTables, check_grades
-from structsvm.protocols import ClickModel
+from structsvm.online.users.click_tables import check_grades
+from structsvm.protocols import ClickModel, ClickTables
 
 _PIECE = 1 << 17
 """Comparisons per compiled call, at most half a second, as Ctrl-C is noticed only between calls."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
-from structsvm.online.users.click_tables import ClickTables
+from structsvm.protocols import ClickTables
 
 _EQUAL = 1e-12
 """Differences in credit up to here, relative to the largest, are rounding: the same terms summed in another order."""

@@ -1,0 +1,63 @@
+"""``EvaluationResult``: the values of one measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.common.frames import frame
+from structsvm.common.notebook import html_by
+from structsvm.protocols import Float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvaluationResult:
+    """Values of one measure.
+
+    Attributes
+    ----------
+    name : str
+        Name of the measure, as given.
+    mean : float
+        Mean over queries; NaN if the ``empty`` policy left none.
+    per_query : ndarray of float64, shape (n_queries,)
+        One value per query; NaN if ``empty="skip"`` left the query out.
+    query_ids : ndarray of int64 or str, shape (n_queries,)
+        The query of each value, in the order of their first rows.
+
+    Examples
+    --------
+    >>> from structsvm.metrics import evaluate
+    >>> result = evaluate("map", [1, 0, 0, 1], [0.9, 0.1, 0.8, 0.2], qid=["a", "a", "b", "b"])
+    >>> result
+    EvaluationResult(map 0.7500, 2 queries)
+    >>> dict(zip(result.query_ids.tolist(), result.per_query.tolist()))
+    {'a': 1.0, 'b': 0.5}
+    """
+
+    name: str
+    mean: float
+    per_query: Float
+    query_ids: NDArray[Any]
+
+    def __repr__(self) -> str:
+        left_out = int(np.isnan(self.per_query).sum())
+        note = f", {left_out} left out" if left_out else ""
+        return (
+            f"EvaluationResult({self.name} {self.mean:.4f}, {self.per_query.size - left_out} queries{note})"
+        )
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with a row per query and one column, which is called as the measure.
+
+        Examples
+        --------
+        >>> evaluate("map", [1, 0, 0, 1], [2, 1, 2, 1], qid=["a", "a", "b", "b"]).to_frame().to_dict()
+        {'map': {'a': 1.0, 'b': 0.5}}
+        """
+        return frame({self.name: self.per_query}, index=self.query_ids, index_name="query")
+
+    _repr_html_ = html_by("evaluation")

@@ -1,0 +1,176 @@
+"""Figures drawn with matplotlib: on given axes, or as SVG for pages in the colours of their style sheet."""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from structsvm.common.escaping import escape, printable
+from structsvm.plots.colours import COLOURS, line_style
+from structsvm.plots.figures import Bars, Differences, Figure, Histogram, Lines, Matrix
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LONGEST_NAME = 32
+"""Characters of a name beside a bar or in a legend; the middle of a longer one is left out."""
+
+_COLOURS = {name: colours[0] for name, colours in COLOURS.items()}
+_SOFT, _RULE = "#5b6472", "#dcdad3"
+_VARIABLES = {colour: name for name, colour in _COLOURS.items()} | {_SOFT: "soft", _RULE: "rule"}
+"""Variables of the style sheet by the colour that stands for them while a figure is drawn."""
+
+_RC = {
+    "svg.fonttype": "none", "svg.hashsalt": "structsvm", "font.size": 11.5, "axes.grid": True, "grid.color": _RULE,
+    "axes.edgecolor": _SOFT, "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
+    "legend.frameon": False, "axes.titlesize": "medium",
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _SOFT),
+}  # fmt: skip
+_LOCK = threading.Lock()  # settings of matplotlib are those of the process
+
+
+def draw_on(figure: Figure, ax: Axes) -> None:
+    """Draw a figure on axes of matplotlib."""
+    if isinstance(figure, Lines):
+        _lines(figure, ax)
+    elif isinstance(figure, Bars):
+        at = np.arange(len(figure.values))
+        ax.barh(at, figure.values, color=_signs(figure.values))
+        ax.set_yticks(at, [_text(name, _LONGEST_NAME) for name in figure.names])
+        ax.locator_params(axis="x", nbins=5)  # signed numbers are wide
+        ax.invert_yaxis()
+        ax.axvline(0, color=_SOFT, lw=0.8)
+        ax.set_xlabel(_text(figure.label))
+    elif isinstance(figure, Differences):
+        n = len(figure.values)
+        ax.bar(np.arange(n) + 0.5, figure.values, width=0.9, color=_signs(figure.values))
+        ax.axhline(0, color=_SOFT, lw=0.8)
+        ax.set_title("{} better, {} worse, {} equal".format(*figure.counts))
+        ax.set_xlim(0, max(1, n))
+        ax.set_xlabel(_text(f"{figure.unit}, best gain first"))
+        ax.set_ylabel(_text(figure.y))
+    elif isinstance(figure, Histogram):
+        ax.stairs(figure.counts, figure.edges, fill=True, color=_COLOURS["s0"])
+        ax.set_xlabel(_text(figure.x))
+        ax.set_ylabel(_text(figure.y))
+    else:
+        _matrix(figure, ax)
+
+
+def svg(figure: Figure, alt: str = "") -> str:
+    """Draw a figure as an SVG element for a page, whose style sheet gives the colours; ``alt`` describes it."""
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
+    buffer = io.StringIO()
+    # a browser has the letters that matplotlib's font lacks
+    with _LOCK, matplotlib.rc_context(_RC), warnings.catch_warnings():  # type: ignore[arg-type]
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph")
+        canvas = Canvas(figsize=(5, 3.2), layout="constrained")
+        ax = canvas.subplots()
+        draw_on(figure, ax)
+        if (legend := ax.get_legend()) is not None:  # below the axes, where it hides nothing
+            names = [text.get_text() for text in legend.get_texts()]
+            legend.remove()
+            columns = 2 if max(map(len, names)) <= 20 else 1
+            canvas.set_figheight(3.2 + 0.2 * -(-len(names) // columns))
+            canvas.legend(*ax.get_legend_handles_labels(), loc="outside lower left", ncols=columns)
+        elif isinstance(figure, Lines) and len(figure.series) == 1:
+            ax.set_title(_text(figure.series[0].name, 40))
+        canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    title = escape(alt or _described(figure))
+    body = re.sub(r".*?</defs>", "", buffer.getvalue(), count=1, flags=re.DOTALL)
+    body = re.sub(r'<g id="[^"]*"', "<g", re.sub(r"\s*\n\s*", " ", body)).replace("xlink:href", "href")
+    body = re.sub("|".join(_VARIABLES), lambda colour: f"var(--{_VARIABLES[colour[0]]})", body)
+    view = " ".join(f"{72 * length:g}" for length in canvas.get_size_inches())
+    return f'<svg viewBox="0 0 {view}" role="img" aria-label="{title}"><title>{title}</title>{body.strip()}'
+
+
+def png(pixels: Any) -> bytes:
+    """Return a greyscale image of numbers from 0 to 1, larger ones darker."""
+    from matplotlib.image import imsave
+
+    buffer = io.BytesIO()
+    imsave(buffer, np.clip(np.asarray(pixels, dtype=np.float64), 0, 1), cmap="gray_r", vmin=0, vmax=1)
+    return buffer.getvalue()
+
+
+def _text(text: str, longest: int = 56) -> str:
+    """Return a text as matplotlib shows it unchanged; of a long one the middle is left out."""
+    cut = text if len(text) <= longest else f"{text[: longest - 14]}…{text[-12:]}"
+    return printable(cut).replace("$", r"\$")
+
+
+def _signs(values: Sequence[float]) -> list[str]:
+    return [_COLOURS["pos" if v > 0 else "neg"] for v in values]
+
+
+def _lines(figure: Lines, ax: Any) -> None:
+    for i, s in enumerate(figure.series, len(ax.lines)):
+        colour, dashes, marker = line_style(i)
+        options: dict[str, Any] = {
+            "color": _COLOURS[colour],
+            "ls": dashes,
+            "label": _text(s.name, _LONGEST_NAME),
+        }
+        if figure.markers:
+            options |= {"marker": marker, "ms": 4, "markevery": max(1, len(s.x) // 12)}
+        ax.plot(s.x, s.y, **options)
+        if s.low is not None and s.high is not None:
+            ax.fill_between(s.x, s.low, s.high, color=_COLOURS[colour], alpha=0.15, lw=0)
+        if s.ring is not None:
+            up = s.y[list(s.x).index(s.ring)]
+            ring = {"s": 120, "fc": "none", "ec": _COLOURS[colour], "lw": 1.8, "zorder": 3}
+            ax.scatter([s.ring], [up], label=_text(s.ring_name), **ring)
+    if figure.mark is not None:
+        ax.axhline(figure.mark, color=_SOFT, lw=0.8, ls="--", label=figure.mark_name or None)
+    if figure.log_x:
+        ax.set_xscale("log", nonpositive="mask")
+    elif figure.whole_x:
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    if figure.log_y:
+        ax.set_yscale("log", nonpositive="mask")
+    if figure.y_range is not None:
+        low, high = figure.y_range
+        margin = 0.04 * (high - low)  # a line at the edge is not cut
+        ax.set_ylim(low - margin, high + margin if margin else None)
+    ax.set_xlabel(_text(figure.x))
+    ax.set_ylabel(_text(figure.y))
+    if len(ax.get_legend_handles_labels()[1]) > 1:
+        ax.legend()
+
+
+def _matrix(figure: Matrix, ax: Any) -> None:
+    """Draw signed numbers as cells with their sign, as nothing is shown by colour alone; no sign where all are one."""
+    values = np.asarray(figure.values, dtype=np.float64)
+    share = np.abs(values) / (np.abs(values).max() or 1.0)
+    cells = np.empty((*values.shape, 4))
+    for sign, name in ((values > 0, "pos"), (values <= 0, "neg")):
+        cells[sign, :3] = [int(_COLOURS[name][k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    cells[..., 3] = share
+    ax.imshow(cells, interpolation="nearest")
+    ax.grid(visible=False)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.set_title(_text(figure.title, 48))
+    if (values < 0).any():
+        for i, j in np.argwhere(share >= 0.05):
+            ax.text(j, i, "+" if values[i, j] > 0 else "−", ha="center", va="center")
+
+
+def _described(figure: Figure) -> str:
+    """Return what screen readers say of a figure."""
+    if isinstance(figure, Lines):
+        ends = "; ".join(f"{s.name} ends at {s.y[-1]:.3g}".lstrip() for s in figure.series if len(s.y))
+        return f"{figure.y} against {figure.x}: {ends}"
+    if isinstance(figure, Differences):
+        return "{}: {} {unit} better, {} worse, {} equal".format(figure.y, *figure.counts, unit=figure.unit)
+    if isinstance(figure, Histogram):
+        return f"{figure.y} by {figure.x}: " + ", ".join(f"{n:g}" for n in figure.counts)
+    return figure.label if isinstance(figure, Bars) else figure.title
