@@ -22,10 +22,10 @@ def sort_buffers(n: int) -> tuple[NDArray[Any], ...]:
 @kernel(inline="always")
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     """Count for each value how many are larger, after rounding all to float32; return False if that leaves ties."""
-    # The rank of a value is the number of larger ones: n^2 comparisons without a branch, sixteen at a time in vectors of
-    # float32, are faster than n log n unpredictable branches up to some 128 values. Rounding keeps the order, so without
-    # ties these are the ranks of a stable sort. The keys are padded to whole unrolled vectors, as short loops would
-    # otherwise spend their time on remainders.
+    # The rank of a value is the number of larger ones: n^2 comparisons without a branch, sixteen at a time in vectors
+    # of float32, are faster than n log n unpredictable branches up to some 128 values. Rounding keeps the order, so
+    # without ties these are the ranks of a stable sort. The keys are padded to whole unrolled vectors, as short loops
+    # would otherwise spend their time on remainders.
     padded = np.uint64((n + 31) // 32 * 32)
     for i in range(n):
         keys[i] = np.float32(values[i])
