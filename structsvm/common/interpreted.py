@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from structsvm.common.kernel import SHARED, is_kept, is_kernel, mark_of
+from structsvm.common.kernel import SHARED, is_kernel
+from structsvm.common.numba_internals import is_kept, mark_of
 
 _SECONDS = 1.0
 """Work of a kernel, per process, that is done in Python: half of what it takes to compile one of those run here."""

@@ -12,7 +12,7 @@ from structsvm.common.kernel import kernel
 from structsvm.oracles.grades import by_grade
 from structsvm.oracles.sorting import BLOCK, sort_descending
 from structsvm.protocols import Float, Int
-from structsvm.queries import labels_of, row_groups
+from structsvm.queries import labels_of
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,9 @@ class AveragePrecision:
 
     def bind(self, y: Float, offsets: Int) -> AveragePrecisionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        relevant = (labels_of(y, offsets) >= self.relevance).astype(np.float64)
-        n_relevant = np.bincount(row_groups(offsets), relevant[: offsets[-1]], offsets.shape[0] - 1)
-        return AveragePrecisionSeparator(
-            by_grade(relevant, offsets).members, n_relevant.astype(np.int64), offsets
-        )
+        relevant = (labels_of(y, offsets) >= self.relevance).view(np.int8)
+        n_relevant = np.diff(np.append(0, np.cumsum(relevant, dtype=np.int64))[offsets])
+        return AveragePrecisionSeparator(by_grade(relevant, offsets).members, n_relevant, offsets)
 
 
 class AveragePrecisionSeparator:
@@ -91,33 +89,25 @@ def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, positions, best_at
 ):
     """Find the best positions in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once."""
-    # The sums are those for a single document, in the same order. Four positions share loads and stores, and whole
-    # vectors are processed, past ``j_hi``, where the arrays have room for it.
+    # delta_j(k) is a sum over the positions from k to the last, so one loop over k, from the last to the first, adds a
+    # term to the totals of all documents j and keeps the largest total of each with its position. The loop over j is
+    # the inner one because it vectorises: its iterations are independent, and the choice is a selection, not a branch.
+    # Four positions per visit share the loads and stores of the totals, which takes half the time of one per visit; the
+    # loop over them is unrolled by the compiler. Whole vectors of 8 are processed, past ``j_hi``, where the arrays have
+    # room. Each total is that of a single document, in the same order of additions.
     n = np.uint64((j_hi - j_lo + 7) // 8 * 8)
     start = np.uint64(j_lo)
     for j in range(n):
         totals[j], bests[j], positions[j] = 0.0, 0.0, float(k_hi)
     k = k_hi - 1
     while k - 3 >= k_lo:
-        h0, h1, h2, h3 = share[k], share[k - 1], share[k - 2], share[k - 3]
-        r0, r1, r2, r3 = rel[k], rel[k - 1], rel[k - 2], rel[k - 3]
-        g3 = np.uint64(k + j_lo - 1)
-        g2, g1, g0 = g3 + np.uint64(1), g3 + np.uint64(2), g3 + np.uint64(3)
-        p0, p1, p2, p3 = float(k), float(k - 1), float(k - 2), float(k - 3)
+        at, g = np.uint64(k), np.uint64(k + j_lo + 2)
         for j in range(n):
             total, best, position, own = totals[j], bests[j], positions[j], non[start + j]
-            total += h0 * inverse[g0 + j] - (r0 - own)
-            position = p0 if total > best else position
-            best = total if total > best else best
-            total += h1 * inverse[g1 + j] - (r1 - own)
-            position = p1 if total > best else position
-            best = total if total > best else best
-            total += h2 * inverse[g2 + j] - (r2 - own)
-            position = p2 if total > best else position
-            best = total if total > best else best
-            total += h3 * inverse[g3 + j] - (r3 - own)
-            position = p3 if total > best else position
-            best = total if total > best else best
+            for s in range(np.uint64(4)):
+                total += share[at - s] * inverse[g - s + j] - (rel[at - s] - own)
+                position = float(at - s) if total > best else position
+                best = total if total > best else best
             totals[j], bests[j], positions[j] = total, best, position
         k -= 4
     while k >= k_lo:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
-from structsvm.protocols import Float, Int
+from structsvm.protocols import Int
 from structsvm.queries import row_groups
 
 
@@ -20,7 +20,7 @@ class ByGrade(NamedTuple):
     pair_counts: Int
 
 
-def by_grade(y: Float, offsets: Int) -> ByGrade:
+def by_grade(y: NDArray[Any], offsets: Int) -> ByGrade:
     """Order the rows of each query by descending label, stably: a counting sort, in two passes over the labels."""
     n, n_queries = int(offsets[-1]), offsets.shape[0] - 1
     level = _levels(y[:n], offsets)
@@ -30,10 +30,10 @@ def by_grade(y: Float, offsets: Int) -> ByGrade:
     return order
 
 
-def _levels(y: Float, offsets: Int) -> NDArray[Any]:
+def _levels(y: NDArray[Any], offsets: Int) -> NDArray[Any]:
     """Return for each row how many levels its label is below the highest: a small whole number."""
     with np.errstate(invalid="ignore"):
-        below = y.max(initial=-np.inf) - y
+        below = (y.max() if y.size else 0) - y
         level = below.astype(np.uint8)
     if (level == below).all():
         return level

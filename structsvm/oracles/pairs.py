@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 from structsvm.oracles.grades import by_grade
@@ -102,7 +103,7 @@ class RocArea:
 
     def bind(self, y: Float, offsets: Int) -> PairSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
-        relevant = (labels_of(y, offsets) >= self.relevance).astype(np.float64)
+        relevant = (labels_of(y, offsets) >= self.relevance).view(np.int8)
         return PairSeparator(relevant, offsets, margin=0.5, step=2.0)
 
 
@@ -114,7 +115,7 @@ class PairSeparator:
 
     exact = True
 
-    def __init__(self, y: Float, offsets: Int, *, margin: float, step: float) -> None:
+    def __init__(self, y: NDArray[Any], offsets: Int, *, margin: float, step: float) -> None:
         self._offsets = offsets
         self._margin = margin
         self._step = step

@@ -22,23 +22,20 @@ def sort_buffers(n: int) -> tuple[NDArray[Any], ...]:
 @kernel(inline="always")
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     """Count for each value how many are larger, after rounding all to float32; return False if that leaves ties."""
-    # Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
-    # the keys are padded to whole unrolled vectors, as short loops would otherwise spend their time on remainders.
+    # The rank of a value is the number of larger ones: n^2 comparisons without a branch, sixteen at a time in vectors
+    # of float32, are faster than n log n unpredictable branches up to some 128 values. Rounding keeps the order, so
+    # without ties these are the ranks of a stable sort. The keys are padded to whole unrolled vectors, as short loops
+    # would otherwise spend their time on remainders.
     padded = np.uint64((n + 31) // 32 * 32)
     for i in range(n):
         keys[i] = np.float32(values[i])
     for i in range(np.uint64(n), padded):
         keys[i] = -np.inf
-    for i in range(0, n, 4):
-        v0, v1, v2, v3 = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
-        p0, p1, p2, p3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    for i in range(n):
+        v0, p0 = keys[i], np.int32(0)
         for j in range(padded):
-            x = keys[j]
-            p0 = np.int32(p0 + np.int32(x > v0))
-            p1 = np.int32(p1 + np.int32(x > v1))
-            p2 = np.int32(p2 + np.int32(x > v2))
-            p3 = np.int32(p3 + np.int32(x > v3))
-        places[i], places[i + 1], places[i + 2], places[i + 3] = p0, p1, p2, p3
+            p0 = np.int32(p0 + np.int32(keys[j] > v0))
+        places[i] = p0
     total = 0
     for i in range(n):
         total += places[i]

@@ -113,34 +113,21 @@ def row_products(X, start, stop, w, out):  # type: ignore[no-untyped-def]
             r += 1
         return
     whole, rest = m - m % 8, m % 8
-    # eight rows share the loads of w and are asked of memory side by side; four at a time take 1.2 to 1.4 times as long
-    while r + 8 <= stop:
-        s0, s1, s2, s3 = zero(), zero(), zero(), zero()
-        s4, s5, s6, s7 = zero(), zero(), zero(), zero()
+    # Two rows share the loads of w, and memory is read in one stream. With four or eight rows, which are as many
+    # streams, float32 rows that are not in the cache took 1.3 to 1.5 times as long on an Intel Xeon (Sapphire Rapids);
+    # rows in the cache took .9 to 1.0 times as long.
+    while r + 2 <= stop:
+        s0, s1 = zero(), zero()
         for j in range(0, whole, 8):
             v = load(w, j)
             s0 = s0 + load_row(X, r, j) * v
             s1 = s1 + load_row(X, r + 1, j) * v
-            s2 = s2 + load_row(X, r + 2, j) * v
-            s3 = s3 + load_row(X, r + 3, j) * v
-            s4 = s4 + load_row(X, r + 4, j) * v
-            s5 = s5 + load_row(X, r + 5, j) * v
-            s6 = s6 + load_row(X, r + 6, j) * v
-            s7 = s7 + load_row(X, r + 7, j) * v
         if rest > 0:
             v = tail(w, m - 8, rest)
             s0 = s0 + tail_row(X, r, m - 8, rest) * v
             s1 = s1 + tail_row(X, r + 1, m - 8, rest) * v
-            s2 = s2 + tail_row(X, r + 2, m - 8, rest) * v
-            s3 = s3 + tail_row(X, r + 3, m - 8, rest) * v
-            s4 = s4 + tail_row(X, r + 4, m - 8, rest) * v
-            s5 = s5 + tail_row(X, r + 5, m - 8, rest) * v
-            s6 = s6 + tail_row(X, r + 6, m - 8, rest) * v
-            s7 = s7 + tail_row(X, r + 7, m - 8, rest) * v
-        i = r - start
-        out[i], out[i + 1], out[i + 2], out[i + 3] = total(s0), total(s1), total(s2), total(s3)
-        out[i + 4], out[i + 5], out[i + 6], out[i + 7] = total(s4), total(s5), total(s6), total(s7)
-        r += 8
+        out[r - start], out[r - start + 1] = total(s0), total(s1)
+        r += 2
     while r < stop:
         s0 = zero()
         for j in range(0, whole, 8):
