@@ -82,9 +82,7 @@ class Objective(Group):
         ),
     ] = None
     tol: Tol = 1e-3
-    solver: Annotated[str, "One of {solvers}; newton for losses that are smooth."] = (
-        "auto"
-    )
+    solver: Annotated[str, "One of {solvers}; newton for losses that are smooth."] = "auto"
     relevance: Relevance = 1.0
     max_passes: Annotated[int, "Largest number of passes over the data."] = 1000
 
