@@ -38,6 +38,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Interleaving": ("structsvm.online.interleaving",),
     "Simulated users": ("structsvm.online.users",),
     "Dueling bandits": ("structsvm.online.bandits",),
+    "The best of K from votes": ("structsvm.online.arena",),
     "Click logs and statistics": ("structsvm.online.clicklog", "structsvm.online.statistics"),
     "Live experiments": (
         "structsvm.live",
