@@ -38,6 +38,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Interleaving": ("structsvm.online.interleaving",),
     "Simulated users": ("structsvm.online.users",),
     "Dueling bandits": ("structsvm.online.bandits",),
+    "The best of K from votes": ("structsvm.online.arena",),
     "Click logs and statistics": ("structsvm.online.clicklog", "structsvm.online.statistics"),
     "Live experiments": (
         "structsvm.live",
@@ -99,9 +100,7 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
         (f"{one.label}{_CUTOFFS[getattr(one, 'cutoff', 'never')]}", one.__name__, _first(one))
         for one in dict.fromkeys(labelled("structsvm.oracles").values())
     ]
-    trainers = [
-        (name, ", ".join(sorted(one.supports)), _first(one.fit)) for name, one in TRAINERS.items()
-    ]
+    trainers = [(name, ", ".join(sorted(one.supports)), _first(one.fit)) for name, one in TRAINERS.items()]
     bandits = []
     for label, make in labelled("structsvm.online.bandits").items():
         assumes = _assumption(make)

@@ -45,7 +45,7 @@ NO_THIRD_PARTY = {
     "qp": {"sklearn", "dask"},
 }
 # the online half says its results to the user
-EXCEPTIONS = {"online/simulation/page.py": {"plots"}, "online/statistics/page.py": {"plots"}}
+EXCEPTIONS = {f"online/{folder}/page.py": {"plots"} for folder in ("arena", "simulation", "statistics")}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.online import arena as arena
     from structsvm.online import bandits as bandits
     from structsvm.online import clicklog as clicklog
     from structsvm.online import interleaving as interleaving
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.online": "bandits clicklog interleaving simulation statistics users",
+        "structsvm.online": "arena bandits clicklog interleaving simulation statistics users",
         "structsvm.online.simulation.assumptions": "assumption_report",
         "structsvm.online.simulation.letor_world": "InterleavedRankers rank_queries",
         "structsvm.online.simulation.play": "Simulation simulate",

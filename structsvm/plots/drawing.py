@@ -13,7 +13,7 @@ import numpy as np
 
 from structsvm.common.escaping import escape, printable
 from structsvm.plots.colours import COLOURS, line_style
-from structsvm.plots.figures import Bars, Differences, Figure, Histogram, Lines, Matrix
+from structsvm.plots.figures import Bars, Differences, Figure, Histogram, Intervals, Lines, Matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +47,8 @@ def draw_on(figure: Figure, ax: Axes) -> None:
         ax.invert_yaxis()
         ax.axvline(0, color=_SOFT, lw=0.8)
         ax.set_xlabel(_text(figure.label))
+    elif isinstance(figure, Intervals):
+        _intervals(figure, ax)
     elif isinstance(figure, Differences):
         n = len(figure.values)
         ax.bar(np.arange(n) + 0.5, figure.values, width=0.9, color=_signs(figure.values))
@@ -72,7 +74,8 @@ def svg(figure: Figure, alt: str = "") -> str:
     # a browser has the letters that matplotlib's font lacks
     with _LOCK, matplotlib.rc_context(_RC), warnings.catch_warnings():  # type: ignore[arg-type]
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")
-        canvas = Canvas(figsize=(5, 3.2), layout="constrained")
+        height = max(3.2, 0.8 + 0.27 * len(figure.names)) if isinstance(figure, Intervals) else 3.2
+        canvas = Canvas(figsize=(5, height), layout="constrained")
         ax = canvas.subplots()
         draw_on(figure, ax)
         if (legend := ax.get_legend()) is not None:  # below the axes, where it hides nothing
@@ -146,6 +149,25 @@ def _lines(figure: Lines, ax: Any) -> None:
         ax.legend()
 
 
+def _intervals(figure: Intervals, ax: Any) -> None:
+    at, values = np.arange(len(figure.values)), np.asarray(figure.values, dtype=np.float64)
+    ends = np.array([figure.low, figure.high], dtype=np.float64)
+    edge = 1.1 * np.abs(np.concatenate([values, ends[np.isfinite(ends)]])).max() or 1.0
+    for row, (low, high) in enumerate(ends.T):
+        if not np.isnan(low + high):
+            ax.plot(np.clip([low, high], -edge, edge), [row, row], color=_COLOURS["s0"], lw=1.5)
+            for end, marker in ((low, "<"), (high, ">")):
+                if np.isinf(end):  # an arrow: the interval has no end on this side
+                    ax.plot([np.clip(end, -edge, edge)], [row], marker=marker, color=_COLOURS["s0"])
+    ax.plot(values, at, "o", color=_COLOURS["s0"])
+    names = [_text(name, _LONGEST_NAME) for name in figure.names]
+    notes = figure.notes or [""] * len(names)
+    ax.set_yticks(at, [f"{name}  {note}".rstrip() for name, note in zip(names, notes, strict=True)])
+    ax.set_ylim(len(at) - 0.5, -0.5)
+    ax.axvline(0, color=_SOFT, lw=0.8)
+    ax.set_xlabel(_text(figure.label))
+
+
 def _matrix(figure: Matrix, ax: Any) -> None:
     """Draw signed numbers as cells with their sign, as nothing is shown by colour alone; no sign where all are one."""
     values = np.asarray(figure.values, dtype=np.float64)
@@ -173,4 +195,7 @@ def _described(figure: Figure) -> str:
         return "{}: {} {unit} better, {} worse, {} equal".format(figure.y, *figure.counts, unit=figure.unit)
     if isinstance(figure, Histogram):
         return f"{figure.y} by {figure.x}: " + ", ".join(f"{n:g}" for n in figure.counts)
+    if isinstance(figure, Intervals):
+        rows = zip(figure.names, figure.values, figure.low, figure.high, strict=True)
+        return f"{figure.label}: " + "; ".join(f"{n} {v:.3g} [{a:.3g}, {b:.3g}]" for n, v, a, b in rows)
     return figure.label if isinstance(figure, Bars) else figure.title

@@ -52,6 +52,18 @@ class Bars(NamedTuple):
     label: str
 
 
+class Intervals(NamedTuple):
+    """Estimates by name with their intervals, a forest plot; an infinite end is open, NaN ends are not drawn."""
+
+    names: Sequence[str]
+    values: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    label: str
+    notes: Sequence[str] = ()
+    """Texts behind the names, such as ranks."""
+
+
 class Differences(NamedTuple):
     """One bar per query, in descending order: up is a gain, down a loss."""
 
@@ -82,7 +94,7 @@ class Matrix(NamedTuple):
     title: str
 
 
-Figure = Lines | Bars | Differences | Histogram | Matrix
+Figure = Lines | Bars | Intervals | Differences | Histogram | Matrix
 
 
 def weights(coef: ArrayLike, names: Sequence[str], *, top: int) -> Bars:

@@ -24,7 +24,7 @@ from structsvm.online.users.cascade import CASCADE_TABLES
 from structsvm.testing import check_bandit, check_click_model, check_interleaver
 
 # the interleaved filters need more until they are sure
-STEPS = {"if1": 30_000, "if2": 30_000}
+STEPS = {"best": 1500, "if1": 30_000, "if2": 30_000}
 BANDITS = {name: lambda n, name=name: make(name, n, STEPS.get(name, 4000)) for name in bandits.NAMES}
 BANDITS["anytime"] = lambda n: Anytime("savage", n, first=4000)
 BANDITS["explore then exploit"] = lambda n: ExploreThenExploit(make("rucb", n), 3000)

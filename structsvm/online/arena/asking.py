@@ -69,9 +69,8 @@ def next_pairs(
             "votes", f"expected at least two models, got {len(votes.models)}", "name them by {models}"
         )
     # by the number of votes, too: with the same draws in each batch one order of showing would be favoured for ever
-    rng = random_state if isinstance(random_state, np.random.Generator) else None
-    if rng is None:
-        rng = np.random.default_rng(None if random_state is None else [random_state, len(votes)])
+    seed = [random_state, len(votes)] if isinstance(random_state, int) else random_state
+    rng = np.random.default_rng(seed)
     bandit = bandit_of(votes, **options)
     if bandit.finished:
         raise BadInput("votes", "expected votes that leave the best model open, got enough", "see the report")
@@ -86,7 +85,8 @@ def next_pairs(
         for i, j, code in zip(votes.first, votes.second, votes.question, strict=True):
             if code < len(votes.questions) and votes.questions[code] in number:
                 asked.setdefault((min(i, j), max(i, j)), set()).add(number[votes.questions[code]])
-    known, out = list(number), []
+    known = list(number)
+    out: list[tuple[str, str, str | None]] = []
     for i, j in pairs:
         had = asked.setdefault((min(i, j), max(i, j)), set())
         if len(had) == len(known):

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from structsvm.online.arena.verdict import Arena
+from structsvm.plots import pages
+from structsvm.plots.figures import Intervals, Lines, Series
+
+_MOST_DRAWN = 30
+"""Most models in a figure, and in the table of pairs."""
+
+_MOST_PARTS = 4
 
 
 def summary(result: Arena, *, elo: float | None = None) -> list[str]:
@@ -46,14 +54,14 @@ def notes(result: Arena) -> list[str]:
     return out
 
 
-def strength_text(row: dict[str, float], elo: float | None = None) -> str:
+def strength_text(row: dict[str, Any], elo: float | None = None) -> str:
     """Return a strength with its interval, and the Elo rating beside it where a base is given."""
     ends = [f"{row[end]:+.2f}" if math.isfinite(row[end]) else "?" for end in ("lower", "upper")]
     text = f"{row['strength']:+.2f} [{', '.join(ends)}]"
     return text if elo is None else f"{text}, {elo + 400 / math.log(10) * row['strength']:.0f}"
 
 
-def rank_text(row: dict[str, int]) -> str:
+def rank_text(row: dict[str, Any]) -> str:
     """Return the ranks that a model may have."""
     best, worst = row["best_rank"], row["worst_rank"]
     return f"{best}" if best == worst else f"{best}-{worst}"
@@ -87,4 +95,64 @@ def _order(result: Arena) -> str:
 
 
 def page(name: str, result: Arena, *, elo: float | None = None) -> str:
-    raise NotImplementedError
+    """Return the report as an HTML page: verdict, forest plot, win matrix, and the leader's evidence over the votes."""
+    rows = result.rows()
+    titles = ["Model", f"Strength{'' if elo is None else ', Elo'}", "Rank", "Won", "Votes"]
+    board = pages.table(
+        [pages.Column(title, numeric=k > 0) for k, title in enumerate(titles)],
+        [
+            [
+                row["model"],
+                strength_text(row, elo),
+                rank_text(row),
+                f"{row['win_rate']:.0%}",
+                f"{row['votes']:,}",
+            ]
+            for row in rows
+        ],
+        caption="Strength: log-odds with a 95 % interval for one look",
+        highlight=[k for k, row in enumerate(rows) if row["model"] in result.best],
+    )
+    pieces = []
+    for part in range(1, min(len(result.strengths), _MOST_PARTS) + 1):
+        group = [row for row in rows if row["part"] == part][:_MOST_DRAWN]
+        names, *columns = ([row[key] for row in group] for key in ("model", "strength", "lower", "upper"))
+        ranks = [f"rank {rank_text(row)}" for row in group]
+        pieces.append(pages.draw(Intervals(names, *columns, "strength (log-odds)", ranks)))
+    text = (
+        "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with all differences "
+        "at once. The verdict does not depend on them."
+    )
+    sections = [pages.section("Leaderboard", board, *pieces, pages.paragraph(text, small=True))]
+    if len(rows) <= _MOST_DRAWN:
+        sections.append(pages.section("Pairs", _matrix(result)))
+    if result.paths:
+        lines = [Series(rival, *map(list, path)) for rival, path in list(result.paths.items())[:_MOST_DRAWN]]
+        chart = Lines(
+            lines, "votes", "log of the evidence", mark=result.threshold, mark_name="shown", markers=False
+        )
+        text = (
+            f"Evidence that {result.leader} beats each rival, as votes came in. Once a line has reached the mark this "
+            "is shown, at whichever look."
+        )
+        sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
+    votes, verdict, order = summary(result, elo=elo)[:3]
+    lead = f"{verdict}. {votes}. {order[0].upper()}{order[1:]}."
+    remarks = [pages.paragraph(text, small=True) for text in notes(result)]
+    return pages.page(f"Arena: {name}", *sections, *remarks, lead=lead)
+
+
+def _matrix(result: Arena) -> str:
+    """Return the table of pairs: what the row won of its votes against the column, and a tick where that is shown."""
+    cells = {}
+    for pair in result.pairs:
+        for one, other, share, evidence in (
+            (pair.first, pair.second, pair.share, pair.log_evidence),
+            (pair.second, pair.first, 1 - pair.share, pair.log_evidence_against),
+        ):
+            shown = " \u2713" if evidence >= result.threshold else ""
+            cells[one, other] = f"{share:.0%} of {pair.n_votes:,}{shown}"
+    columns = [pages.Column("won against"), *(pages.Column(model, numeric=True) for model in result.models)]
+    rows = [[one, *(cells.get((one, other), "") for other in result.models)] for one in result.models]
+    caption = "Share of the votes that the row won; \u2713: it is shown to beat the column"
+    return pages.table(columns, rows, caption=caption)

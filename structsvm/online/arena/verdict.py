@@ -68,6 +68,8 @@ class Arena:
         Whether the verdict is a claim; the probability of a wrong one, at any look, is at most ``alpha``.
     best : list of str
         The model (or the ``top`` models) shown to be best; empty where none is.
+    leader : str
+        The model of least divergence, or the one shown to be best.
     candidates : list of str
         Models that could still be the best.
     level : float or None
@@ -96,6 +98,7 @@ class Arena:
     verdict: str
     decided: bool
     best: list[str]
+    leader: str
     candidates: list[str]
     level: float | None
     more: tuple[int, int] | None
@@ -139,8 +142,8 @@ class Arena:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was found as a record that JSON can hold; infinite ends of intervals are None."""
-        names = ("verdict", "decided", "best", "candidates", "level", "more", "alpha", "order", "cluster", "n_votes",
-                 "n_questions", "n_ties", "first_shown", "fit_p_value", "notes")  # fmt: skip
+        names = ("verdict", "decided", "best", "leader", "candidates", "level", "more", "alpha", "order", "cluster",
+                 "n_votes", "n_questions", "n_ties", "first_shown", "fit_p_value", "notes")  # fmt: skip
         return {
             **_finite({name: getattr(self, name) for name in names}),
             "models": [_finite(row) for row in self.rows()],
@@ -255,7 +258,7 @@ def arena(
     else:
         verdict = _verdict(names, decided, best, leaders, candidates, epsilon, top)
     return Arena(
-        verdict=verdict, decided=decided != -1, best=best, candidates=candidates,
+        verdict=verdict, decided=decided != -1, best=best, leader=names[leaders[0]], candidates=candidates,
         level=_level(peak, decided, leaders, n_models, epsilon, top), more=more, models=strongest, strengths=board,
         pairs=pairs, first_shown=float(votes.share.mean()), fit_p_value=fit_p_value(votes), n_votes=len(votes),
         n_questions=None if votes.question is None else len(np.unique(votes.question)),

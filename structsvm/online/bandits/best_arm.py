@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.common.checks import BadInput, check_fraction, check_whole
+from structsvm.common.checks import BadInput, check_fraction, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.cholesky import factor, inverse, solve
 from structsvm.common.portable.elementary import exp, log
@@ -70,8 +70,7 @@ class BestArm(CountsWins):
         super().__init__(n_arms)
         check_fraction("alpha", alpha)
         self.alpha = float(alpha)
-        if not 0 <= epsilon < 0.5:
-            raise BadInput("epsilon", "expected a number from 0 to below 0.5", value=epsilon)
+        check_number("epsilon", epsilon, 0.0, 0.49)
         self.epsilon = float(epsilon)
         self.top = check_whole("top", top, 1, max(1, self.n_arms - 1))
         if top > 1 and epsilon > 0:

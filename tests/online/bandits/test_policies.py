@@ -18,7 +18,7 @@ from structsvm.protocols import Duel
 
 PARAMETERS = {name: set(signature(made).parameters) for name, made in labelled(bandits.__name__).items()}
 NEED_HORIZON = [name for name in bandits.NAMES if "horizon" in PARAMETERS[name]]
-HORIZON = {"btm": 2500, "savage": 4000, "sparring": 3000, "multisbm": 4000, "doubler": 4000}
+HORIZON = {"best": 3000, "btm": 2500, "savage": 4000, "sparring": 3000, "multisbm": 4000, "doubler": 4000}
 LEARNERS = [name for name in bandits.NAMES if name != "random"]
 # the compiled forms are shown elsewhere to play as these policies do, so they may stand in for long runs
 CYCLIC = ["savage", "dts", "rucb", "rcs", "mergerucb", "rmed1", "mdb"]
