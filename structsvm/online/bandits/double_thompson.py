@@ -30,7 +30,8 @@ class DoubleThompson(CountsWins):
     The first arm is one of those that may beat the most others: the number of ``u_ij >= 1/2`` is largest for them. Of
     these it is the one that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties at random.
     The second arm has the largest ``theta`` against the first in another draw, among the arms that do not surely beat
-    it, ``l_ij <= 1/2``; its own is 1/2. Only draws on which the choice depends are made.
+    it, ``l_ij <= 1/2``; its own is 1/2. Only draws on which the choice depends are made: at first those of all
+    pairs, for which 100 arms take a third of a millisecond per step, later those of one arm.
 
     Examples
     --------

@@ -142,10 +142,8 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         """Return the transformed z-score of each pair less the last coordinate, and the gradients."""
         u, least = point[:-1], point[-1]
         Mu = np.einsum("kij,j->ki", M, u)
-        length, total = (
-            np.sqrt(np.einsum("ki,i->k", Mu, u))[:, None],
-            np.einsum("ki,i->k", totals, u)[:, None],
-        )
+        length = np.sqrt(np.einsum("ki,i->k", Mu, u))[:, None]
+        total = np.einsum("ki,i->k", totals, u)[:, None]
         gradients = totals / length - total * Mu / length**3
         return (total / length)[:, 0] - least, np.hstack([gradients, -np.ones((len(parts), 1))])
 
