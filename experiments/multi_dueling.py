@@ -177,8 +177,8 @@ def live(run: Experiment, worlds: dict, horizon: float, n_runs: int) -> list[lis
         run.say(
             f"{n_runs} runs. 'No winner': the rankers of MQ2008 that are left when winners are taken out until no "
             "ranker beats all others. The ranker with more credit wins, of a pair by probabilistic interleaving, of a "
-            "set by SOSM, and a coin decides a tie (3.1). An answer is right if it is the winner in pairs: where another "
-            "ranker beats it when many are multileaved (Table 3), MDB ends with that one."
+            "set by SOSM, and a coin decides a tie (3.1). An answer is right if it is the winner in pairs: where "
+            "another ranker beats it when many are multileaved (Table 3), MDB ends with that one."
         )
     return rows
 
@@ -396,8 +396,8 @@ def table_3(run: Experiment, ranked: dict, worlds: dict) -> None:
     run.verdict(
         "Table 3",
         paper="mdb",
-        ours=f"All rankers ({', '.join(CLICKS)}): {'; '.join(every)}. With 10, {span(1)}; with 3, {span(0)}. Paper: 0 to "
-        "41.3%.",
+        ours=f"All rankers ({', '.join(CLICKS)}): {'; '.join(every)}. With 10, {span(1)}; with 3, {span(0)}. Paper: "
+        "0 to 41.3%.",
         length=(f"{repeats} subsets, 3,000 multileavings", "30 runs, 3,000 multileavings"),
         verdict="other data",
         reason="The queries of MSLR, Yahoo and Yandex are not in the data folder.",
