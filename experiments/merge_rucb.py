@@ -126,10 +126,10 @@ def figure_1(run: Experiment) -> None:
         "most rankers are alike batches of equals cannot shrink: mergeRUCB grows with the time (the last nine tenths "
         "of it bring 0.9 of the regret), RUCB does not: assumption A2 is needed. Features of a kind are neighbours in "
         "MSLR: in their order a batch holds rankers that are alike and shrinks late. Algorithm 1 cuts the rankers "
-        "into batches as they are numbered (partition='in order'); the code of Li et al. (MergeDTS, 2020) shuffles "
-        "them by its seed, and so does MergeRUCB by default. Over runs its regret on MSLR-Perfect differs by a third "
-        "of the mean, by the batches drawn. The paper's navigational user lies between the two of MSLR; his matrix is not "
-        "public, nor are Yandex and Yahoo."
+        "into batches as they are numbered (partition='in order'); the authors' code in Lerot shuffles them, "
+        "and so does MergeRUCB by default. Over runs its regret on MSLR-Perfect differs by a third "
+        "of the mean, by the batches drawn. The paper's navigational user lies between the two of MSLR; its matrix is "
+        "not public, nor are Yandex and Yahoo."
     )
     every = ", ".join(
         f"{name} {value:.2f}" + (f" [{intervals[name]}]" if name in intervals else "")
@@ -350,8 +350,8 @@ def figure_6(run: Experiment) -> None:
         f"{len(grid)} pairs of p and alpha, {n} random subsets of {MSLR[0] if P is not None else 'uniform utilities'}"
         " for each K. The paper: the default (p = 4, alpha = 1.01) is consistently close, if not equal, to the best. "
         "The least of "
-        f"{len(grid)} lies below the default also by chance, with few subsets; larger batches are better here. The largest "
-        "ratio comes from a subset in which the default is far from settled at the horizon."
+        f"{len(grid)} lies below the default also by chance, with few subsets; larger batches are better here. The "
+        "largest ratio comes from a subset in which the default is far from settled at the horizon."
     )
 
     def draw(ax):
@@ -408,9 +408,9 @@ def figure_7(run: Experiment) -> None:
     run.say(
         "The Borda lead is the mean probability of winning of the Condorcet winner less the largest of the others; "
         "Sparring looks for the largest. The paper: Sparring does well in one setting, better than mergeRUCB, and "
-        "badly where top Borda scores are close; MultiSBM is consistently outperformed. Its two problems are not given: "
-        "problems of MSLR stand in, chosen by their Borda lead. That Sparring degrades as Borda scores come closer does "
-        "not show in so few comparisons, in which RUCB has not settled either."
+        "badly where top Borda scores are close; MultiSBM is consistently outperformed. Its two problems are "
+        "not given: problems of MSLR stand in, chosen by their Borda lead. That Sparring degrades as Borda scores come "
+        "closer does not show in so few comparisons, in which RUCB has not settled either."
     )
     spread_rows, close = rows[::2], rows[1::2]
     well = sum(row[6] < row[5] for row in spread_rows)
@@ -419,8 +419,9 @@ def figure_7(run: Experiment) -> None:
     run.verdict(
         "Figure 7",
         paper="merge-rucb",
-        ours=f"Sparring is below mergeRUCB in {well} of {len(spread_rows)} problems with spread Borda scores, worse "
-        f"beside RUCB with close ones in {badly} of {len(close)}; MultiSBM among the last two in {trails} of {len(rows)}.",
+        ours=f"Sparring is below mergeRUCB in {well} of {len(spread_rows)} problems with spread Borda scores, "
+        f"worse beside RUCB with close ones in {badly} of {len(close)}; MultiSBM among the last two in {trails} "
+        f"of {len(rows)}.",
         length=(f"{horizon:g} comparisons x {n_runs} runs", "not legible"),
         verdict="agrees"
         if (well, badly, trails) == (len(spread_rows), len(close), len(rows))
