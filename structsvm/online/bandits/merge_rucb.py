@@ -54,9 +54,9 @@ class MergeRUCB(SavedState):
     size : int, default=4
         ``p``, number of arms of an initial batch; at least 4, as Algorithm 1 requires.
     partition : {"shuffled", "in order", "even"}, default="shuffled"
-        The first batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms as they are numbered, the rest
-        last. "shuffled" cuts an order that is drawn with the first duel and carried in its note, as the code of Li et
-        al. (MergeDTS, 2020, by an author of mergeRUCB) does; "even" also makes the sizes as equal as possible.
+        The first batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms as they are numbered, with the
+        rest last. "shuffled" cuts an order that is drawn with the first duel and carried in its note, as the authors'
+        code in Lerot does. "even" also makes the sizes as equal as possible.
 
     Notes
     -----
@@ -66,10 +66,10 @@ class MergeRUCB(SavedState):
     caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs from "shuffled" where
     ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better with up to 10.
 
-    ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm is passed
-    over. The method needs at most a third of the arms to be uninformative (assumption A2): where many arms
-    are equal, as in "1 good, many equal poor", batches of equal arms never shrink, no stage ends, and regret
-    is linear.
+    ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm, in which line 10
+    finds no second, is passed over, as in the authors' code. The method needs at most a third of the arms to be
+    uninformative (assumption A2): where many arms are equal, as in "1 good, many equal poor", batches of equal arms
+    never shrink, no stage ends, and regret is linear.
 
     Examples
     --------
