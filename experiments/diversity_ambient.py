@@ -182,7 +182,7 @@ def main() -> None:
     names = QUICK if run.quick else tuple(VARIANTS)
     smooth = [name for name in names if name.startswith("smoothed")]
     Cs = [1.0, 10.0] if run.quick else [0.1, 1.0, 10.0]
-    seeds = range(run.seed, run.seed + (3 if run.quick else 10))
+    seeds = range(run.seed, run.seed + (3 if run.quick else 5))
     inner = 2 if run.quick else 5
 
     def loss(chosen):
