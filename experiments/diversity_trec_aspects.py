@@ -85,8 +85,9 @@ def _compare(run, name, found, runs, folds, relevant_only, Cs, seeds):
     run.table(f"{name}, {kind}", ["method", "loss", "wins/ties/losses of SVM-div", "p"], rows)
     own, zero, *fused = _hinges(model, sets, labels, max(Cs))
     run.say(
-        f"Mean hinge on all topics, above the loss of the true documents: {own:.3f} at the weights learned with C = {max(Cs):g}, {zero:.3f} at zero; at "
-        f"equal weights of all runs {fused[0]:.3f}, {fused[1]:.3f} and {fused[2]:.3f} where they add up to .01, .1 "
+        f"Mean hinge on all topics, above the loss of the true documents: {own:.3f} at the weights learned with "
+        f"C = {max(Cs):g}, {zero:.3f} at zero; at equal weights of all runs {fused[0]:.3f}, {fused[1]:.3f} and "
+        f"{fused[2]:.3f} where they add up to .01, .1 "
         "and 1."
     )
     if own > 0.99 * zero:
