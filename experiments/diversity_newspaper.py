@@ -248,8 +248,8 @@ def judge(run: Experiment) -> None:
     )
     run.say(
         "With seven levels the loss falls with the number of training sets, as in the thesis (Figure 4.5); with one "
-        "level there are few weights and it falls little. Where all words come from subtopics (`diversity_synthetic.py`) one "
-        "set of 100 documents is enough and the curve is flat."
+        "level there are few weights and it falls little. Where all words come from subtopics "
+        "(`diversity_synthetic.py`) one set of 100 documents is enough and the curve is flat."
     )
     run.verdict(
         "Figure 4.5",

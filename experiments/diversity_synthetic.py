@@ -284,7 +284,8 @@ def judge(run: Experiment) -> None:
     }
     run.say(
         "The training loss does not come as near to the clairvoyant line as in the thesis (Figure 4.6). What exact "
-        "choice leaves of the gap is the model's: 60 documents that all cover subtopics leave more to choose from than TREC's."
+        "choice leaves of the gap is the model's: 60 documents that all cover subtopics leave more to choose from than "
+        "TREC's."
     )
     best = {}
     for kind in gap:

@@ -475,8 +475,8 @@ def main() -> None:
         run.plot(f"{name}: {title}", against_labels(curves[name], results[name][2]))
     run.say(
         "The plots: on the left the synthetic set, whose two views are each sufficient to rank: the fewer labels, the "
-        "more agreement on unlabelled queries is worth. On the right two random halves of the features of MQ2008: neither "
-        "is sufficient, and agreement costs accuracy. Bars are corrected 95 % intervals."
+        "more agreement on unlabelled queries is worth. On the right two random halves of the features of MQ2008: "
+        "neither is sufficient, and agreement costs accuracy. Bars are corrected 95 % intervals."
     )
     run.say(
         "Of the paper's seven sets a part of NP2004, 30 of 75 queries, is within reach, where intervals are as wide as "
