@@ -69,7 +69,7 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Flo
     """
     better, worse = np.empty(_NORM_PAIRS, dtype=np.int64), np.empty(_NORM_PAIRS, dtype=np.int64)
     draw_into(tuple(index), stream_key(seed, 2), 0, 1, _NORM_PAIRS, better, worse, 0, _NORM_PAIRS)
-    factor = np.ones(_NORM_PAIRS) if y is None else y[better] - y[worse]
+    factor = (np.ones(_NORM_PAIRS) if y is None else y[better] - y[worse])[:, None]
     out = np.empty(views.starts.shape[0] - 1)
     for v in range(out.shape[0]):
         total = 0.0
@@ -77,8 +77,11 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Flo
         for at in range(0, _NORM_PAIRS, 100):
             first, second = (X[rows[at : at + 100]].astype(np.float64) for rows in (better, worse))
             part = (first - second)[:, views.columns[views.starts[v] : views.starts[v + 1]]]
-            squares = part.multiply(part) if bool(sparse.issparse(part)) else np.square(part)
-            total += float(np.square(factor[at : at + 100]) @ np.asarray(squares.sum(axis=1)).ravel())
+            if bool(sparse.issparse(part)):
+                part = sparse.csr_matrix(part.multiply(factor[at : at + 100]))
+                total += float(part.multiply(part).sum())
+            else:
+                total += float(np.square(part * factor[at : at + 100]).sum())
         out[v] = total / _NORM_PAIRS
     return out
 
