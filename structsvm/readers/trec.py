@@ -40,6 +40,7 @@ a number of its index, ``query`` the text of a topic.
 """
 
 _NUMBERS = ("score", "grade")
+_CALLED = {"topic": "topic", "docid": "document"}
 
 
 class Numbering(dict[Any, int]):
@@ -133,7 +134,7 @@ def columns_of(frame: Any, **named: str | None) -> list[Any]:
                     row = int(wrong.argmax())
                     raise batch.wrong(row, name, f"a finite {role}", f"{values[row]}")
             else:
-                columns.append(id_texts(name, ids(batch, name, f"the id of a {role}").to_pylist()))
+                columns.append(id_texts(name, ids(batch, name, f"the id of a {_CALLED[role]}").to_pylist()))
         return columns
 
     kinds = {name: "number" if role in _NUMBERS else "id" for role, name in chosen.items()}
