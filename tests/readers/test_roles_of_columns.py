@@ -200,6 +200,18 @@ def test_folders_of_csv_are_one_table(tmp_path):
     assert read_queries(tmp_path).query_ids.tolist() == ["0", "1", "2", "a"]
 
 
+def test_zstd(tmp_path):
+    with pa.CompressedOutputStream(f"{tmp_path}/t.csv.zst", "zstd") as file:
+        file.write(b"qid,x,label\n" + b"1,2,0\n" * 1000)
+    assert read_queries(tmp_path / "t.csv.zst").n_rows == 1000
+    cut = tmp_path / "cut.csv.zst"
+    cut.write_bytes((tmp_path / "t.csv.zst").read_bytes()[:-5])
+    with pytest.raises(
+        ValueError, match=r"cut.csv.zst: expected an intact zstd file, got a damaged one \(Truncated"
+    ):
+        read_queries(cut)
+
+
 def test_the_first_wrong_line_is_told_whatever_the_column(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     for block in (1 << 23, 40):
