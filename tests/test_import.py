@@ -20,6 +20,7 @@ HEAVY = [
     "matplotlib",
     "pandas",
     "polars",
+    "pyarrow",
     "dask",
     "joblib",
     "typer",
@@ -37,6 +38,24 @@ HEAVY = [
 )
 def test_import_is_light(statement, python):
     assert python(f"{statement}; import sys; print(*[m for m in {HEAVY!r} if m in sys.modules])") == "\n"
+
+
+@pytest.mark.parametrize("table", ["features", "clicks"])
+def test_a_csv_is_read_without_pandas(tmp_path, table, python):
+    """Arrow would import it for a scalar, and takes longer for that than for a small table."""
+    path = tmp_path / "t.csv"
+    if table == "features":
+        path.write_text("qid,docid,label,x,b\n1,,1,1,true\n".replace(",,", ",7.0,") + "2,é,0,,false\n")
+        read = "from structsvm.readers import read_csv as read"
+    else:
+        path.write_text("query,document,position,clicked,session,time\na,1.0,1,1,,\nb,2,1,0,s,2026-01-01\n")
+        read = "from functools import partial; from structsvm.clicks import read_table as read"
+        read += "; read = partial(read, session='session', time='time', between=('2020-01-01', None))"
+    options = "fill=0.0" if table == "features" else ""
+    assert (
+        python(f"{read}; read({str(path)!r}, {options}); import sys; print('pandas' in sys.modules)")
+        == "False\n"
+    )
 
 
 @pytest.mark.parametrize("room", ["features", "metrics", "oracles", "readers", "testing"])

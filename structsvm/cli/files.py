@@ -20,6 +20,7 @@ import structsvm
 from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.groups import Group
+from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, shorten, unpacked
 from structsvm.common.machine import count_threads
@@ -167,7 +168,12 @@ def read_data(
 
 
 def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryData:
-    """Return rows with the features of a model, in its order, where both have names."""
+    """Return rows with the features of a model, in its order, where both have names; say where the model has none."""
+    if names is None and rows.feature_names is not None:
+        first = ", ".join(map(repr, rows.feature_names[:3])) + ", ..." * (len(rows.feature_names) > 3)
+        note(
+            f"warning: {path}: the model was trained without names of features; {first} are taken by their order"
+        )
     if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
         return rows
     at = {name: j for j, name in enumerate(rows.feature_names)}

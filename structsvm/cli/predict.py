@@ -21,14 +21,14 @@ from structsvm.cli.options import known
 from structsvm.cli.tables import fill_of, kept_medians, read_as_trained
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
-from structsvm.common.files import is_model
+from structsvm.common.files import is_model, replacing
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
     from structsvm.queries import QueryData
 
 
-FORMATS = ("scores", "csv", "run")
+FORMATS = ("scores", "csv", "parquet", "run")
 
 
 def predict(
@@ -40,8 +40,9 @@ def predict(
         typer.Option(
             "--format",
             callback=known(lambda: FORMATS),
-            help="scores: one per line. csv: query, document, score and rank of each row. run: a TREC run, best first.",
-            show_default="csv for an output .csv, else scores",
+            help="scores: one per line. csv, parquet: query, document, score and rank of each row. run: a TREC run, "
+            "best first.",
+            show_default="csv for an output .csv, parquet for .parquet, else scores",
         ),
     ] = None,
     *,
@@ -54,15 +55,19 @@ def predict(
     The scaling of the model is applied. Columns of a table are found by the names that the model knows. Features
     missing in a text file are 0. Labels are needed only with --dask.
 
-    Ids of queries and documents are written as DATA have them. In a csv a row without a document id has its number in
-    DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score stand as trec_eval
-    sorts them.
+    Ids of queries and documents are written as DATA have them. In csv and Parquet a row without a document id has its
+    number in DATA, from 1, and rows of equal score rank in their order; in a run documents of equal score stand as
+    trec_eval sorts them.
     """
-    if form is None and output.suffix in (".parquet", ".tsv", ".xlsx"):
+    if form is None and output.suffix in (".tsv", ".xlsx"):
         raise ValueError(
-            f"--output {output}: expected the name of a text file, as scores.txt or scores.csv; or state --format"
+            f"--output {output}: expected a name such as scores.txt, scores.csv or scores.parquet; or state --format"
         )
-    form = form or ("csv" if output.suffix == ".csv" else "scores")
+    form = form or {".csv": "csv", ".parquet": "parquet"}.get(output.suffix, "scores")
+    if form == "parquet" and paths.is_stdout(output):
+        raise ValueError(
+            "--format parquet: expected the name of a file with --output, got the standard output"
+        )
     sources = [paths.check_file(model), paths.check_input(data)]
     if is_model(data) and not is_model(model):
         raise ValueError(f"{data}: expected DATA, got a model; MODEL comes first, DATA second")
@@ -115,30 +120,43 @@ def predict(
     if form == "run":
         _write_run(rows, scores, output, data, tag=model.stem)
         return
-    if form == "csv" and rows.docid is None:
+    in_data = slice(None) if rows.order is None else np.argsort(rows.order)
+    if form == "scores":
+        paths.write_lines(output, map(repr, scores[in_data].tolist()))
+        return
+    if rows.docid is None:
         note(
             f"{data}: no ids of documents (#docid = ...; in a table the column of --docid); rows are numbered"
         )
-    lines = map(repr, scores.tolist()) if form == "scores" else _csv_lines(rows, scores)
-    if rows.order is not None:
-        in_data = np.empty(rows.n_rows, dtype=object)
-        in_data[rows.order] = list(lines)
-        lines = iter(in_data)
-    paths.write_lines(output, lines if form == "scores" else chain(["query,document,score,rank"], lines))
+    table = {name: column[in_data] for name, column in _columns(rows, scores).items()}
+    if form == "csv":
+        paths.write_lines(output, chain([",".join(table)], _csv_lines(table)))
+        return
+    import pyarrow
+    from pyarrow import parquet
+
+    with replacing(output) as file:
+        parquet.write_table(pyarrow.table(table), file)
 
 
-def _csv_lines(rows: QueryData, scores: Float) -> Iterator[str]:
-    """Yield query, document, score and rank of each row, in the order of the rows."""
+def _columns(rows: QueryData, scores: Float) -> dict[str, Any]:
+    """Return query, document, score and rank of each row."""
     from structsvm.estimators.fitted import ranks
     from structsvm.queries import Grouping
 
+    number = np.arange(1, rows.n_rows + 1) if rows.order is None else rows.order + 1
     rank = ranks(scores, Grouping(rows.offsets, rows.query_ids, None))
-    number = range(1, rows.n_rows + 1) if rows.order is None else (rows.order + 1).tolist()
-    documents = number if rows.docid is None else rows.docid.tolist()
-    queries = np.repeat(rows.query_ids, np.diff(rows.offsets)).tolist()
+    documents = number if rows.docid is None else rows.docid
+    return {"query": rows.qid, "document": documents, "score": scores, "rank": rank}
+
+
+def _csv_lines(table: dict[str, Any]) -> Iterator[str]:
     text = io.StringIO(newline="")
     write = csv.writer(text, lineterminator="").writerow
-    for line in zip(queries, documents, map(repr, scores.tolist()), rank.tolist(), strict=True):
+    columns = {name: column.tolist() for name, column in table.items()} | {
+        "score": map(repr, table["score"].tolist())
+    }
+    for line in zip(*columns.values(), strict=True):
         write(line)
         yield text.getvalue()
         text.seek(0)

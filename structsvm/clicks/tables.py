@@ -211,7 +211,7 @@ class _Reading:
             given[role] = Ids(codes, codes >= 0)
             words[role] = distinct
         cells = ClickCells.from_arrays(**given, **options)
-        texts = {
+        texts: dict[str, Any] = {
             field: np.array(words[role].to_pylist(), dtype=np.str_)[getattr(cells, field)]
             for role, field in _FIELDS.items() if role in words
         }  # fmt: skip
@@ -219,7 +219,7 @@ class _Reading:
 
     def settled(self, cells: ClickCells) -> ClickCells:
         """Return counts whose ids ``101.0`` are ``101`` if the ids of a text are all numbers."""
-        changed = {}
+        changed: dict[str, Any] = {}
         for role, field in _FIELDS.items():
             if self._spelling[role].of_floats:
                 changed[field] = as_settled(getattr(cells, field), self._source, self._named[role])

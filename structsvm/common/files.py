@@ -30,10 +30,9 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 
-_KINDS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
+_KINDS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _UNSUPPORTED = {
-    b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
@@ -88,13 +87,13 @@ def is_packed(path: Path) -> bool:
 
 def unpacked(name: str) -> str:
     """The name of a file without the suffix of its compression."""
-    for suffix in _SUFFIXES:
+    for suffix in (*_SUFFIXES, ".zst"):
         name = name.removesuffix(suffix)
     return name
 
 
 def compression(path: Path) -> str | None:
-    """``"gzip"``, ``"bzip2"``, ``"xz"`` or None, told by the first bytes: suffixes lie."""
+    """``"gzip"``, ``"bzip2"``, ``"xz"``, ``"zstd"`` or None, told by the first bytes: suffixes lie."""
     with path.open("rb") as file:
         return _kind(file.read(8), path)
 
@@ -116,7 +115,7 @@ def _kind(head: bytes, path: Path) -> str | None:
                     "scores.txt writes scores"
                 )
             raise ValueError(
-                f"{path}: expected UTF-8 text, plain or gzip, bzip2, xz, got {name}; convert it first"
+                f"{path}: expected UTF-8 text, plain or gzip, bzip2, xz, zstd, got {name}; convert it first"
             )
     for magic, name in _KINDS.items():
         if head.startswith(magic):
@@ -130,6 +129,12 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
         if kind == "gzip":
             with gzip.open(source, "rb") as file:
                 while piece := file.read(n_bytes):
+                    yield piece
+        elif kind == "zstd":
+            import pyarrow  # which notices a file that is cut short, and damage where there is a checksum
+
+            with pyarrow.CompressedInputStream(source, "zstd") as stream:
+                while piece := stream.read(n_bytes):
                     yield piece
         else:
             yield from _decompress_streams(
@@ -147,7 +152,7 @@ def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Itera
             "fetch it again or decompress it first"
         ) from error
     except OSError as error:
-        if error.errno is None:  # bz2 says "Invalid data stream" with a bare OSError
+        if error.errno is None:  # bz2 says "Invalid data stream" with a bare OSError, as Arrow what it finds
             raise _damaged(path, kind, error) from error
         raise
 

@@ -19,6 +19,7 @@ from structsvm.queries import (
     LARGEST,
     bad_value,
     check_sparse,
+    column_numbers,
     first_beyond,
     refuse_masked,
     warn_user,
@@ -106,6 +107,7 @@ def validate_rows(
     """
     for name, values in (("X", X), ("y", y)):
         refuse_masked(name, values)
+    X = _named_by_numbers(X, None if reset else model)
     check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
     options: dict[str, Any] = {
         "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
@@ -128,6 +130,27 @@ def validate_rows(
     if reset and labelled:
         _warn_of_label(X, y, getattr(model, "feature_names_in_", None))
     return (X, y) if labelled else X
+
+
+def _named_by_numbers(X: Any, model: Any) -> Any:
+    """Return a frame whose columns are called by numbers with these as names, which scikit-learn would take by place.
+
+    A fitted model without names refuses them; frames of columns 0, 1, 2, ... are like arrays.
+    """
+    numbers = column_numbers(X)
+    if numbers is None:
+        return X
+    if model is not None and not hasattr(model, "feature_names_in_"):
+        shown = ", ".join(map(str, numbers[:4])) + ", ..." * (len(numbers) > 4)
+        raise BadInput(
+            "X",
+            f"expected columns as in training, which had no names, got a frame whose columns are called {shown}",
+            "train on a frame with these columns, or pass its values in the order of training",
+            code="X.to_numpy()",
+        )
+    X = X.copy(deep=False)
+    X.columns = list(map(str, numbers))
+    return X
 
 
 def _warn_of_label(X: Any, y: Any, names: Any = None) -> None:

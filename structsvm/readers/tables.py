@@ -325,7 +325,8 @@ class _Column:
     """Ids or words of all batches."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._chunks, self._spelling, self._text = name, [], Spelling(), False
+        self._name, self._spelling, self._text = name, Spelling(), False
+        self._chunks: list[Any] = []
 
     def add(self, array: Any, batch: Batch, *, keep: bool = True) -> None:
         """Take the next ones, or only look at them."""

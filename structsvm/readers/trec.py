@@ -40,6 +40,7 @@ a number of its index, ``query`` the text of a topic.
 """
 
 _NUMBERS = ("score", "grade")
+_CALLED = {"topic": "topic", "docid": "document"}
 
 
 class Numbering(dict[Any, int]):
@@ -109,7 +110,7 @@ def rows_of_dict(nested: Mapping[Any, Mapping[Any, float]]) -> list[list[Any]]:
 
 def columns_of(frame: Any, **named: str | None) -> list[Any]:
     """Return columns of a frame, each by its name or as the first usual one that is there: ids as text, numbers."""
-    from structsvm.common.tables.batches import Batch, checked
+    from structsvm.common.tables.batches import Batch, Role, checked
     from structsvm.common.tables.columns import ids, numbers
     from structsvm.common.tables.opening import open_tables
 
@@ -133,10 +134,10 @@ def columns_of(frame: Any, **named: str | None) -> list[Any]:
                     row = int(wrong.argmax())
                     raise batch.wrong(row, name, f"a finite {role}", f"{values[row]}")
             else:
-                columns.append(id_texts(name, ids(batch, name, f"the id of a {role}").to_pylist()))
+                columns.append(id_texts(name, ids(batch, name, f"the id of a {_CALLED[role]}").to_pylist()))
         return columns
 
-    kinds = {name: "number" if role in _NUMBERS else "id" for role, name in chosen.items()}
+    kinds: dict[str, Role] = {name: "number" if role in _NUMBERS else "id" for role, name in chosen.items()}
     for batch in table.read(kinds):
         return checked(batch, typed)
     raise BadInput("frame", "expected rows, got none")

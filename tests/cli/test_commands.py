@@ -264,8 +264,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(case, room, cli, tmp_path):
 
     before = content()
     command, message = BAD[case]
-    if "parquet" in command:
-        pytest.importorskip("pyarrow", reason="pip install 'structsvm-ranking[parquet]'")
     error = cli.refuses(command.format(x=tmp_path, r=room))
     assert cli.err == f"{error}\n"
     at = 0

@@ -24,7 +24,6 @@ from structsvm.readers import (
     write_letor,
 )
 
-pytest.importorskip("pyarrow", reason="pip install 'structsvm-ranking[parquet]'")
 NAMES = ("bm25", "age", "links", "title")
 NAMED = f"--features {','.join(NAMES)}"
 

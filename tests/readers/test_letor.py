@@ -397,7 +397,7 @@ def test_faults_name_file_line_and_offender(tmp_path, line, as_sparse):
         ("0 qid:1 1:1\n", {"n_features": 0}, "^n_features=0: expected"),
         ("0 qid:1 1:1\n", {"fill": np.inf}, "^fill=inf: expected"),
         ("0 qid:1 1:1\n", {"query_sizes": [1]}, "state one of the two"),
-        (b"\x28\xb5\x2f\xfdrest of it", {}, "got zstd; convert it first"),
+        (b"\x28\xb5\x2f\xfdrest of it", {}, "expected an intact zstd file, got a damaged one"),
         (b"PK\x03\x04rest of it", {}, "got zip; convert it first"),
         ("1 qid:1 1:1\n".encode("utf-16"), {}, "got UTF-16; convert it first"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,13 @@ def frame_table(frame: Any, source: str = "table") -> Table:
         columns = {name: arrow_of(column(name), source, name) for name in roles}
         n = len(next(iter(columns.values())))
         if n:
-            yield Batch(columns, n, lambda row: (source, f"row {row}, "))
+            yield Batch(columns, n, _rows_from(source, 0))
 
     return Table(source, names, read, {})
+
+
+def _rows_from(source: Path | str, start: int) -> Callable[[int], tuple[Path | str, str]]:
+    return lambda row: (source, f"row {start + row}, ")
 
 
 def arrow_of(values: Any, source: Path | str, name: str) -> Any:
@@ -104,9 +108,7 @@ def parquet_table(file: Path) -> Table:
             for batch in one.iter_batches(batch_size=_ROWS, columns=[*roles], row_groups=row_groups):
                 columns = {name: batch.column(name) for name in roles}
                 if batch.num_rows:
-                    yield Batch(
-                        columns, batch.num_rows, lambda row, start=start: (file, f"row {start + row}, ")
-                    )
+                    yield Batch(columns, batch.num_rows, _rows_from(file, start))
                 start += batch.num_rows
 
     return Table(file, names, read, dict(zip(schema.names, schema.types, strict=True)), n_rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ class _Parser:
         if rows:
             columns = {name: arrow_text([cells[j] for _, cells in rows]) for name, j in self._at.items()}
             yield Batch(
-                columns, len(rows), lambda row: (f"{self._path}:{rows[row][0]}", ""),
+                columns, len(rows), _at_lines(self._path, rows),
                 lambda row, name: rows[row][1][self._at[name]],
             )  # fmt: skip
         if error is not None:
@@ -132,10 +132,9 @@ class _Parser:
             except pa.ArrowInvalid:
                 return None
             wrong = {name for name in self._numbers if not self._is_number(block, name)}
-        self._numbers -= (
-            wrong  # true and false, a NaN that is no missing value, or what is refused with its line
-        )
-        return self._read(block, self._numbers)
+        # true and false, a NaN that is no missing value, or what is refused with its line
+        self._numbers -= wrong
+        return self._by_arrow(block) if wrong else None
 
     def _is_number(self, block: bytes, name: str) -> bool:
         try:
@@ -161,6 +160,10 @@ class _Parser:
                 if size > len(block):
                     raise
         raise AssertionError("read or refused")
+
+
+def _at_lines(path: Path, rows: Sequence[tuple[int, Any]]) -> Callable[[int], tuple[Path | str, str]]:
+    return lambda row: (f"{path}:{rows[row][0]}", "")
 
 
 def _is_odd(block: bytes, mark: str) -> bool:
@@ -250,7 +253,7 @@ def json_table(path: Path, max_expansion: float | None = None) -> Table:
                 columns = {
                     name: arrow_of([row.get(name) for _, row in numbered], path, name) for name in roles
                 }
-                yield Batch(columns, len(numbered), lambda row, rows=numbered: (f"{path}:{rows[row][0]}", ""))
+                yield Batch(columns, len(numbered), _at_lines(path, numbered))
 
     return Table(path, names, read, {})
 
