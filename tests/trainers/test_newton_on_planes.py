@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import check_grad
 
-from structsvm.oracles import PositionNDCG
+from experiments._position_ndcg import PositionNDCG
 from structsvm.trainers import newton_on_planes as module
 from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe, pays
 from structsvm.trainers.newton_on_planes import Planes, Segment, minimise
