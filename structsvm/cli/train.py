@@ -77,7 +77,8 @@ class Objective(Group):
             "--C",
             parser=_one_number,
             metavar="FLOAT",
-            help="Trade-off: larger fits the training data more closely. (default: 1; with --trees by the number of queries)",
+            help="Trade-off: larger fits the training data more closely. (default: 1; with --trees by the number "
+            "of queries)",
         ),
     ] = None
     tol: Tol = 1e-3
