@@ -84,12 +84,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/oracles/test_every_oracle.py",
         "tests/trainers/test_newton.py",
     ),
-    "structsvm/oracles/position_ndcg.py": (
-        "tests/oracles/test_position_ndcg.py",
-        "tests/oracles/test_every_oracle.py",
-        "tests/oracles/test_sorting.py",
-        "tests/trainers/test_every_trainer.py",
-    ),
     "structsvm/oracles/squared_pairs.py": (
         "tests/oracles/test_squared_pairs.py",
         "tests/oracles/test_every_oracle.py",

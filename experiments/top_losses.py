@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 from _common import Experiment
+from _position_ndcg import PositionNDCG
 from trees import joined, lightgbm_example
 
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
-from structsvm.oracles import PositionNDCG, get_oracle
+from structsvm.oracles import get_oracle
 from structsvm.queries import QueryData
 from structsvm.readers import candidates, make_ranking, make_taught, read_letor, read_qrels, read_run
 from structsvm.trainers import RankingProblem, fit_path

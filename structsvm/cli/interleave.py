@@ -117,7 +117,7 @@ def learn(
         str, "inverse_z_test, inverse_rank_test, minimax_p_value or max_mean_difference."
     ] = "inverse_z_test",
     ridge: Annotated[
-        float | None, "Regularisation that keeps the weights of rare clicks small. [default: 0]"
+        float | None, "Regularisation that keeps the weights of rare clicks small. (default: 0)"
     ] = None,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",
@@ -178,10 +178,10 @@ def simulate(
     output: Annotated[Path, "-o The log to write (.jsonl, .jsonl.gz)."],
     data: Annotated[
         Path | None,
-        "LETOR text, a table or a store. [default: made data: 200 queries, 20 documents, 10 features]",
+        "LETOR text, a table or a store. (default: made data: 200 queries, 20 documents, 10 features)",
     ] = None,
     ranker: Annotated[
-        list[str] | None, "A feature number (from 1) or a model file; twice or more. [default: 1, 2]"
+        list[str] | None, "A feature number (from 1) or a model file; twice or more. (default: 1, 2)"
     ] = None,
     interleaver: Annotated[str, "One of {interleavers}."] = "team_draft",
     clicks: Annotated[str, "The user: {users}."] = "informational",

@@ -41,8 +41,7 @@ def predict(
             "--format",
             callback=known(lambda: FORMATS),
             help="scores: one per line. csv, parquet: query, document, score and rank of each row. run: a TREC run, "
-            "best first.",
-            show_default="csv for an output .csv, parquet for .parquet, else scores",
+            "best first. (default: csv for an output .csv, parquet for .parquet, else scores)",
         ),
     ] = None,
     *,

@@ -55,6 +55,7 @@ class EvaluationResult:
 
         Examples
         --------
+        >>> from structsvm.metrics import evaluate
         >>> evaluate("map", [1, 0, 0, 1], [2, 1, 2, 1], qid=["a", "a", "b", "b"]).to_frame().to_dict()
         {'map': {'a': 1.0, 'b': 0.5}}
         """

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from structsvm.oracles.ordinal import OrdinalHinge as OrdinalHinge
     from structsvm.oracles.pairs import Pairs as Pairs
     from structsvm.oracles.pairs import RocArea as RocArea
-    from structsvm.oracles.position_ndcg import PositionNDCG as PositionNDCG
     from structsvm.oracles.selection import budgeted as budgeted
     from structsvm.oracles.selection import greedy as greedy
     from structsvm.oracles.selection import swap as swap
@@ -34,7 +33,6 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.oracles.log_rank": "NDCG PrecisionAt ReciprocalRank",
         "structsvm.oracles.ordinal": "OrdinalHinge",
         "structsvm.oracles.pairs": "Pairs RocArea",
-        "structsvm.oracles.position_ndcg": "PositionNDCG",
         "structsvm.oracles.selection": "budgeted greedy swap",
         "structsvm.oracles.squared_pairs": "SquaredPairs",
     },

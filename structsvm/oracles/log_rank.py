@@ -44,7 +44,7 @@ class NDCG:
     A relevant document loses the logarithm of its rank among the worse ones, the differences in score taken softly. At
     equal scores the gradient is the mean relevant document minus the mean other one, so that the best weights are zero
     only where these agree, whatever the length of the queries; the hinge of
-    :class:`~structsvm.oracles.PositionNDCG` compares with the best of the others there (``docs/theory/log_rank.md``).
+    NDCG with position features compares with the best of the others there (``docs/theory/log_rank.md``).
 
     It is no structural SVM, as there is no most violated ranking; its tangents are cuts all the same, so that every
     trainer can minimise it. It has a second derivative, for ``solver="newton"``. An evaluation is

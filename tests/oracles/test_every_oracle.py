@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from structsvm.oracles import LOSSES, NDCG, AveragePrecision, PositionNDCG, SquaredPairs, get_oracle
+from structsvm.oracles import LOSSES, NDCG, AveragePrecision, SquaredPairs, get_oracle
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.oracles.pairs import Pairs
 from structsvm.testing import check_oracle
 
 NAMES = dict.fromkeys(loss.replace("@k", k) for loss in LOSSES for k in ("@1", "@3"))
 ORACLES = [get_oracle(name) for name in NAMES]
-ORACLES += [AveragePrecision(2.0), Pairs("query"), PositionNDCG(4)]
+ORACLES += [AveragePrecision(2.0), Pairs("query")]
 ORACLES += [OrdinalHinge(), OrdinalHinge(balanced=True), NDCG(k=2, gain="linear")]
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import check_grad
 
-from structsvm.oracles import PositionNDCG
+from experiments._position_ndcg import PositionNDCG
 from structsvm.trainers import newton_on_planes as module
 from structsvm.trainers.block_dual import BlockDual
 from structsvm.trainers.contract import Options, Start

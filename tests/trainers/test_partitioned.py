@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from experiments._position_ndcg import PositionNDCG
 from structsvm.common.checks import BadInput
 from structsvm.features.coded_rows import BinnedRows
-from structsvm.oracles import PositionNDCG, get_oracle
+from structsvm.oracles import get_oracle
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.partitioned import (

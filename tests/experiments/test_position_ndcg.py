@@ -5,7 +5,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from structsvm.oracles import NDCG, PositionNDCG
+from experiments._position_ndcg import PositionNDCG
+from structsvm.oracles import NDCG
 from structsvm.readers import make_ranking
 from structsvm.testing import check_oracle
 from structsvm.trainers import NothingLearnedWarning, RankingProblem, train

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from structsvm.common.checks import check_whole
-from structsvm.common.kernel import kernel
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.oracles.grades import by_grade
 from structsvm.oracles.sorting import sort_buffers, sort_top
@@ -35,14 +35,6 @@ class PositionNDCG:
     is its mean over all rankings sorted by grade: documents of equal grade share the mean ``alpha`` of the positions
     they fill. The most violated ranking sorts by ``s_j - gain_j / ideal``: one selection of ``k`` of ``n`` documents.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> separator = PositionNDCG(k=1).bind(np.array([0.0, 1.0]), np.array([0, 2]))
-    >>> loss, coef = np.empty(1), np.empty(2)
-    >>> separator.separate(np.array([0.0, 0.5]), 0, 1, loss, coef)
-    >>> loss, coef
-    (array([1.]), array([-1.,  1.]))
     """
 
     k: int | None = 10
@@ -100,7 +92,7 @@ class _Separator:
         _separate(scores, first, last, *self._bound, *room, loss, coef)
 
 
-@kernel
+@njit(cache=True, nogil=True, fastmath=False)
 def _separate(  # type: ignore[no-untyped-def]
     scores, first, last, offsets, informative, target, share, alpha, depth, key, best, rows, spare, loss, coef
 ):
