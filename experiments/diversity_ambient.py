@@ -110,7 +110,7 @@ def similarities(all_results, candidates):
 
 
 def main() -> None:
-    run = Experiment("diversity_ambient", __doc__, judge=judge)
+    run = Experiment("diversity_ambient", __doc__, judge=judge, needs=["ambient"])
     if run.judged_again():
         return
     data = read_ambient(run.data / "ambient", relevant_only=True)

@@ -101,11 +101,7 @@ def figure_62(run: Experiment, horizon: float, n_runs: int) -> None:
 
 
 def rankings(run: Experiment) -> None:
-    try:
-        train, test = mq2008(run.data), mq2008(run.data, ("S5",))
-    except FileNotFoundError as missing:
-        run.say(f"Tables 6.2 and 6.3 left out: {missing.filename} is not there.")
-        return
+    train, test = mq2008(run.data), mq2008(run.data, ("S5",))
     judged = np.array(
         [train.y[a:b].max() > 0 for a, b in zip(train.offsets[:-1], train.offsets[1:], strict=True)]
     )
@@ -186,7 +182,9 @@ def rankings(run: Experiment) -> None:
 
 def main() -> None:
     parts = ("table_6_1", "figure_6_2", "rankings")
-    run = Experiment("dueling_gradient_descent", __doc__, parts, judge=judge)
+    run = Experiment(
+        "dueling_gradient_descent", __doc__, parts, judge=judge, needs={"rankings": ["letor4_mq2008"]}
+    )
     if run.judged_again():
         return
     if run.part("table_6_1"):

@@ -103,11 +103,7 @@ def web_search(run: Experiment, sizes, n_runs: int) -> None:
     run.section("Figures 5.3 and 5.4: linear rankers on MQ2008")
     settings = ceil(sqrt(n_runs))  # as many sets of rankers as runs with each, as in the thesis
     trials = n_runs // settings
-    try:
-        data = mq2008(run.data)
-    except FileNotFoundError as missing:
-        run.say(f"left out: {missing.filename} is not there.")
-        return
+    data = mq2008(run.data)
     rng = np.random.default_rng(run.seed)
     pool = rng.standard_normal((1000, data.X.shape[1]))
     pool /= np.linalg.norm(pool, axis=1)[:, None]
@@ -152,7 +148,13 @@ def web_search(run: Experiment, sizes, n_runs: int) -> None:
 
 
 def main() -> None:
-    run = Experiment("interleaved_filter", __doc__, ("synthetic", "web_search"), judge=judge)
+    run = Experiment(
+        "interleaved_filter",
+        __doc__,
+        ("synthetic", "web_search"),
+        judge=judge,
+        needs={"web_search": ["letor4_mq2008"]},
+    )
     if run.judged_again():
         return
     sizes = tuple(range(100, 501, 50))

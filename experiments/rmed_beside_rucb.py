@@ -18,13 +18,11 @@ WORLDS = {
 
 
 def main() -> None:
-    run = Experiment("rmed_beside_rucb", __doc__)
+    run = Experiment("rmed_beside_rucb", __doc__, needs=[MATRICES])
     n_runs = run.runs(2, 5)
     run.section(f"Regret, means of {n_runs} runs")
     rows = []
     for file, says in WORLDS.items():
-        if not (run.data / MATRICES).is_dir():
-            break
         P = matrix(run.data, file)
         played = [
             simulate(name, P, horizon=TIMES[-1], n_runs=n_runs, seed=run.seed, times=TIMES) for name in NAMES

@@ -289,7 +289,12 @@ def against(mine: np.ndarray, other: np.ndarray) -> tuple[str, float]:
 
 
 def main() -> None:
-    run = Experiment("trec_submissions", __doc__, judge=judge)
+    run = Experiment(
+        "trec_submissions",
+        __doc__,
+        judge=judge,
+        needs=["letor4_mq2008", "letor3_np2004_fold1", "trec_robust2003", "trec_dl2020_passage"],
+    )
     if run.judged_again():
         return
     warnings.filterwarnings("ignore", message="Liblinear failed to converge")
@@ -298,30 +303,20 @@ def main() -> None:
         ("trec_dl2020_passage", "DL 2020", 100, 2.0, 50),
     )
     tasks = []
-    if (run.data / "letor4_mq2008").is_dir():
-        tasks.append(retrieval_functions(mq2008(run.data, ("S1", "S2", "S3", "S4", "S5")), "MQ2008", 100))
-    else:
-        run.say(f"MQ2008 left out: {run.data / 'letor4_mq2008'} is not there.")
-    folder = run.data / "letor3_np2004_fold1"
-    if folder.is_dir():
-        rows = together([folder / f"{part}.txt.gz" for part in ("vali", "test")])
-        tasks.append(retrieval_functions(rows, "NP2004", 30))
-    else:
-        run.say(f"NP2004 left out: {folder} is not there.")
+    tasks.append(retrieval_functions(mq2008(run.data, ("S1", "S2", "S3", "S4", "S5")), "MQ2008", 100))
+    rows = together([run.data / "letor3_np2004_fold1" / f"{part}.txt.gz" for part in ("vali", "test")])
+    tasks.append(retrieval_functions(rows, "NP2004", 30))
     for folder, name, depth, relevance, n_topics in sets:
-        if (run.data / folder).is_dir():
-            tasks.append(
-                submissions(
-                    run.data / folder,
-                    name,
-                    depth=depth,
-                    relevance=relevance,
-                    n_topics=n_topics,
-                    seed=run.seed,
-                )
+        tasks.append(
+            submissions(
+                run.data / folder,
+                name,
+                depth=depth,
+                relevance=relevance,
+                n_topics=n_topics,
+                seed=run.seed,
             )
-        else:
-            run.say(f"{name} left out: {run.data / folder} is not there.")
+        )
     run.section("Table 3.5: the data")
     sizes: list[list[Any]] = [
         ["TREC 9 Indri (thesis)", 15, 750, 50, None],
