@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import blocks  # noqa: E402
 import gallery  # noqa: E402
+import quoted  # noqa: E402
 import reference  # noqa: E402
 from shown_in import shown_in  # noqa: E402
 
@@ -72,10 +73,11 @@ gallery.write(HERE / "examples", HERE / "gallery")
 
 
 def _show_output(app: Any, name: str, source: list[str]) -> None:
-    """Put under each block of a page what it prints when it is run."""
+    """Put under each block of a page what it prints when it is run, and figures of experiments where it quotes them."""
     page = HERE / f"{name}.md"
     if page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
         source[0] = blocks.with_output(page)
+    source[0] = quoted.fill(source[0])
 
 
 SHOWN_IN = shown_in()
