@@ -64,7 +64,9 @@ def _write_experiments() -> None:
     (HERE / "experiments.md").write_text("\n".join(lines))
     # the pages of the scripts are all in that one, each under a target of its name
     index = (RESULTS.parent / "RESULTS.md").read_text()
-    (HERE / "results_index.md").write_text(re.sub(r"\]\(results/(?:[^)]*/)?(\w+)\.md\)", r"](#\1)", index))
+    index = re.sub(r"\]\(results/(?:[^)]*/)?(\w+)\.md\)", r"](#\1)", index)
+    index = re.sub(r"`(structsvm\.[\w.]+)`", r"{py:obj}`\1`", index.replace("](../docs/", "]("))
+    (HERE / "results_index.md").write_text(index)
 
 
 _write_experiments()

@@ -154,9 +154,10 @@ class Experiment:
     def _close_part(self) -> None:
         """Notes how the part that ends was made, and what it cost."""
         if self.title != "all" or not self.all_parts:
+            before = self.record["parts"].get(self.title, {"cpu seconds": 0.0})  # a part may be in pieces
             self.record["parts"][self.title] = {
                 "quick": self.options.quick and self.title not in self.options.full,
-                "cpu seconds": round(self.cpu() - self.told_cpu, 1),
+                "cpu seconds": round(before["cpu seconds"] + self.cpu() - self.told_cpu, 1),
             }
         self.told_cpu = self.cpu()
 
@@ -233,7 +234,8 @@ class Experiment:
         verdict : {"agrees", "agrees in part", "differs", "other data", "cannot be run"}
             "other data": the paper's data are not public, and what stands in for them cannot decide.
         brief : str, optional
-            What the index says, in 40 words at most; by default ``ours`` and ``reason``. The page has these in full.
+            What the index says, in 40 words at most; by default ``ours`` and ``reason`` if they are short, or the first
+            sentences of ``reason``. The page has all of both.
         """
         if verdict not in VERDICTS:
             raise ValueError(f"verdict: expected one of {', '.join(VERDICTS)}, got {verdict!r}")
@@ -244,8 +246,7 @@ class Experiment:
             "paper length": length[1],
             "verdict": verdict,
             "reason": reason,
-            "brief": brief or f"{ours} {reason}",
-        }
+        } | ({} if brief is None else {"brief": brief})
         for figure in figures.split(", "):
             self.verdicts[f"{paper}: {figure}"] = row
         print(f"{figures}: {verdict}. {ours} {reason}", flush=True)

@@ -293,7 +293,7 @@ def judge(run: Experiment) -> None:
         + ".",
         length=("3 draws, 15 sets of 60 documents; 2 draws of 40 with seven levels", "17 topics"),
         verdict="agrees in part",
-        reason="The loss does not come as near to the clairvoyant line as in the thesis: of the gap "
+        reason="The loss does not come as near to the clairvoyant line as in the thesis. Of the gap "
         + " and ".join(f"{share:.0%} ({kind})" for kind, share in gap.items())
         + " go when the best set is found exactly, the rest is the model's. 60 documents that all cover subtopics "
         "leave more to choose from than TREC's.",
