@@ -193,7 +193,7 @@ def main() -> None:
         "relative_confidence_sampling",
         __doc__,
         names,
-        needs=dict.fromkeys(names[:5], ["preference_matrices", "letor4_mq2008", "letor3_np2004_fold1"]),
+        needs=dict.fromkeys(names[:5], ("preference_matrices", "letor4_mq2008", "letor3_np2004_fold1")),
     )
     wanted = run.part("figure_1")
     matrices = {}

@@ -139,9 +139,8 @@ def test_every_algorithm_problem_theorem_and_equation_of_the_thesis_has_an_entry
     for chapter, first, last in re.findall(r"\((\d)\.(\d+)\)(?: to \(\d\.(\d+)\))?", names):
         equations |= {(int(chapter), n) for n in range(int(first), int(last or first) + 1)}
     in_text = {(int(c), int(n)) for c, n in re.findall(r"quad \((\d)\.(\d+)\)", text.read_text())}
-    assert in_text - equations == {
-        (2, n) for n in (1, 2, 13, 14, 15)
-    }  # notation, and language models of a survey
+    assert in_text
+    assert in_text <= equations
 
 
 def test_commands_of_scripts_without_figures(index, tmp_path):
