@@ -213,11 +213,11 @@ WORD = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 
 def prose(page):
-    """Return the words of a page without code, links' targets, formulas and HTML."""
+    """Return the words of a page without code, links' targets, formulas, keys of figures and HTML."""
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".py":
         text = "\n".join(part.text for part in gallery.parse(page).parts) + gallery.parse(page).title
-    for pattern in (r"^```.*?^```$", r"\$\$.*?\$\$", r"^\[[\w-]+\]: \S+$", r"\]\[[\w-]+\]"):
+    for pattern in (r"^```.*?^```$", r"\$\$.*?\$\$", r"^\[[\w-]+\]: \S+$", r"\]\[[\w-]+\]", r"\{\{.*?\}\}"):
         text = re.sub(pattern, " ", text, flags=re.M | re.S)
     for pattern in (r"``[^`]+``", r"`[^`]+`", r"\$[^$]+\$", r"\]\([^)]*\)", r"https?://\S+", r"<[^>]+>"):
         text = re.sub(pattern, " ", text)
