@@ -4,6 +4,7 @@
     python experiments/check.py --quick               # those of less than 30 CPU seconds
     python experiments/check.py letor_folds trees     # these
     python experiments/check.py --write letor_folds   # put the new results in place of those committed
+    python experiments/check.py --smoke               # only run the quick form of each, with one run of anything
 
 Nothing is written over the committed results without ``--write``. What depends on the machine is not compared: keys and
 columns whose name has the word "seconds", "CPU" or "commit", and the line of a page that states both. Nor are plots,
@@ -36,6 +37,9 @@ from _common import DATA, ROOT, WITHOUT_DATA
 
 QUICK = 30.0
 """CPU seconds."""
+SMOKE = ("--quick", "--runs", "1")
+STATES = ("same", "differs", "runs", "fails", "no data")
+COMPUTED = STATES[:3]
 RESULTS = results_index.HERE / "results"
 SHOWN = 12
 """Differences of a script that are printed; all are in ``differences.txt`` of its folder under ``--work``."""
@@ -53,7 +57,7 @@ class Script(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a script: "same", "differs", "fails" or "no data", the details, and its CPU seconds."""
+    """What came of a script, one of ``STATES``; the details, and its CPU seconds."""
 
     script: Script
     state: str
@@ -135,13 +139,14 @@ def by(before: Any, now: Any) -> str:
         return ""
 
 
-def compute(script: Script, folder: Path, data: Path) -> Outcome:
-    """Run the command of the page, with its results in ``folder``, unless that was done there before."""
+def compute(script: Script, folder: Path, data: Path, *, smoke: bool = False) -> Outcome:
+    """Run the command of the page, with its results in ``folder``, unless that was done there before; compare them."""
     done = folder / "done"
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         path = ROOT / "experiments" / f"{script.name}.py"
-        command = [sys.executable, str(path), *script.arguments, "--data", str(data), "--out", str(folder)]
+        arguments = SMOKE if smoke else script.arguments
+        command = [sys.executable, str(path), *arguments, "--data", str(data), "--out", str(folder)]
         with (folder / "log.txt").open("w") as log:
             status = subprocess.run(
                 command,
@@ -159,6 +164,8 @@ def compute(script: Script, folder: Path, data: Path) -> Outcome:
     record = json.loads((folder / f"{script.name}.json").read_text())
     if "missing" in record:
         return Outcome(script, "no data", [f"without {', '.join(record['missing'])}"], record["cpu_seconds"])
+    if smoke:
+        return Outcome(script, "runs", [], record["cpu_seconds"])
     found = differences(RESULTS / script.name, folder)
     (folder / "differences.txt").write_text("".join(f"{line}\n" for line in found))
     return Outcome(script, "differs" if found else "same", found, record["cpu_seconds"])
@@ -197,7 +204,8 @@ def chosen(options: argparse.Namespace) -> list[Script]:
 
 def report(outcome: Outcome) -> None:
     script, state, details, cpu = outcome
-    times = f"{script.cpu:.0f} -> {cpu:.0f} CPU seconds" if state in {"same", "differs"} else ""
+    before = "" if state == "runs" else f"{script.cpu:.0f} -> "
+    times = f"{before}{cpu:.0f} CPU seconds" if state in COMPUTED else ""
     count = f"{len(details)} differences" if state == "differs" else ""
     print(f"{script.name:28} {state:8} {count:16} {times}", flush=True)
     for line in details[:SHOWN]:
@@ -210,30 +218,35 @@ def check(options: argparse.Namespace, work: Path) -> int:
     """Compute, compare and report each script; return the exit status."""
     started, outcomes = time.perf_counter(), []
     with ThreadPoolExecutor(options.jobs) as pool:
-        running = [pool.submit(compute, s, work / s.name, options.data) for s in chosen(options)]
+        running = [
+            pool.submit(compute, script, work / script.name, options.data, smoke=options.smoke)
+            for script in chosen(options)
+        ]
         try:
             for one in as_completed(running):
                 outcomes.append(one.result())
                 report(outcomes[-1])
-                if options.write and outcomes[-1].state in {"same", "differs"}:
+                if options.write and outcomes[-1].state in COMPUTED:
                     name = outcomes[-1].script.name
                     write(name, work / name, RESULTS)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    faults = 0
     if options.write:
         try:
             results_index.PAGE.write_text(results_index.build())
         except (KeyError, ValueError) as error:
             print(f"{results_index.PAGE.name} is not written: {error.args[0]}")
-    counts = {
-        state: sum(o.state == state for o in outcomes) for state in ("same", "differs", "fails", "no data")
-    }
+            faults = 1
+    counts = {state: sum(outcome.state == state for outcome in outcomes) for state in STATES}
     cpu = sum(outcome.cpu for outcome in outcomes)
     said = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
     print(f"{said}; {time.perf_counter() - started:.0f} seconds, {cpu:.0f} CPU seconds of computation")
-    bad = counts["fails"] + (0 if options.write else counts["differs"])
-    return int(bad + (0 if options.skip_missing else counts["no data"]) > 0)
+    faults += counts["fails"]
+    faults += 0 if options.write else counts["differs"]
+    faults += 0 if options.skip_missing else counts["no data"]
+    return int(faults > 0)
 
 
 def main() -> int:
@@ -245,6 +258,7 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="replace the committed results, and write RESULTS.md anew"
     )
+    parser.add_argument("--smoke", action="store_true", help="run the quick forms, compare nothing")
     parser.add_argument("--jobs", type=int, default=1, help="processes, one for each script")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
     parser.add_argument(
@@ -256,8 +270,10 @@ def main() -> int:
         help="folder in which results are kept: interrupted, the same command goes on from there",
     )
     options = parser.parse_args()
+    if options.smoke and options.write:
+        parser.error("--smoke computes no results that --write could take")
     if options.work is not None:
-        return check(options, options.work.resolve() / state_of_code())
+        return check(options, options.work.resolve() / f"{state_of_code()}{'-smoke' * options.smoke}")
     with tempfile.TemporaryDirectory(prefix="structsvm-results-") as work:
         return check(options, Path(work))
 

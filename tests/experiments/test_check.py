@@ -13,12 +13,16 @@ TOOLS = {"check", "mutation", "results_index"}
 EXPERIMENTS = sorted(
     path.stem for path in FOLDER.glob("*.py") if path.stem not in TOOLS and path.stem[0] != "_"
 )
+# those whose quick form takes more than ten CPU seconds; experiments/check.py --smoke runs them, too
+LONG: set[str] = set()
 # stands in for an experiment: the option says what becomes of it
 SCRIPT = """\
 import argparse, json, pathlib, sys
 parser = argparse.ArgumentParser()
-for name in ("map", "data", "out"):
+parser.add_argument("--map", default="0.9")
+for name in ("data", "out", "runs"):
     parser.add_argument(f"--{name}")
+parser.add_argument("--quick", action="store_true")
 options = parser.parse_args()
 if options.map == "gone":
     print("trial: sets is not in /x: some sets, from a page; see data/README.md")
@@ -89,6 +93,14 @@ def test_failures_and_missing_data(trial, capsys):
     assert trial(0.5, "gone", "--skip-missing") == 0
     with pytest.raises(SystemExit, match=r"expected scripts of experiments/, such as trial; got nobody"):
         trial(0.5, "0.5", "nobody")
+
+
+def test_quick_forms_are_run_only(trial, capsys):
+    assert trial(0.5, "what", "--smoke") == 0
+    assert re.search(r"^trial +runs +99 CPU seconds\n1 runs; ", capsys.readouterr().out)
+    with pytest.raises(SystemExit):
+        trial(0.5, "0.5", "--smoke --write")
+    assert "--smoke computes no results that --write could take" in capsys.readouterr().err
 
 
 def test_what_was_computed_in_a_kept_folder_is_not_computed_again(trial, tmp_path):
@@ -172,3 +184,12 @@ def test_without_its_data_a_script_says_which_are_missing(name, load, argv, tmp_
     if ended.type is SystemExit:
         assert ended.value.code == common["WITHOUT_DATA"]
         assert reads
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in LONG])
+def test_quick_form_runs(name, check, shared_data, tmp_path):
+    assert check.compute(check.Script(name, (), 0.0), tmp_path, shared_data(), smoke=True)[1:3] == (
+        "runs",
+        [],
+    )
