@@ -139,14 +139,13 @@ def by(before: Any, now: Any) -> str:
         return ""
 
 
-def compute(script: Script, folder: Path, data: Path, *, smoke: bool = False) -> Outcome:
-    """Run the command of the page, with its results in ``folder``, unless that was done there before; compare them."""
+def compute(script: Script, folder: Path, data: Path, *, compared: bool = True) -> Outcome:
+    """Run a script with results in ``folder``, unless that was done there before; compare them with those committed."""
     done = folder / "done"
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         path = ROOT / "experiments" / f"{script.name}.py"
-        arguments = SMOKE if smoke else script.arguments
-        command = [sys.executable, str(path), *arguments, "--data", str(data), "--out", str(folder)]
+        command = [sys.executable, str(path), *script.arguments, "--data", str(data), "--out", str(folder)]
         with (folder / "log.txt").open("w") as log:
             status = subprocess.run(
                 command,
@@ -164,7 +163,7 @@ def compute(script: Script, folder: Path, data: Path, *, smoke: bool = False) ->
     record = json.loads((folder / f"{script.name}.json").read_text())
     if "missing" in record:
         return Outcome(script, "no data", [f"without {', '.join(record['missing'])}"], record["cpu_seconds"])
-    if smoke:
+    if not compared:
         return Outcome(script, "runs", [], record["cpu_seconds"])
     found = differences(RESULTS / script.name, folder)
     (folder / "differences.txt").write_text("".join(f"{line}\n" for line in found))
@@ -199,6 +198,8 @@ def chosen(options: argparse.Namespace) -> list[Script]:
     found = [known[name] for name in options.names or known]
     if options.quick:
         found = [script for script in found if script.cpu < QUICK]
+    if options.smoke:
+        found = [script._replace(arguments=SMOKE) for script in found]
     return sorted(found, key=lambda script: -script.cpu)
 
 
@@ -219,7 +220,7 @@ def check(options: argparse.Namespace, work: Path) -> int:
     started, outcomes = time.perf_counter(), []
     with ThreadPoolExecutor(options.jobs) as pool:
         running = [
-            pool.submit(compute, script, work / script.name, options.data, smoke=options.smoke)
+            pool.submit(compute, script, work / script.name, options.data, compared=not options.smoke)
             for script in chosen(options)
         ]
         try:

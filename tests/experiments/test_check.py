@@ -188,8 +188,9 @@ def test_without_its_data_a_script_says_which_are_missing(name, load, argv, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in LONG])
-def test_quick_form_runs(name, check, shared_data, tmp_path):
-    assert check.compute(check.Script(name, (), 0.0), tmp_path, shared_data(), smoke=True)[1:3] == (
-        "runs",
-        [],
-    )
+def test_quick_form_runs_and_gives_the_same_with_two_threads(name, check, shared_data, tmp_path):
+    for jobs in ("1", "2") if "run.jobs" in (FOLDER / f"{name}.py").read_text() else ("1",):
+        script = check.Script(name, (*check.SMOKE, "--jobs", jobs), 0.0)
+        outcome = check.compute(script, tmp_path / jobs / name, shared_data(), compared=False)
+        assert outcome[1:3] == ("runs", [])
+    assert check.differences(tmp_path / "1" / name, tmp_path / jobs / name) == []
