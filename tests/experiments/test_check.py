@@ -13,8 +13,9 @@ TOOLS = {"check", "mutation", "results_index"}
 EXPERIMENTS = sorted(
     path.stem for path in FOLDER.glob("*.py") if path.stem not in TOOLS and path.stem[0] != "_"
 )
-# those whose quick form takes more than ten CPU seconds; experiments/check.py --smoke runs them, too
-LONG: set[str] = set()
+# scripts whose quick form takes a few CPU seconds; experiments/check.py --smoke runs all
+SHORT = ("calibration", "choice_of_C", "diversity_extensions", "interleaving_statistics", "rmed_beside_rucb",
+         "search_size", "toy_tables")  # fmt: skip
 # stands in for an experiment: the option says what becomes of it
 SCRIPT = """\
 import argparse, json, pathlib, sys
@@ -187,7 +188,7 @@ def test_without_its_data_a_script_says_which_are_missing(name, load, argv, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in LONG])
+@pytest.mark.parametrize("name", SHORT)
 def test_quick_form_runs_and_gives_the_same_with_two_threads(name, check, shared_data, tmp_path):
     for jobs in ("1", "2") if "run.jobs" in (FOLDER / f"{name}.py").read_text() else ("1",):
         script = check.Script(name, (*check.SMOKE, "--jobs", jobs), 0.0)
