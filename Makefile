@@ -1,6 +1,7 @@
 # make demo   a virtual environment, the package, the demo, and demo/report.html to look at
 # make live   the same environment with the live service, and its demo in which you are the user
 # make test   the same environment with the tools: lint, types, tests
+# make results   the figures of the papers computed again and compared with those committed, hours in all
 # Another Python (3.11 or later): make demo PYTHON=python3.12
 
 PYTHON ?= python3
@@ -14,11 +15,14 @@ TESTS ?= -m 'not slow'
 # tests start some hundred processes, and each would compile all it imports anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo live test lint types pytest docs clean
+# options of experiments/check.py; make results RESULTS=--quick takes a minute
+RESULTS ?=
+
+.PHONY: help demo live test lint types pytest results docs clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,4s/^# //p' Makefile
+	@sed -n '1,5s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -59,6 +63,9 @@ types: $(VENV)/.installed-dev
 
 pytest: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+results: $(VENV)/.installed-dev
+	$(BIN)/python experiments/check.py $(RESULTS)
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

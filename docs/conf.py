@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import blocks  # noqa: E402
 import gallery  # noqa: E402
+import quoted  # noqa: E402
 import reference  # noqa: E402
 from shown_in import shown_in  # noqa: E402
 
@@ -63,7 +64,9 @@ def _write_experiments() -> None:
     (HERE / "experiments.md").write_text("\n".join(lines))
     # the pages of the scripts are all in that one, each under a target of its name
     index = (RESULTS.parent / "RESULTS.md").read_text()
-    (HERE / "results_index.md").write_text(re.sub(r"\]\(results/(?:[^)]*/)?(\w+)\.md\)", r"](#\1)", index))
+    index = re.sub(r"\]\(results/(?:[^)]*/)?(\w+)\.md\)", r"](#\1)", index)
+    index = re.sub(r"`(structsvm\.[\w.]+)`", r"{py:obj}`\1`", index.replace("](../docs/", "]("))
+    (HERE / "results_index.md").write_text(index)
 
 
 _write_experiments()
@@ -72,10 +75,11 @@ gallery.write(HERE / "examples", HERE / "gallery")
 
 
 def _show_output(app: Any, name: str, source: list[str]) -> None:
-    """Put under each block of a page what it prints when it is run."""
+    """Put under each block of a page what it prints when it is run, and figures of experiments where it quotes them."""
     page = HERE / f"{name}.md"
     if page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
         source[0] = blocks.with_output(page)
+    source[0] = quoted.fill(source[0])
 
 
 SHOWN_IN = shown_in()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
 MATRICES = "preference_matrices"
 VERDICTS = ("agrees", "agrees in part", "differs", "other data", "cannot be run")
+VERDICTS_HEADING = "## Verdicts"
+WITHOUT_DATA = 3
+"""Exit status of a script whose data sets are missing."""
 
 
 class Experiment:
@@ -28,6 +33,10 @@ class Experiment:
     Each section is printed when it is ready; :meth:`save` writes ``<name>.json``, ``<name>.md``, the plots, and
     ``figures.json`` with what :meth:`verdict` was told. What takes long goes through :meth:`simulate` and
     :meth:`once`: interrupted, the same command goes on from there.
+
+    ``needs`` names the folders of data that the script, or by name each part, cannot do without: if one is missing, one
+    line says which and where it is obtained, and the exit status is ``WITHOUT_DATA``. Without those in ``uses`` it
+    computes the rest, after the same line, and ``record`` lists them under "missing".
     """
 
     def __init__(
@@ -36,6 +45,8 @@ class Experiment:
         description: str,
         parts: Sequence[str] = (),
         *,
+        needs: Sequence[str] | dict[str, Sequence[str]] = (),
+        uses: Sequence[str] = (),
         judge: Callable[[Experiment], None] | None = None,
     ) -> None:
         parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
@@ -74,6 +85,11 @@ class Experiment:
         self.options = parser.parse_args()
         self.data, self.seed, self.quick = self.options.data, self.options.seed, self.options.quick
         self.jobs = self.options.jobs
+        judges = judge is not None and self.options.judge
+        if isinstance(needs, dict):
+            needs = [folder for part in self.options.only for folder in needs.get(part, ())]
+        self.require(*(() if judges else needs))
+        missing = [] if judges else self._missing(uses)
         self.started, self.started_cpu = time.perf_counter(), time.process_time()
         self.text = [
             f"# {description.strip().splitlines()[0]}",
@@ -90,8 +106,11 @@ class Experiment:
             "full": self.options.full,
             "seed": self.seed,
             "runs": self.options.runs,
+            "commit": commit(),
             "parts": {},
         }
+        if missing:
+            self.record["missing"] = missing
         self.figures: list[tuple[str, Any]] = []
 
     def _chosen(self) -> list[str]:
@@ -99,6 +118,31 @@ class Experiment:
         full = [f"--full {' '.join(self.options.full)}"] if self.quick and self.options.full else []
         runs = [] if self.options.runs is None else [f"--runs {self.options.runs}"]
         return ["--quick"] * self.quick + full + runs + [f"--seed {self.seed}"]
+
+    def _missing(self, folders: Sequence[str]) -> list[str]:
+        """Return the folders that are not among the data, and say on standard error where they are obtained."""
+        missing = [folder for folder in folders if not (self.data / folder).is_dir()]
+        for folder in missing:
+            print(
+                f"{self.name}: {folder} is not in {self.data}: {source(folder)}; see data/README.md",
+                file=sys.stderr,
+            )
+        return missing
+
+    def require(self, *folders: str) -> None:
+        """End the script, with one line for each, if folders of data are missing."""
+        if self._missing(folders):
+            sys.exit(WITHOUT_DATA)
+
+    def other_folds(self, *instead_of: str) -> Any:
+        """Return the folds of the LETOR data that ``--data`` names in place of the folders of a script."""
+        from structsvm.cli.studies.folds import find_folds
+
+        try:
+            return find_folds(self.data, random_state=self.seed)
+        except (FileNotFoundError, ValueError):
+            self.require(*instead_of)
+            raise
 
     def part(self, name: str) -> bool:
         """From here on the named part, quick or in full as the options say; whether it is to be computed."""
@@ -109,10 +153,11 @@ class Experiment:
 
     def _close_part(self) -> None:
         """Notes how the part that ends was made, and what it cost."""
-        if self.cpu() - self.told_cpu > 0.05 or self.title in self.all_parts:
+        if self.title != "all" or not self.all_parts:
+            before = self.record["parts"].get(self.title, {"cpu seconds": 0.0})  # a part may be in pieces
             self.record["parts"][self.title] = {
                 "quick": self.options.quick and self.title not in self.options.full,
-                "cpu seconds": round(self.cpu() - self.told_cpu, 1),
+                "cpu seconds": round(before["cpu seconds"] + self.cpu() - self.told_cpu, 1),
             }
         self.told_cpu = self.cpu()
 
@@ -170,7 +215,7 @@ class Experiment:
 
     def verdict(
         self, figures: str, *, paper: str, part: str | None = None, ours: str, length: tuple[str, str], verdict: str,
-        reason: str,
+        reason: str, brief: str | None = None,
     ) -> None:  # fmt: skip
         """A row of the index for a table or figure, or for several that go together ("Figure 3, Figure 5").
 
@@ -188,6 +233,9 @@ class Experiment:
             How long ours and the paper's ran.
         verdict : {"agrees", "agrees in part", "differs", "other data", "cannot be run"}
             "other data": the paper's data are not public, and what stands in for them cannot decide.
+        brief : str, optional
+            What the index says, in 40 words at most; by default ``ours`` and ``reason`` if they are short, or the first
+            sentences of ``reason``. The page has all of both.
         """
         if verdict not in VERDICTS:
             raise ValueError(f"verdict: expected one of {', '.join(VERDICTS)}, got {verdict!r}")
@@ -198,7 +246,7 @@ class Experiment:
             "paper length": length[1],
             "verdict": verdict,
             "reason": reason,
-        }
+        } | ({} if brief is None else {"brief": brief})
         for figure in figures.split(", "):
             self.verdicts[f"{paper}: {figure}"] = row
         print(f"{figures}: {verdict}. {ours} {reason}", flush=True)
@@ -210,10 +258,26 @@ class Experiment:
         """
         if self.judge is None or not self.options.judge:
             return False
-        self.record = json.loads((self.options.out / f"{self.name}.json").read_text())
+        page = self.options.out / f"{self.name}.md"
+        self.record = json.loads(page.with_suffix(".json").read_text())
         self.judge(self)
-        self._save_verdicts((self.options.out / f"{self.name}.md").read_text().split("\n\n")[1])
+        text = page.read_text().partition(VERDICTS_HEADING)[0].rstrip()
+        with replacing(page) as file:
+            file.write(f"{text}\n\n{self._verdicts_text()}\n".encode())
+        self._save_verdicts(text.split("\n\n")[1])
         return True
+
+    def _verdicts_text(self) -> str:
+        """Return the last section of the page: every verdict in full, once for figures that share it."""
+        names: dict[int, list[str]] = {}
+        rows = {id(row): row for row in self.verdicts.values()}
+        for figure, row in self.verdicts.items():
+            names.setdefault(id(row), []).append(figure.partition(": ")[2])
+        said = (
+            f"**{', '.join(names[key])}**: {row['verdict']}. {row['ours']} {row['reason']}"
+            for key, row in rows.items()
+        )
+        return "\n\n".join((VERDICTS_HEADING, *said))
 
     def _save_verdicts(self, command: str) -> None:
         total = round(self.record.get("cpu_seconds") or 0.0, 1)
@@ -261,9 +325,14 @@ class Experiment:
         seconds = time.perf_counter() - self.started
         self._close_part()
         self.record["cpu_seconds"] = round(self.cpu(), 1)
-        self.text.insert(2, f"{self.record['cpu_seconds']:.0f} seconds of processor time.")
+        made = (
+            f"{self.record['cpu_seconds']:.0f} seconds of processor time, at commit {self.record['commit']}."
+        )
+        self.text.insert(2, made)
         if self.figures and self._draw(folder / f"{self.name}.png"):
             self.text.append(f"![Plots]({self.name}.png)")
+        if self.verdicts:
+            self.text.append(self._verdicts_text())
         record = json.dumps(self.record, indent=1, allow_nan=False) + "\n"
         for ending, text in ((".md", "\n\n".join(self.text) + "\n"), (".json", record)):
             with replacing(folder / f"{self.name}{ending}") as file:
@@ -309,6 +378,28 @@ class Experiment:
             Image.open(drawn).convert("RGB").quantize(160).save(file, format="PNG", optimize=True)
         pyplot.close(figure)
         return True
+
+
+def commit() -> str:
+    """Return the commit of the code, with a "+" if the package or the scripts differ from it; "unknown" without git."""
+    git = ["git", "-C", str(ROOT)]
+    code = ["structsvm", "experiments/*.py"]
+    try:
+        name, changed = (
+            subprocess.run([*git, *command], capture_output=True, text=True, check=True).stdout.strip()
+            for command in (["rev-parse", "--short=8", "HEAD"], ["status", "--porcelain", "--", *code])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return name + "+" * bool(changed)
+
+
+def source(folder: str) -> str:
+    """Return what a folder of the data is and where it is obtained, as ``data/README.md`` says."""
+    for line in (ROOT / "data" / "README.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith(f"| `{folder}` |"):
+            return re.sub("`", "", ", from ".join(cell.strip() for cell in line.split("|")[2:4]))
+    raise KeyError(f"{folder}: expected a row in the table of data/README.md")
 
 
 def curves(runs: dict[str, Any], *, log_y: bool = True, log_x: bool = True) -> Callable[[Any], None]:

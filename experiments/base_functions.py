@@ -39,7 +39,7 @@ def only(task: Task, chosen: set[str]) -> Task:
 
 
 def main() -> None:
-    run = Experiment("base_functions", __doc__)
+    run = Experiment("base_functions", __doc__, needs=["letor4_mq2008", "letor3_np2004_fold1"])
     strong = retrieval_functions(mq2008(run.data, ("S1", "S2", "S3", "S4", "S5")), "MQ2008", 100)
     folder = run.data / "letor3_np2004_fold1"
     tasks = {

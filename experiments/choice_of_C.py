@@ -42,7 +42,7 @@ def chosen(run: Experiment, fold: int, tol: float, order: int, Cs) -> dict:
 
 
 def main() -> None:
-    run = Experiment("choice_of_C", __doc__)
+    run = Experiment("choice_of_C", __doc__, needs=["letor4_mq2008"])
     Cs = [float(f"{C:.6g}") for C in np.logspace(-2, 4, 13 if run.quick else 25)]
     settings = [(tol, 0) for tol in (3e-3, 1e-3, 3e-4, 1e-4)]
     settings += [(1e-3, order) for order in range(1, 3 if run.quick else 6)]

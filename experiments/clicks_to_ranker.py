@@ -291,7 +291,12 @@ def main() -> None:
     own = argparse.ArgumentParser(add_help=False)
     own.add_argument("--kept", action="store_true")
     chosen, sys.argv[1:] = own.parse_known_args()
-    run = Experiment("clicks_to_ranker", __doc__ or "", ["skylines", *map(str, SIZES)])
+    run = Experiment(
+        "clicks_to_ranker",
+        __doc__ or "",
+        ["skylines", *map(str, SIZES)],
+        needs=["letor4_mq2008", "yandex_sessions"],
+    )
     if chosen.kept:
         run.text[1] = run.text[1][:-1] + " --kept`"
     folds = range(1 if run.quick else 5)

@@ -370,7 +370,9 @@ def trusting(run: Experiment) -> None:
 
 
 def main() -> None:
-    run = Experiment("counterfactual_coverage", __doc__ or "", ("mq2008", "generated"))
+    run = Experiment(
+        "counterfactual_coverage", __doc__ or "", ("mq2008", "generated"), needs={"mq2008": ["letor4_mq2008"]}
+    )
     if run.part("mq2008"):
         data = mq2008(run.data)
         propensities(run, data)

@@ -165,7 +165,9 @@ def thesis_tables(run: Experiment, data: LabelledSets) -> None:
 
 
 def main() -> None:
-    run = Experiment("diversity_ambient", __doc__, ("tables", "variants", "choice"), judge=judge)
+    run = Experiment(
+        "diversity_ambient", __doc__, ("tables", "variants", "choice"), judge=judge, needs=["ambient"]
+    )
     if run.judged_again():
         return
     data = read_ambient(run.data / "ambient", relevant_only=True)

@@ -218,7 +218,7 @@ def _table(run, key, measure, name, ours, rivals):
 
 
 def main() -> None:
-    run = Experiment("diversity_extensions", __doc__)
+    run = Experiment("diversity_extensions", __doc__, needs=["ambient"])
     data = read_ambient(run.data / "ambient", relevant_only=True)
     sets = [
         CandidateSet([f"{t} {s}" for t, s in zip(one.titles, one.texts, strict=True)], query=one.query)

@@ -98,7 +98,7 @@ def losses(run: Experiment, seed: int, sizes, Cs, *, alike: bool) -> dict[str, n
 
 
 def main() -> None:
-    run = Experiment("diversity_newspaper", __doc__, judge=judge)
+    run = Experiment("diversity_newspaper", __doc__, judge=judge, uses=["ambient"])
     if run.judged_again():
         return
     sizes = (1, 4, 12) if run.quick else (1, 2, 4, 8, 12)

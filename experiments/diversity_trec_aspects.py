@@ -25,7 +25,11 @@ K = 5
 
 
 def main() -> None:
-    run = Experiment("diversity_trec_aspects", __doc__)
+    run = Experiment(
+        "diversity_trec_aspects",
+        __doc__,
+        needs=["trec6_8_interactive_aspects", "trec_robust2003", "trec_web2012_diversity"],
+    )
     run.say(
         "Training stops at a gap of .01 or after 50 passes with --quick (300 without), whichever comes first; a fit "
         "may not have converged."

@@ -264,7 +264,7 @@ def curve(
 
 
 def main() -> None:
-    run = Experiment("lambdarank_gradients", __doc__)
+    run = Experiment("lambdarank_gradients", __doc__, needs=["letor4_mq2008"])
     n_samples, n_directions = (200, 60) if run.quick else (2000, N_DIRECTIONS)
     data, validation = mq2008(run.data), mq2008(run.data, ["S4"])
     run.section("Is the end of training an optimum of the measure?")

@@ -26,7 +26,6 @@ from joblib import Parallel, delayed
 from scipy import stats
 
 from structsvm import CoRegularizedSGD, PairwiseSGD
-from structsvm.cli.studies.folds import find_folds
 from structsvm.common.files import replacing
 from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import compare, evaluate
@@ -219,7 +218,7 @@ def data_sets(run: Experiment) -> Iterator[tuple[str, QueryData]]:
         if np2004.is_dir():
             yield "NP2004", together([np2004 / "vali.txt.gz", np2004 / "test.txt.gz"])
     else:
-        parts = find_folds(run.data, random_state=run.seed)[0].parts
+        parts = run.other_folds(mq.name, np2004.name)[0].parts
         yield run.data.name, together(sorted({file for part in parts for file in part.files}))
     yield MADE, make_views(run.seed)
 

@@ -46,10 +46,11 @@ def main() -> None:
     run = Experiment("letor_folds", __doc__)
     is_mq2008 = (run.data / "letor4_mq2008").is_dir()
     folder: Path = run.data / "letor4_mq2008" if is_mq2008 else run.data
+    folds = find_folds(folder, random_state=run.seed) if is_mq2008 else run.other_folds("letor4_mq2008")
     methods = QUICK if run.quick else METHODS
     grid = np.logspace(-2, 3, 11) if run.quick else np.logspace(-2, 4, 13)
     results = compare_methods(
-        find_folds(folder, random_state=run.seed), methods, [float(f"{C:.6g}") for C in grid],
+        folds, methods, [float(f"{C:.6g}") for C in grid],
         measures=Measures("map", MEASURES, "letor4_script"), training=Training(random_state=run.seed),
         work=run.options.out / "results-cells", n_jobs=run.jobs,
         callback=lambda method, fold, _: print(f"  {fold} {method}", flush=True),

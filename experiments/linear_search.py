@@ -98,7 +98,7 @@ def by_strategy(found: list[Results], tests: list[QueryData], s: int) -> dict[st
 
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    run = Experiment("linear_search", __doc__)
+    run = Experiment("linear_search", __doc__, needs=["letor4_mq2008"])
     run.say(" ".join(__doc__.split("\n\n", 1)[1].split()))
     parts = [read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)]
     seeds = range(run.seed, run.seed + run.runs(2, 10))

@@ -438,7 +438,12 @@ def borda_lead(P) -> float:
 
 def main() -> None:
     parts = (figure_1, figure_2, figures_3_4_5, figure_6, figure_7)
-    run = Experiment("merge_rucb", __doc__, [part.__name__ for part in parts])
+    run = Experiment(
+        "merge_rucb",
+        __doc__,
+        [part.__name__ for part in parts],
+        uses=["preference_matrices", "letor4_mq2008"],
+    )
     for part in parts:
         if run.part(part.__name__):
             part(run)

@@ -408,7 +408,9 @@ PARTS = ("estimates", "table_1", "table_3", "figures_2_4_5_6", "figure_3")
 
 
 def main() -> None:
-    run = Experiment("multi_dueling", __doc__, PARTS)
+    run = Experiment(
+        "multi_dueling", __doc__, PARTS, uses=["preference_matrices", "letor4_mq2008", "letor3_np2004_fold1"]
+    )
     if run.part("table_1"):
         table_1(run, 1e6 if run.quick else 1e7, run.runs(3, 10))
     ranked, worlds = real_data(run)

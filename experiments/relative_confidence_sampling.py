@@ -189,7 +189,12 @@ def growth(run: Experiment, horizon: float, n_runs: int) -> None:
 
 def main() -> None:
     names = ("figure_1", "figure_2", "figure_3", "figure_4", "figure_5", "growth")
-    run = Experiment("relative_confidence_sampling", __doc__, names)
+    run = Experiment(
+        "relative_confidence_sampling",
+        __doc__,
+        names,
+        needs=dict.fromkeys(names[:5], ("preference_matrices", "letor4_mq2008", "letor3_np2004_fold1")),
+    )
     wanted = run.part("figure_1")
     matrices = {}
     for name in MSLR:

@@ -1,16 +1,18 @@
-"""The index of all tables and figures of the papers: writes ``RESULTS.md`` from ``papers.toml`` and the results.
+"""The index of the papers' tables, figures, algorithms and equations: ``RESULTS.md``, from ``papers.toml`` and results.
 
     python experiments/results_index.py          # write the page
     python experiments/results_index.py --check  # fail if the page is not up to date
 
 Each script writes ``results/<script>/figures.json``: a row for every table or figure of its paper, with the lengths,
-the verdict and its reason. A table or figure that no script speaks of is an error.
+the verdict and its reason. A table or figure that no script speaks of is an error, and so is a verdict of more than 40
+words: the page of the script says the rest.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -19,8 +21,10 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "RESULTS.md"
-COLUMNS = ("table or figure", "verdict", "length: ours, paper's", "measured, and why it differs", "CPU")
+COLUMNS = ("table or figure", "verdict", "in brief", "length: ours, paper's", "computed by", "CPU")
 NOTHING = "nothing to measure"
+WORDS = 40
+"""At most so many in a verdict."""
 
 
 def records(results: Path) -> dict[str, dict[str, Any]]:
@@ -53,19 +57,50 @@ def cell(text: str) -> str:
 
 
 def row(paper: dict[str, Any], figure: dict[str, Any], found: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    """A line of the table; KeyError names a figure that no script speaks of."""
+    """A line of the table; KeyError names a figure that no script speaks of, ValueError one of too many words."""
     name = f"**{figure['name']}**: {figure['what']}"
     if "nothing" in figure:
-        return name, NOTHING, "", figure["nothing"], ""
+        return name, NOTHING, figure["nothing"], "", "", ""
     script = figure.get("script", paper.get("script"))
     key = f"{paper['key']}: {figure['name']}"
     if key not in found.get(script, {"figures": {}})["figures"]:
         raise KeyError(f"{key}: expected a verdict of {script}.py in results/{script}/figures.json")
     said = found[script]["figures"][key]
+    brief = in_brief(said)
+    if not 0 < (n := len(brief.split())) <= WORDS:
+        raise ValueError(
+            f"{key}: expected a verdict of {script}.py with `brief` of {WORDS} words at most, got {n}"
+        )
     quick = "quick form: " if said["quick form"] else ""
     length = f"{quick}{said['our length']}; {said['paper length']}"
     link = f"[{said['verdict']}](results/{script}/{script}.md)"
-    return name, link, length, f"{said['ours']} {said['reason']}", time_text(said["cpu seconds"])
+    only = "" if said["part"] == "all" else f" --only {said['part']}"
+    return name, link, brief, length, f"`{script}.py{only}`", time_text(said["cpu seconds"])
+
+
+def in_brief(said: dict[str, Any]) -> str:
+    """Return ``brief`` of a verdict, or all of it if that is short, or the first sentences of its reason."""
+    whole = said.get("brief") or f"{said['ours']} {said['reason']}"
+    if "brief" in said or len(whole.split()) <= WORDS:
+        return whole
+    kept, n = [], 0
+    for sentence in re.split(r"(?<=[.:]) (?=[A-Z])", said["reason"]):
+        n += len(sentence.split())
+        if n > WORDS - 1:
+            break
+        kept.append(sentence)
+    return f"{' '.join(kept).rstrip(':')} …" if kept else ""
+
+
+def place(item: dict[str, str]) -> str:
+    """Where an algorithm, problem or equation is: objects of the package, a page, or why there is no code."""
+    if "at" in item:
+        return ", ".join(f"`{name}`" for name in item["at"].split(", "))
+    return f"[{Path(item['page']).stem}](../{item['page']})" if "page" in item else f"– ({item['nothing']})"
+
+
+def table(columns: tuple[str, ...], rule: str, lines: list[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(columns)} |", rule, *(f"| {' | '.join(map(cell, line))} |" for line in lines)]
 
 
 def page(
@@ -74,32 +109,39 @@ def page(
     others: dict[str, tuple[str, float]] | None = None,
 ) -> str:
     out = [
-        "# Every table and figure of the papers",
+        "# Every table, figure, algorithm and equation of the papers",
         "",
         "Written by `python experiments/results_index.py` from `papers.toml` and `results/*/figures.json`. A verdict",
-        "links to the page with the numbers. `other data`: the paper's data are not public, and what stands in for",
-        "them cannot decide. CPU: processor time of the part that computed the row, on a shared machine.",
+        "links to the page with the numbers and the verdict in full. `other data`: the paper's data are not public,",
+        "and what stands in for them cannot decide. The script of a row is run as `python experiments/...`; with",
+        "`--only` it computes and prints that part alone. CPU: processor time of the part, on a shared machine.",
     ]
     total: Counter[str] = Counter()
+    faults = []
     for paper in papers:
-        lines = [row(paper, figure, found) for figure in paper["rows"]]
+        lines = []
+        for figure in paper["rows"]:
+            try:
+                lines.append(row(paper, figure, found))
+            except ValueError as fault:
+                faults.append(str(fault))
         total.update(line[1].partition("]")[0].removeprefix("[") for line in lines)
-        out += ["", f"## {paper['title']}", "", f"| {' | '.join(COLUMNS)} |", "|---|---|---|---|---:|"]
-        out += [f"| {' | '.join(map(cell, line))} |" for line in lines]
+        out += ["", f"## {paper['title']}", "", *table(COLUMNS, "|---|---|---|---|---|---:|", lines)]
+        items = [(item["name"], item["what"], place(item)) for item in paper.get("items", ())]
+        if items:
+            out += ["", *table(("in the text", "what it is", "here"), "|---|---|---|", items)]
+    if faults:
+        raise ValueError("; ".join(faults))
     commands = {name: (said["command"], said["cpu seconds"]) for name, said in found.items()}
     out += ["", "## Commands", ""]
     for title, part in (("script", commands), ("script of no table or figure", others or {})):
         if part:
-            out += [f"| {title} | command of the results | CPU |", "|---|---|---:|"]
-            out += [
-                f"| `{name}.py` | `{command}` | {time_text(seconds)} |"
-                for name, (command, seconds) in part.items()
-            ]
-            out += [""]
+            rows = [(f"`{name}.py`", f"`{command}`", time_text(s)) for name, (command, s) in part.items()]
+            out += [*table((title, "command of the results", "CPU"), "|---|---|---:|", rows), ""]
     hours = sum(seconds for part in (commands, others or {}) for _, seconds in part.values()) / 3600
     out += [f"Together {hours:.1f} hours of processor time."]
     counts = ", ".join(f"{name} {n}" for name, n in total.most_common())
-    out[5:5] = ["", f"Of {total.total()} tables and figures: {counts}."]
+    out[6:6] = ["", f"Of {total.total()} tables and figures: {counts}."]
     return "\n".join(out) + "\n"
 
 
@@ -114,8 +156,8 @@ def main() -> int:
     check = parser.parse_args().check
     try:
         text = build()
-    except KeyError as missing:
-        print(missing.args[0], file=sys.stderr)
+    except (KeyError, ValueError) as fault:
+        print(fault.args[0], file=sys.stderr)
         return 1
     if check:
         stale = not PAGE.exists() or PAGE.read_text() != text

@@ -18,7 +18,7 @@ WORLDS = {
 
 
 def main() -> None:
-    run = Experiment("rmed_beside_rucb", __doc__)
+    run = Experiment("rmed_beside_rucb", __doc__, needs=[MATRICES])
     n_runs = run.runs(2, 5)
     run.section(f"Regret, means of {n_runs} runs")
     rows = []

@@ -28,13 +28,10 @@ SIZES = (10, 25, 50, 100, 200, 400)
 
 
 def sets(run: Experiment) -> Iterator[tuple[str, QueryData]]:
-    if (run.data / "letor4_mq2008").is_dir():
-        yield "MQ2008", joined([read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)])
-    if (run.data / "lightgbm_rank").is_dir():
-        yield "LightGBM's", lightgbm_example(run)
-    if (run.data / "letor3_np2004_fold1").is_dir():
-        parts = [read_letor(run.data / "letor3_np2004_fold1" / f"{name}.txt.gz") for name in ("vali", "test")]
-        yield "NP2004", scaled(joined(parts))
+    yield "MQ2008", joined([read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)])
+    yield "LightGBM's", lightgbm_example(run)
+    parts = [read_letor(run.data / "letor3_np2004_fold1" / f"{name}.txt.gz") for name in ("vali", "test")]
+    yield "NP2004", scaled(joined(parts))
 
 
 def measured(model: object, test: QueryData) -> float:
@@ -58,7 +55,7 @@ def values(train: QueryData, test: QueryData) -> np.ndarray:
 
 
 def main() -> None:
-    run = Experiment("search_size", __doc__)
+    run = Experiment("search_size", __doc__, needs=["letor4_mq2008", "lightgbm_rank", "letor3_np2004_fold1"])
     warnings.simplefilter("ignore")
     for name, data in sets(run):
         run.section(name)

@@ -143,7 +143,17 @@ def moved(data: QueryData, parts: Any, relevance: float) -> dict[str, np.ndarray
 
 
 def main() -> None:
-    run = Experiment("top_losses", __doc__)
+    run = Experiment(
+        "top_losses",
+        __doc__,
+        uses=[
+            "letor4_mq2008",
+            "lightgbm_rank",
+            "letor3_np2004_fold1",
+            "trec_robust2003",
+            "trec_dl2020_passage",
+        ],
+    )
     warnings.simplefilter("ignore")
     found: dict[str, dict[str, list[np.ndarray]]] = {}
     optima: dict[str, dict[str, float]] = {}

@@ -37,11 +37,13 @@ def best_accuracy(labels: np.ndarray, scores: np.ndarray) -> float:
 
 
 def main() -> None:
-    run = Experiment("toy_tables", __doc__, judge=judge)
+    run = Experiment("toy_tables", __doc__, tuple(EXAMPLES), judge=judge)
     if run.judged_again():
         return
     agree = 0
     for key, (title, other, relevance, published) in EXAMPLES.items():
+        if not run.part(key):
+            continue
         labels = np.array(relevance)
         n = labels.size
         rankings = {"h1": np.arange(n, 0, -1.0), "h2": np.arange(1.0, n + 1)}
@@ -75,7 +77,9 @@ def main() -> None:
             ax.set_ylim(0, 1)
 
         run.plot(title, draw)
-    run.say(f"{agree} of 8 values agree with the thesis to the two digits it prints.")
+    run.say(
+        f"{agree} of {4 * len(run.options.only)} values agree with the thesis to the two digits it prints."
+    )
     judge(run)
     run.save()
 
@@ -86,12 +90,15 @@ def judge(run: Experiment) -> None:
         ("roc", "Table 3.1, Table 3.2", "ROC area"),
         ("accuracy", "Table 3.3, Table 3.4", "best accuracy"),
     ):
+        if key not in run.options.only:
+            continue
         rows = run.record[f"{key}_values"]
         pairs = [(row[f"{what} ours"], row[f"{what} thesis"]) for row in rows for what in ("AP", other)]
         same = sum(f"{ours:.2f}" == f"{theirs:.2f}" for ours, theirs in pairs)
         run.verdict(
             tables,
             paper="thesis",
+            part=key,
             ours=f"{same} of {len(pairs)} values agree to the two digits printed.",
             length=("the same rankings", "two rankings"),
             verdict="agrees" if same == len(pairs) else "differs",

@@ -49,7 +49,7 @@ def values(loss: str, train: QueryData, test: QueryData) -> dict[str, np.ndarray
 
 
 def main() -> None:
-    run = Experiment("tree_C", __doc__)
+    run = Experiment("tree_C", __doc__, uses=["letor4_mq2008", "lightgbm_rank"])
     warnings.simplefilter("ignore")
     draws: dict[tuple[str, str, int], list[dict[str, np.ndarray]]] = {}
     for draw in range(run.runs(2, 4)):

@@ -374,7 +374,7 @@ def table(run: Experiment, found: dict[str, dict[str, list[dict[str, Any]]]]) ->
 
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    run = Experiment("trees", __doc__, SETS)
+    run = Experiment("trees", __doc__, SETS, uses=["letor4_mq2008", "lightgbm_rank"])
     run.say(" ".join(__doc__.split("\n\n", 1)[1].rsplit("\n\n", 1)[0].split()))
     pieces = run.options.out / f"pieces-{run.seed}"
     pieces.mkdir(parents=True, exist_ok=True)

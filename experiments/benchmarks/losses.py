@@ -35,7 +35,7 @@ from threadpoolctl import threadpool_limits
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "losses"
-REAL = ("mq2008", "np2004", "robust")
+REAL = {"mq2008": "letor4_mq2008", "np2004": "letor3_np2004_fold1", "robust": "trec_robust2003"}
 _SHORT, _REPEATS = 0.1, 5
 """Fits of at most so many seconds are repeated, and the median is taken."""
 
@@ -253,6 +253,9 @@ def main() -> None:
         for line in sys.stdin:
             print(json.dumps(answer(json.loads(line))), flush=True)
         return
+    for folder in (options.folder / REAL[name] for name in options.data if name in REAL):
+        if not folder.is_dir():
+            parser.error(f"{folder} is missing; data/README.md says where it is obtained")
     here = Worker(Path(__file__).resolve().parents[2], fresh=options.fresh)
     there = Worker(options.before, fresh=options.fresh) if options.before else None
     Cs = np.logspace(-3, 3, 13).tolist() if options.path else options.C

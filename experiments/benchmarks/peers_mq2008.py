@@ -58,6 +58,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
+    if not (folder / "S1.txt.gz").exists():
+        parser.error(
+            f"{folder}: expected S1.txt.gz to S5.txt.gz of MQ2008; data/README.md says where it is obtained"
+        )
     parts = [read_letor(folder / f"S{i}.txt.gz", n_features=46) for i in range(1, 6)]
     makers = {
         "SVM for MAP": lambda train, validation: svms("map", train, validation),

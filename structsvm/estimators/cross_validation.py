@@ -52,9 +52,8 @@ class CrossValidated:
         ``"max"`` takes the C of the best mean over held-out queries: the best guess at what ranks best. Where the
         measure hardly depends on C, noise decides, and a change of ``tol`` may move it by orders of magnitude.
         ``"one_se"`` takes the smallest C within one standard error of it (:func:`~structsvm.estimators.select_C`): a
-        choice that moves less, of a more regularised model, for a little less of the measure on average. On five folds
-        of MQ2008 and ``tol`` from 1e-4 to 3e-3 it moved by up to 10^3.7 with ``"max"`` and 10^1.0 with ``"one_se"``;
-        test MAP was .474 to .478 and .467 to .469.
+        choice that moves less, of a more regularised model, for a little less of the measure on average
+        (``experiments/choice_of_C.py`` measures both on the folds of MQ2008).
     random_state : int, default=None
         Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
     """

@@ -159,10 +159,8 @@ class SVMDiv(Saved, BaseEstimator):
     training then ends at a model that fits less well than the optimum. Finding no new constraint is no proof of
     convergence.
 
-    Greedy search loses some value in prediction, too. On synthetic sets (``experiments/diversity_synthetic.py``) greedy
-    prediction reached 98 to 99% of the best value, and exact prediction closed a sixth to a third of the gap to the
-    clairvoyant choice, swaps somewhat less; with benefits >= 0 the figures were the same, so negative benefits are not
-    the reason.
+    Greedy search loses some value in prediction, too: the page of ``experiments/diversity_synthetic.py`` says how much
+    on synthetic sets, and how far swaps and exact prediction close the gap to the clairvoyant choice.
 
     Examples
     --------

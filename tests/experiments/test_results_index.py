@@ -1,9 +1,10 @@
-"""The index of all tables and figures: complete, and up to date with what the scripts wrote."""
+"""The index of the papers: complete, up to date with what the scripts wrote, and of names that exist."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,11 @@ def test_verdicts_name_figures_that_are_listed(index):
 def test_a_figure_without_a_verdict_is_an_error(index):
     paper = {"key": "p", "title": "P", "script": "s", "rows": [{"name": "Figure 1", "what": "it"}]}
     said = {"ours": "3 | 4", "our length": "2", "paper length": "9", "verdict": "agrees", "reason": "R.",
-            "quick form": True, "cpu seconds": 150}  # fmt: skip
+            "part": "a", "quick form": True, "cpu seconds": 150}  # fmt: skip
     found = {"s": {"command": "run s", "cpu seconds": 200, "figures": {"p: Figure 1": said}}}
     text = index.page([paper], found)
-    assert r"| **Figure 1**: it | [agrees](results/s/s.md) | quick form: 2; 9 | 3 \| 4 R. | 2 min |" in text
+    row = r"| **Figure 1**: it | [agrees](results/s/s.md) | 3 \| 4 R. | quick form: 2; 9 | `s.py --only a` | 2 min |"
+    assert row in text
     assert "Of 1 tables and figures: agrees 1." in text
     assert "| `s.py` | `run s` | 3 min |" in text
     assert "Together 0.1 hours" in text
@@ -64,6 +66,81 @@ def test_a_figure_without_a_verdict_is_an_error(index):
     assert "Together 1.1 hours" in more
     with pytest.raises(KeyError, match=r"p: Figure 1: expected a verdict of s\.py"):
         index.page([paper], {})
+
+
+@pytest.mark.parametrize(
+    ("said", "brief"),
+    [
+        ({"ours": "3.", "reason": "It is."}, "3. It is."),
+        ({"ours": "w " * 40, "reason": "It is: A thing. And " + "w " * 40}, "It is: A thing. …"),
+        ({"ours": "w " * 40, "reason": "It is: A " + "w " * 40}, "It is …"),
+        ({"ours": "w " * 40, "reason": "w " * 40, "brief": "So."}, "So."),
+        ({"ours": "w " * 40, "reason": "w " * 40}, None),
+        ({"ours": "3.", "reason": "R.", "brief": "w " * 41}, None),
+    ],
+)
+def test_verdicts_in_the_index_are_brief(said, brief, index):
+    paper = {"key": "p", "title": "P", "script": "s", "rows": [{"name": "Table 1", "what": "it"}]}
+    row = {"our length": "", "paper length": "", "verdict": "agrees", "part": "all", "quick form": False}
+    found = {
+        "s": {"command": "", "cpu seconds": 0, "figures": {"p: Table 1": row | said | {"cpu seconds": 0}}}
+    }
+    if brief is None:
+        with pytest.raises(
+            ValueError, match=r"p: Table 1: expected a verdict of s\.py with `brief` of 40 words at most"
+        ):
+            index.page([paper], found)
+    else:
+        assert f"| {brief} |" in index.page([paper], found)
+
+
+ITEMS = [(paper["key"], item) for paper in PAPERS for item in paper["items"]]
+
+
+@pytest.mark.parametrize(
+    ("key", "item"), ITEMS, ids=lambda value: value if isinstance(value, str) else value["name"]
+)
+def test_algorithms_and_equations_are_where_the_index_says(key, item, index):
+    assert len({"at", "page", "nothing"} & set(item)) == 1
+    for name in item.get("at", "").split(", ") if "at" in item else ():
+        module = name
+        while True:
+            module = module.rpartition(".")[0]
+            try:
+                thing = import_module(module)
+                break
+            except ModuleNotFoundError:
+                assert "." in module, name
+        for attribute in name.removeprefix(f"{module}.").split("."):
+            thing = getattr(thing, attribute)
+        assert thing.__doc__, name
+    if "page" in item:
+        assert item["name"].split(",")[0].split()[0] in ("Observation", "Lemma", "Theorem")
+        assert (FOLDER.parent / item["page"]).exists()
+
+
+def test_every_algorithm_problem_theorem_and_equation_of_the_thesis_has_an_entry(shared_data):
+    """Names such as "OP 5" and "(3.8) to (3.13)", as they are numbered in the text."""
+    text = shared_data().parent / "papers" / TEXTS["thesis"]
+    if not text.exists():
+        pytest.skip(f"needs the text of the paper, {text.name}, beside the public data sets")
+    names = ", ".join(item["name"] for key, item in ITEMS if key == "thesis")
+    numbered = re.findall(r"\*\*(Algorithm|Theorem) (\d)|\b(OP) (\d)", text.read_text())
+    wanted = {f"{a or b}{n or m}" for a, n, b, m in numbered}
+    listed = {f"{kind}{n}" for kind, n in re.findall(r"(Algorithm|OP) (\d)", names)}
+    listed |= {
+        f"Theorem{n}"
+        for some in re.findall(r"Theorems? ([\d, and]+)", names)
+        for n in re.findall(r"\d", some)
+    }
+    assert wanted
+    assert wanted <= listed
+    equations = set()
+    for chapter, first, last in re.findall(r"\((\d)\.(\d+)\)(?: to \(\d\.(\d+)\))?", names):
+        equations |= {(int(chapter), n) for n in range(int(first), int(last or first) + 1)}
+    in_text = {(int(c), int(n)) for c, n in re.findall(r"quad \((\d)\.(\d+)\)", text.read_text())}
+    assert in_text
+    assert in_text <= equations
 
 
 def test_commands_of_scripts_without_figures(index, tmp_path):
