@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _common import Experiment, matrix
+from _common import MATRICES, Experiment, matrix
 
 from structsvm.online import simulate
 
