@@ -116,9 +116,11 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
     pieces = []
     for part in range(1, min(len(result.strengths), _MOST_PARTS) + 1):
         group = [row for row in rows if row["part"] == part][:_MOST_DRAWN]
-        names, *columns = ([row[key] for row in group] for key in ("model", "strength", "lower", "upper"))
+        names, strengths, low, high = (
+            [row[key] for row in group] for key in ("model", "strength", "lower", "upper")
+        )
         ranks = [f"rank {rank_text(row)}" for row in group]
-        pieces.append(pages.draw(Intervals(names, *columns, "strength (log-odds)", ranks)))
+        pieces.append(pages.draw(Intervals(names, strengths, low, high, "strength (log-odds)", ranks)))
     text = (
         "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with all differences "
         "at once. The verdict does not depend on them."
@@ -127,7 +129,10 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
     if len(rows) <= _MOST_DRAWN:
         sections.append(pages.section("Pairs", _matrix(result)))
     if result.paths:
-        lines = [Series(rival, *map(list, path)) for rival, path in list(result.paths.items())[:_MOST_DRAWN]]
+        lines = [
+            Series(rival, at.tolist(), evidence.tolist())
+            for rival, (at, evidence) in list(result.paths.items())[:_MOST_DRAWN]
+        ]
         chart = Lines(
             lines, "votes", "log of the evidence", mark=result.threshold, mark_name="shown", markers=False
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
+from structsvm.common.tables.batches import Role
 from structsvm.online.arena.votes import Votes
 
 _ALIASES = {
@@ -72,7 +73,9 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
                 table.source, f"expected the columns of the other tables, {sorted(used)}, got {sorted(names)}"
             )
         used = set(names)
-        roles = {name: "time" if role == "time" else "category" for role, name in names.items()}
+        roles: dict[str, Role] = {
+            name: "time" if role == "time" else "category" for role, name in names.items()
+        }
         for batch in table.read(roles):
             a, b = (_models(batch, names[side], texts, ids) for side in "ab")
             winner = names["winner"]
