@@ -42,8 +42,6 @@ TRADE_OFFS = (0.1, 0.3, 0.5, 0.7, 0.9)
 VARIANTS = {
     "words": SVMDiv(k=K, levels=[Level.appears()]),
     "words, benefits >= 0": SVMDiv(k=K, levels=[Level.appears()], positive="benefits"),
-    "levels of SVM-div": SVMDiv(k=K, levels="svm-div"),
-    "levels of SVM-div2": SVMDiv(k=K, levels="svm-div2"),
     "soft, three cosines": SVMDiv(
         k=K, levels=[Level.neighbours(c) for c in (0.05, 0.1, 0.2)], thresholds=THRESHOLDS,
         document_features=["centroid"],
@@ -178,8 +176,6 @@ def main() -> None:
     found = similarities(read_ambient(run.data / "ambient").sets, sets)
     near = [CandidateSet.from_similarity(one) for one in list(found.values())[-1]]
     given = {name: near if name.startswith("smoothed") else sets for name in VARIANTS}
-    for name in ("levels of SVM-div", "levels of SVM-div2"):
-        given[name] = counted([_joined(one, one.titles) for one in data.sets])
     n, folds = len(sets), 11
     names = QUICK if run.quick else tuple(VARIANTS)
     smooth = [name for name in names if name.startswith("smoothed")]

@@ -521,7 +521,7 @@ def judge(run: Experiment) -> None:
         length=("20 splits", "not given"),
         verdict="differs",
         reason=f"Agreement pays with sufficient views and few labels ({MADE}, {few['labelled']}: {most:+.3f}), not on "
-        "random halves of MQ2008.",
+        "MQ2008's random halves.",
     )
 
 

@@ -93,7 +93,7 @@ def test_verdict_counts_signs(lcra):
 def test_a_run_resumes_and_says_the_same(lcra, argv, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(lcra, "QUICK", tiny(lcra))
-    monkeypatch.setattr(lcra, "data_sets", lambda run: [("made", lcra.make_views(0, 30, 8, 4))])
+    monkeypatch.setattr(lcra, "data_sets", lambda run: [(lcra.MADE, lcra.make_views(0, 30, 8, 4))])
     argv(f"lcra_letor --quick --runs 2 --out {tmp_path}")
     lcra.main()
     first = json.loads((tmp_path / "lcra_letor.json").read_text())
