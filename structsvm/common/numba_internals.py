@@ -26,8 +26,8 @@ from structsvm.common import compiling
 
 TESTED = ("0.61", "0.68")
 
-OPTIONS = {"no_cfunc_wrapper": True}
-"""Options of ``njit`` that are not documented, beside ``_nrt``."""
+OPTIONS: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}
+"""Options of ``njit`` that are not documented."""
 
 MISSING: str | None = None
 """What this version of Numba lacks."""
@@ -43,7 +43,7 @@ try:
         getattr(caching, name, None) or getattr(caching, f"_{name}")
         for name in ("UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator")
     )
-    njit(_nrt=False, **OPTIONS)(lambda: None)
+    njit(**OPTIONS)(lambda: None)
 except (ImportError, AttributeError, KeyError, TypeError) as error:
     MISSING = str(error)
     from pickle import dumps as dumps
@@ -60,7 +60,7 @@ def compiled_by_numba(function: Callable[..., Any], makes_arrays: bool, options:
     """Return the kernel of a function: with the private options, or where these are missing with Numba's own cache."""
     if MISSING is not None:
         return njit(nogil=True, cache=True, **options)(function)
-    compiled = njit(nogil=True, **{"_nrt": makes_arrays, **OPTIONS, **options})(function)
+    compiled = njit(nogil=True, **{**OPTIONS, "_nrt": makes_arrays, **options})(function)
     if isinstance(compiled, CPUDispatcher):  # kernels are Python functions where Numba is switched off
         compiled.__class__ = _reading_class()
     return compiled
@@ -120,13 +120,15 @@ def make_cache(
 
         def __init__(self, function: Callable[..., Any], file: str) -> None:
             super().__init__(function, file)
-            kinds = [_GIVEN, _BESIDE, _WIDE] if getattr(config, "CACHE_DIR", "") else [_BESIDE, _WIDE]
+            kinds: list[Any] = (
+                [_GIVEN, _BESIDE, _WIDE] if getattr(config, "CACHE_DIR", "") else [_BESIDE, _WIDE]
+            )
             folders = [Path(kind(function, file).get_cache_path()) for kind in kinds]
             self.kept = next(filter(writable, folders), None)
             self.usual = self.kept == folders[0]
             self.read_only = folders[: None if self.kept is None else folders.index(self.kept)]
             self._cache_path = str(self.kept or folders[0])
-            self.place = None if self.kept is None else self.kept.parent
+            self.place: Path | None = None if self.kept is None else self.kept.parent
             if self.kept is not None and self.kept.name == "__pycache__":
                 self.place = root
 

@@ -12,6 +12,7 @@ from structsvm.oracles import exact_selection
 from structsvm.oracles.coverage import CoverageProblem
 from structsvm.oracles.exact_selection import best_subset
 from structsvm.oracles.selection import bind_loss, budgeted, greedy, swap
+from structsvm.trainers.contract import Options
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
@@ -300,7 +301,7 @@ def test_exact_separation_is_the_exhaustive_maximum():
 
 def test_trainers_agree_with_the_exact_oracle():
     fits = [
-        trainer(problem_of(np.random.default_rng(10)), 3.0, tol=1e-3)
+        trainer(problem_of(np.random.default_rng(10)), 3.0, Options(tol=1e-3))
         for trainer in (n_slack, one_slack, frank_wolfe)
     ]
     assert all(fit.certified and fit.converged for fit in fits)
@@ -316,7 +317,7 @@ def test_estimated_primal_never_falls_below_the_dual(separation, trainer, C):
     """Every pass, not only the end: the queries remember what was found."""
     problem = problem_of(np.random.default_rng(11), 12, separation, n=15, k=4)
     points = []
-    fit = trainer(problem, C, tol=1e-4, max_passes=300, callback=points.append)
+    fit = trainer(problem, C, Options(tol=1e-4, max_passes=300, callback=points.append))
     assert not fit.certified
     assert fit.converged
     assert len(points) > 1
