@@ -1,10 +1,13 @@
-"""How fast LETOR text is read, against scikit-learn on the same file, and how fast a large store opens.
+"""How fast LETOR text is read, against scikit-learn on the same file, tables beside pandas and polars, and how fast a
+large store opens.
 
     python experiments/benchmarks/reading.py [--megabytes 100] [--repeats 5] [--store-megabytes 600]
+    python experiments/benchmarks/reading.py --tables 1000000
 
 The text has 136 features a row in the manner of MSLR-WEB30K: zeros, counts and numbers of six or so digits.
 Both readers take it in turns, so that a busy machine slows both; times are medians, and compiling comes
-before. Prints a table and, as the last line, JSON.
+before. Prints a table and, as the last line, JSON. With ``--tables`` only tables of so many rows are read, each in a
+process of its own with one thread: CPU seconds, and the peak of memory above that of the process before.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,9 +26,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 from sklearn.datasets import load_svmlight_file
 
-from structsvm.readers import convert_letor, open_store, read_letor, write_ranking_store
+from structsvm.clicks import read_table
+from structsvm.readers import (
+    convert_letor,
+    open_store,
+    read_csv,
+    read_letor,
+    read_parquet,
+    write_ranking_store,
+)
 
 N_FEATURES = 136
 
@@ -51,12 +67,83 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def write_tables(folder: Path, n_rows: int) -> None:
+    """Write features (20 columns) and clicks (lists of ten, ids of text), as CSV and as Parquet."""
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(n_rows, 20)).round(5), columns=[f"f{j}" for j in range(20)])
+    features.insert(0, "qid", np.arange(n_rows) // 20)
+    features.insert(1, "label", rng.integers(0, 5, n_rows))
+    lists = np.arange(n_rows) // 10
+    query = rng.integers(0, 2000, lists[-1] + 1)[lists]
+    clicks = pd.DataFrame(
+        {
+            "query": [f"query {q}" for q in query],
+            "document": [f"doc{d}" for d in (query * 37 + rng.integers(0, 30, n_rows)) % 50_000],
+            "position": np.arange(n_rows) % 10 + 1,
+            "clicked": (rng.random(n_rows) < 0.1).astype(int),
+            "session": [f"s{k}" for k in lists],
+        }
+    )
+    for name, frame in (("features", features), ("clicks", clicks)):
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        frame.to_parquet(folder / f"{name}.parquet")
+
+
+def read_one(case: str, path: Path) -> Any:
+    """Read one table; small ones before it compile and import."""
+    reader, kind = case.split()[:2]
+    small = pd.DataFrame({"query": ["a", "a"], "document": ["x", "y"], "position": [1, 2], "clicked": [0, 1]})
+    read_table(small.assign(session="s"), session="session")
+    read: dict[str, Callable[[Path], Any]] = {
+        "features": read_csv if kind == "csv" else read_parquet,
+        "clicks": lambda path: read_table(path, session="session"),
+        "counts": read_table,
+        "pandas": pd.read_csv if kind == "csv" else pd.read_parquet,
+        "polars": pl.read_csv if kind == "csv" else pl.read_parquet,
+    }
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    read[reader](path)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, (
+        after.ru_maxrss - before.ru_maxrss
+    ) / 1024
+
+
+def tables(n_rows: int) -> None:
+    """Print CPU seconds and megabytes of each reader of tables."""
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "POLARS_MAX_THREADS", "NUMBA_NUM_THREADS"), "1")
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        # in a process of its own: a child begins with the peak of its parent
+        subprocess.run([sys.executable, __file__, "--tables", str(n_rows), "--path", folder], check=True)
+        for data, readers in (("features", ("features",)), ("clicks", ("clicks", "counts"))):
+            for kind in ("csv", "parquet"):
+                for reader in (*readers, "pandas", "polars"):
+                    case = f"{reader} {kind} {data}"
+                    command = [sys.executable, __file__, "--case", case, "--path", f"{folder}/{data}.{kind}"]
+                    done = subprocess.run(
+                        command, env={**os.environ, **one_thread}, capture_output=True, text=True, check=True
+                    )
+                    result[case] = json.loads(done.stdout)
+                    print(f"{case:26}{result[case][0]:8.2f} s{result[case][1]:8.0f} MB", flush=True)
+    print(json.dumps({"benchmark": "reading of tables", "rows": n_rows, "seconds and megabytes": result}))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--store-megabytes", type=int, default=600)
+    parser.add_argument("--tables", type=int, metavar="ROWS")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.case is not None:
+        print(json.dumps([round(value, 3) for value in read_one(options.case, options.path)]))
+        return
+    if options.tables is not None:
+        tables(options.tables) if options.path is None else write_tables(options.path, options.tables)
+        return
 
     with tempfile.TemporaryDirectory() as folder:
         small, text = Path(folder, "small.txt"), Path(folder, "train.txt")
