@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.candidates import CandidateSet, Coverage, check_labels, check_sets
+from structsvm.common.candidates import CandidateSet, Coverage, check_budget, check_labels, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
@@ -510,8 +510,7 @@ class SVMDiv(Saved, BaseEstimator):
         check_is_fitted(self, "coef_")
         check_choice("prediction", self.prediction, PREDICTIONS)
         found, many = check_sets(sets), self._many(k)
-        if (costs is None) != (budget is None):
-            raise ValueError("costs and budget: expected both or neither")
+        limits = check_budget(found, costs, budget)
         features = self._word_features(self.levels_)
         # compiled code counts on it
         if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
@@ -519,7 +518,7 @@ class SVMDiv(Saved, BaseEstimator):
         benefits = self.benefits_.ravel()
         tasks: list[tuple[Any, ...]] = [(s,) for s in found]
         if costs is not None:
-            tasks = list(zip(found, *_budget(found, costs, budget), strict=True))
+            tasks = [(s, *limit) for s, limit in zip(found, limits, strict=True)]
             if self.prediction != "greedy":
                 raise BadInput("prediction", "expected 'greedy' with a budget", value=self.prediction)
 
@@ -576,36 +575,3 @@ class SVMDiv(Saved, BaseEstimator):
         check_choice("prediction", self.prediction, PREDICTIONS)
         check_choice("separation", self.separation, ("auto", *SEPARATIONS))
         get_solver(self.qp)
-
-
-def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:
-    try:
-        costs_of_sets = list(costs)
-    except TypeError:
-        raise TypeError(f"costs: expected one list for each set, got {costs!r:.60}") from None
-    if len(costs_of_sets) != len(sets):
-        raise BadInput(
-            "costs", f"expected one list for each of the {len(sets)} sets, got {len(costs_of_sets)}"
-        )
-    prices = [_as_numbers(cost, f"costs[{i}]") for i, cost in enumerate(costs_of_sets)]
-    limits = _as_numbers(budget, "budget")
-    if limits.ndim > 0 and limits.shape != (len(sets),):
-        raise BadInput(
-            "budget", f"expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
-        )
-    limits = np.broadcast_to(limits, (len(sets),))
-    for i, (candidates, price, limit) in enumerate(zip(sets, prices, limits, strict=True)):
-        if price.shape != (len(candidates),) or not (np.isfinite(price) & (price > 0)).all():
-            raise BadInput(
-                "costs", f"expected {len(candidates)} finite numbers > 0, one for each document", at=f"[{i}]"
-            )
-        if not (np.isfinite(limit) and limit >= 0):
-            raise BadInput("budget", f"expected finite numbers >= 0, got {limit}")
-    return prices, limits
-
-
-def _as_numbers(values: Any, argument: str) -> Float:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{argument}: expected numbers, got {values!r:.60}") from None

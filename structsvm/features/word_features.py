@@ -26,8 +26,9 @@ of the TFIDF vector to the mean of the set."""
 _MOST = 2**31 - 1
 """Largest count of words or documents in a level, a 32-bit integer."""
 
-_COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
-_SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
+COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
+SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
+"""Levels of nearness of texts, and of given similarities."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 
@@ -110,8 +111,8 @@ class Level:
 def usual_levels(sets: Sequence[CandidateSet]) -> list[Level]:
     """Return the levels of models that name none: five cosines and words, or nine given similarities."""
     if all(one.kind == "similarity" for one in sets):
-        return [Level.neighbours(least) for least in _SIMILARITIES]
-    return [*(Level.neighbours(least) for least in _COSINES), Level.appears()]
+        return [Level.neighbours(least) for least in SIMILARITIES]
+    return [*(Level.neighbours(least) for least in COSINES), Level.appears()]
 
 
 def usual_thresholds(levels: Sequence[Level]) -> Sequence[float]:
