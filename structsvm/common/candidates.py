@@ -267,7 +267,10 @@ def check_degrees(labels: Any, n_documents: Sequence[int]) -> list[Float]:
         if values.size and not (values.min() >= 0 and values.max() <= 1):
             got = f"got {values.min():g} to {values.max():g}"
             raise BadInput(
-                "labels", f"expected degrees from 0 to 1, {got}", "divide grades by the highest one", at=f"[{i}]"
+                "labels",
+                f"expected degrees from 0 to 1, {got}",
+                "divide grades by the highest one",
+                at=f"[{i}]",
             )
     return matrices
 

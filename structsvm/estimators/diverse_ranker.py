@@ -244,7 +244,10 @@ class DiverseRanker(Saved, BaseEstimator):
         gains = [SubtopicGain(matrix, self.loss) for matrix in matrices]
         chosen = self.predict(checked)
         return np.array(
-            [np.nan if gain.empty else 1.0 - gain.value(rows) for gain, rows in zip(gains, chosen, strict=True)]
+            [
+                np.nan if gain.empty else 1.0 - gain.value(rows)
+                for gain, rows in zip(gains, chosen, strict=True)
+            ]
         )
 
     def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
@@ -255,7 +258,12 @@ class DiverseRanker(Saved, BaseEstimator):
         return float(1.0 - np.nanmean(losses))
 
     def explain(
-        self, candidates: CandidateSet, k: int | None = None, *, costs: Any = None, budget: float | None = None
+        self,
+        candidates: CandidateSet,
+        k: int | None = None,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
     ) -> list[Choice]:
         """Return, for each document that :meth:`predict` chooses, how its score is made up.
 
@@ -284,7 +292,12 @@ class DiverseRanker(Saved, BaseEstimator):
         return choices
 
     def _walks(
-        self, sets: Any, k: Any, costs: Any, budget: Any, note: Callable[[Walk, Float, int], None] | None = None
+        self,
+        sets: Any,
+        k: Any,
+        costs: Any,
+        budget: Any,
+        note: Callable[[Walk, Float, int], None] | None = None,
     ) -> Iterator[Walk]:
         """Yield the model's path through each set; ``note`` is told each step before it is taken."""
         check_is_fitted(self, "coef_")
@@ -347,7 +360,9 @@ class DiverseRanker(Saved, BaseEstimator):
         deviation = np.sqrt(deviations / sum(len(s.gains) for s in steps))
         scale = np.where(deviation > _CONSTANT, 1.0 / np.maximum(deviation, _CONSTANT), 0.0)
         rows, graded = _scaled(steps, scale)
-        return _Prepared(found, gains, kept, rows, graded, scale, names, tuple(one.fingerprint for one in checked))
+        return _Prepared(
+            found, gains, kept, rows, graded, scale, names, tuple(one.fingerprint for one in checked)
+        )
 
     def _learn(self, prepared: _Prepared) -> None:
         """Train round by round, and set all attributes at once when training is over."""
@@ -357,7 +372,9 @@ class DiverseRanker(Saved, BaseEstimator):
             weights = fit.w * prepared.scale
             if kept is not None:
                 walks = zip(prepared.sets, prepared.gains, kept, strict=True)
-                taken = (step for one, gain, keep in walks for step in _steps(one, gain, keep, _by_score(weights)))
+                taken = (
+                    step for one, gain, keep in walks for step in _steps(one, gain, keep, _by_score(weights))
+                )
                 rows, graded = _scaled(taken, prepared.scale)
                 X, gains = np.concatenate([X, rows]), gains + graded
         regrets = np.zeros(self.k)

@@ -30,7 +30,8 @@ from structsvm.oracles.exact_selection import Optimum, best_subset
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
-from structsvm.trainers.certificate import Fit
+from structsvm.queries import warn_user
+from structsvm.trainers.certificate import Fit, NothingLearnedWarning
 from structsvm.trainers.choosing_solver import Solver
 from structsvm.trainers.path import fit_path
 
@@ -204,6 +205,7 @@ class SVMDiv(Saved, BaseEstimator):
         check_C(self.C)
         prepared = self._prepare(sets, labels)
         self._take(next(self._fits(prepared, [self.C])), prepared)
+        _warn_if_no_better_than_zero(self.fit_, self.tol)
         return self
 
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
@@ -575,3 +577,17 @@ class SVMDiv(Saved, BaseEstimator):
         check_choice("prediction", self.prediction, PREDICTIONS)
         check_choice("separation", self.separation, ("auto", *SEPARATIONS))
         get_solver(self.qp)
+
+
+def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
+    """Warn where the objective is not below that of ``w = 0``, which is at most C.
+
+    Where the search is approximate, the trainers do not judge fits: but it can only underestimate the objective, so
+    that an estimate of C or more proves it.
+    """
+    if not fit.certified and fit.w.any() and fit.primal >= (1.0 - 4.0 * tol) * fit.C:
+        warn_user(
+            f"the estimated objective {fit.primal:.6g} is not below that of w = 0, at most {fit.C:.6g}: this model has "
+            "learned nothing; DiverseRanker learns from the same sets and labels",
+            NothingLearnedWarning,
+        )

@@ -81,13 +81,9 @@ class StepFeatures:
     def _similarity(self, given: Float, cuts: tuple[float, ...]) -> _Similarity:
         values = np.maximum(given, 0.0)
         levels = np.searchsorted(cuts, values + 1e-12, side="right").astype(np.int8)
-        ones, columns = np.ones(self.n), []
-        for p in POWERS:
-            power = reduce(np.multiply, [values] * p)
-            total = np.maximum(products(power, ones), 1e-300)
-            columns.append(matmul(power, self.document) / total[:, None])
-        mean = products(values, ones) / self.n
-        return _Similarity(values.astype(np.float32), levels, len(cuts), np.hstack(columns), mean)
+        smooth = np.hstack([smoothed_scores(values, self.document, power) for power in POWERS])
+        mean = products(values, np.ones(self.n)) / self.n
+        return _Similarity(values.astype(np.float32), levels, len(cuts), smooth, mean)
 
     @property
     def names(self) -> tuple[StepFeature, ...]:
@@ -107,6 +103,13 @@ class StepFeatures:
         if self.words is not None:
             entries += [("words", "new words"), ("words", "new words of others")]
         return tuple(StepFeature(*entry) for entry in entries)
+
+
+def smoothed_scores(similarity: Float, scores: Float, power: int) -> Float:
+    """Return each column of ``scores`` as the mean over like documents, weighted by ``similarity**power``, >= 0."""
+    weights = reduce(np.multiply, [similarity] * power)
+    total = products(weights, np.ones(len(weights)))
+    return np.asarray(matmul(weights, scores) / np.maximum(total, 1e-300)[:, None])
 
 
 class Walk:
@@ -135,7 +138,9 @@ class Walk:
         columns = [one.document[rows]]
         for cover in self._covers:
             columns += cover.features(rows, one.document, len(self.chosen))
-        if self._new is not None and one.words is not None:  # whole numbers: their sums are exact in any order
+        if (
+            self._new is not None and one.words is not None
+        ):  # whole numbers: their sums are exact in any order
             for weights in (self._new, self._new * one.shared / one.n):
                 sums = np.bincount(one.rows, weights[one.words.indices], minlength=one.n)
                 columns.append(sums[rows, None])

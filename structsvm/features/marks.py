@@ -50,9 +50,15 @@ def soft_subtopics(
     labels = []
     for i, (candidates, one) in enumerate(zip(checked, given, strict=True)):
         values = np.asarray(one)
-        if values.shape != (len(candidates),) or values.dtype.kind not in "buif" or not np.isin(values, (0, 1)).all():
+        if (
+            values.shape != (len(candidates),)
+            or values.dtype.kind not in "buif"
+            or not np.isin(values, (0, 1)).all()
+        ):
             raise BadInput(
-                "marks", f"expected 0 or 1 for each of {len(candidates)} documents, got {one!r:.60}", at=f"[{i}]"
+                "marks",
+                f"expected 0 or 1 for each of {len(candidates)} documents, got {one!r:.60}",
+                at=f"[{i}]",
             )
         marked = np.flatnonzero(values)
         degrees = np.clip(similarities(candidates, vectorizer)[:, marked], 0.0, 1.0)
