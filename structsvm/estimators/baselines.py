@@ -1,6 +1,6 @@
 """Methods of choosing documents without weights, to compare :class:`~structsvm.DiverseRanker` and ``SVMDiv`` with.
 
-All have ``predict(sets, k=None, costs=None, budget=None)`` like these, which returns the documents chosen from each set,
+All have ``predict(sets, k=None, costs=None, budget=None)`` like these, which returns the documents chosen of each set,
 in order. Those that use subtopics take them as ``predict(sets, ..., labels=...)``. Ties go to the earlier document.
 :class:`MMR` chooses its trade-off by ``fit``.
 """
@@ -21,7 +21,6 @@ from structsvm.common.candidates import (
     check_budget,
     check_degrees,
     check_grades,
-    check_labels,
     check_sets,
 )
 from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole

@@ -585,7 +585,7 @@ def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
     Where the search is approximate, the trainers do not judge fits: but it can only underestimate the objective, so
     that an estimate of C or more proves it.
     """
-    if not fit.certified and fit.w.any() and fit.primal >= (1.0 - 4.0 * tol) * fit.C:
+    if not fit.certified and fit.w.any() and fit.primal >= (1.0 - min(3.0 * tol, 0.01)) * fit.C:
         warn_user(
             f"the estimated objective {fit.primal:.6g} is not below that of w = 0, at most {fit.C:.6g}: this model has "
             "learned nothing; DiverseRanker learns from the same sets and labels",
