@@ -183,7 +183,7 @@ def passages(run: Experiment, kind: str) -> dict[str, np.ndarray]:
 
 
 def spend(
-    score: Callable[[Walk], np.ndarray], one: StepFeatures, costs: np.ndarray, *, per_cost: bool
+    weights: np.ndarray, one: StepFeatures, costs: np.ndarray, *, per_cost: bool
 ) -> np.ndarray:
     walk, left = Walk(one), BUDGET
     while (costs[walk.free] <= left).any():

@@ -465,8 +465,11 @@ class Clairvoyant(_LabelledMethod):
 
     loss: str = "weighted"
 
-    def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
+    def _predict(self, sets: list[CandidateSet], gains: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
         check_choice("loss", self.loss, COVERAGE_LOSSES)
+        return super()._predict(sets, gains, k, costs, budget)
+
+    def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
         of = SubtopicGain((grades > 0).astype(np.float64), self.loss)
 
         def gain(chosen: list[int]) -> Float:

@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.common.candidates import CandidateSet, check_budget, check_degrees, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_flag, check_whole
 from structsvm.common.estimator_parameters import parameters
-from structsvm.common.notebook import html_by
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log
-from structsvm.estimators.fitted import Saved
+from structsvm.estimators.fitted import FittedRanker, Saved
 from structsvm.estimators.linear import check_usual
 from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
 from structsvm.oracles.log_rank import NDCG
@@ -175,7 +174,9 @@ class DiverseRanker(Saved, BaseEstimator):
     max_rows: int = 5_000_000
     callback: Callback | None = None
 
-    _repr_html_: ClassVar = html_by("diverse_ranker")
+    _repr_html_: ClassVar = FittedRanker._repr_html_
+    _repr_mimebundle_ = FittedRanker._repr_mimebundle_
+    _shown = FittedRanker._shown
 
     def fit(self, sets: Sequence[CandidateSet], labels: Any) -> DiverseRanker:
         """Train.
@@ -280,13 +281,19 @@ class DiverseRanker(Saved, BaseEstimator):
         [('0', 'coverage'), ('2', 'likeness')]
         """
         choices = []
+        start = Walk(StepFeatures(candidates, self.vectorizer, smooth=self.smooth)).features()
+        weights = self.coef_ * self.scale_
 
         def note(walk: Walk, features: Float, best: int) -> None:
-            parts = (features[best] - features.mean(axis=0)) * self.scale_ * self.coef_
-            groups = ("relevance", "likeness", "coverage", "words")
-            amounts = [float(parts[self.feature_groups_ == group].sum()) for group in groups]
+            # a score times novelty is relevance as long as nothing is chosen; likeness is what it loses by then
+            likely, names = self.feature_groups_ == "likeness", ("relevance", "coverage", "words")
+            at_first = np.where(likely, start[walk.free], 0.0)
+            parts, first = ((x[best] - x.mean(axis=0)) * weights for x in (features, at_first))
+            amounts = {name: float(parts[self.feature_groups_ == name].sum()) for name in names}
+            amounts["relevance"] += float(first.sum())
+            amounts["likeness"] = float(parts[likely].sum() - first.sum())
             d = int(walk.free[best])
-            choices.append(Choice(d, candidates.ids[d], sum(amounts), *amounts))
+            choices.append(Choice(d, candidates.ids[d], sum(amounts.values()), **amounts))
 
         next(self._walks([candidates], k, None if costs is None else [costs], budget, note))
         return choices

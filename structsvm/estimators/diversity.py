@@ -53,6 +53,11 @@ class Reason(NamedTuple):
     words: list[tuple[str, str, float]]
     features: float
 
+    @property
+    def parts(self) -> list[tuple[str, float]]:
+        """The words with their benefits."""
+        return [(word, benefit) for word, _, benefit in self.words]
+
 
 class SeparationAudit(NamedTuple):
     """Mean hinge of some sets by the search of training, and its true value."""
@@ -300,11 +305,14 @@ class SVMDiv(Saved, BaseEstimator):
 
         return self._each(search, check_sets(sets), stop)
 
+    def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
+        """Return the weighted subtopic loss of the predictions, shape (n_sets,); NaN for a set without subtopics."""
+        checked = check_sets(sets)
+        return weighted_subtopic_loss(check_labels(labels, [len(s) for s in checked]), self.predict(checked))
+
     def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
         """Return 1 - the mean weighted subtopic loss of the predictions; sets without subtopics are left out."""
-        found = check_sets(sets)
-        matrices = check_labels(labels, [len(s) for s in found])
-        losses = weighted_subtopic_loss(matrices, self.predict(found))
+        losses = self.losses(sets, labels)
         if np.isnan(losses).all():
             raise BadInput("labels", "expected a covered subtopic in some set, got none")
         return float(1.0 - np.nanmean(losses))

@@ -42,7 +42,7 @@ def made(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(made):
     path = made.parent / "svmdiv.npz"
-    assert main(f"diversify train {made} -o {path} -k 3 --C 10 --jobs 1".split()) == 0
+    assert main(f"diversify train {made} -o {path} --method svmdiv -k 3 --C 10 --jobs 1".split()) == 0
     return path
 
 
@@ -51,7 +51,7 @@ def test_train_is_the_estimator_chooses_C_and_takes_levels(made, model, cli):
     own = SVMDiv(C=10, k=3).fit(found.sets, found.labels)
     np.testing.assert_allclose(load(model).coef_, own.coef_)
     levels = "--level appears --level count:2 --level share:.2 --feature centroid --positive"
-    text = cli("diversify train", made, "-o m.npz -k 3 --C 0.001,100 --folds 3 --jobs 1", levels)
+    text = cli("diversify train", made, "-o m.npz --method svmdiv -k 3 --C 0.001,100 --folds 3 --jobs 1", levels)
     chosen = load("m.npz")
     lines = [line.split() for line in text.splitlines() if "held-out" in line]
     losses = {float(line[0][2:]): float(line[2]) for line in lines}
@@ -70,7 +70,7 @@ def test_the_rule_that_chooses_C(made, cli):
     found = read_candidates(Path("noisy.jsonl"))
     Cs, chosen = [0.001, 0.1, 1.0, 10.0, 100.0], {}
     words = SVMDiv(k=3, levels=[Level.appears()])
-    options = f"-k 3 --folds 3 --jobs 1 --level appears --C {','.join(map(str, Cs))}"
+    options = f"--method svmdiv -k 3 --folds 3 --jobs 1 --level appears --C {','.join(map(str, Cs))}"
     for rule in ("max", "one_se"):
         cli(f"diversify train noisy.jsonl -o m.npz {options} --selection {rule}")
         chosen[rule] = load("m.npz").C
@@ -138,7 +138,7 @@ def test_compare_measures_every_method(made, model, cli):
     # not in the box that scrolls
     assert len(re.findall(r"<figcaption>\d+ subtopics of \d+ candidates; cells have the ranks", text)) == 12
     assert len(re.findall('aria-label="query [^"]*: [0-9]+ subtopics of', text)) == 12
-    assert "The words behind svmdiv" in text
+    assert "The reasons of svmdiv" in text
     # the best method is one that does not look at the subtopics
     assert "random misses least" in cli("diversify compare", made, "-k 3 --method xquad,random,clairvoyant")
 
@@ -165,16 +165,19 @@ def test_sets_without_subtopics_are_left_out_of_measures(made, model, cli):
         ("train DATA -o out --level count:x", "--level count:x"),
         ("train DATA -o out --level count", "--level count"),
         ("train DATA -o out --level share:7", "expected a share"),
-        ("train DATA -o out --level title", "expected a candidate set with titles"),
+        ("train DATA -o out --method svmdiv --level title", "expected a candidate set with titles"),
         ("train DATA -o out --C -1", "--C: expected low:high:number or a,b,c with numbers > 0"),
         ("train DATA -o out --C 1,2 --folds 90", "--folds 90"),
-        ("train DATA -o out -k 90", "no candidate set carries a constraint"),
+        ("train DATA -o out --method svmdiv -k 90", "no candidate set carries a constraint"),
         ("train DATA -o DATA", "another file than the input"),
         ("train none -o out", "got nothing there"),
         ("train bad.jsonl -o out", "bad.jsonl:2: expected JSON"),
         ("train empty.jsonl -o out", "got an empty file"),
-        ("apply MODEL vectors.jsonl -o out", "taken in Python, by CandidateSet.from_similarity"),
+        ("apply MODEL vectors.jsonl -o out", "expected sets of texts, as in training"),
         ("apply embedded.npz DATA -o out", "expected sets of given similarities, as in training, got"),
+        ("train DATA -o out --level title", "--level: expected only with --method svmdiv"),
+        ("train DATA -o out --method svmdiv --rounds 1", "--rounds: expected only with --method diverse"),
+        ("train DATA -o out --marks seen", "--marks seen: expected one of subtopics, judged, clicks"),
         ("apply MODEL DATA", "expected --output, --run or both"),
         ("apply MODEL DATA -o out --run out", "expected two files"),
         ("apply MODEL DATA -o out -k 0", "expected a whole number >= 1"),
@@ -211,6 +214,6 @@ def test_bad_input(command, message, made, model, cli):
 def test_ambient_end_to_end(cli, shared_data):
     found = read_ambient(shared_data("ambient"), relevant_only=True)
     write_candidates(LabelledSets(*(column[:8] for column in found)), Path("ambient.jsonl"))
-    cli("diversify train ambient.jsonl -o m.npz --jobs 1")
+    cli("diversify train ambient.jsonl -o m.npz --method svmdiv --jobs 1")
     assert "clairvoyant" in cli("diversify compare ambient.jsonl -m m.npz --report page.html --queries 2")
-    assert Path("page.html").read_text().count("The words behind m<") == 2
+    assert Path("page.html").read_text().count("The reasons of m<") == 2

@@ -14,6 +14,7 @@ from structsvm.plots import pages
 from structsvm.protocols import Float, Int
 
 if TYPE_CHECKING:
+    from structsvm.estimators.diverse_ranker import DiverseRanker
     from structsvm.estimators.diversity import SVMDiv
 
 
@@ -72,6 +73,7 @@ def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
         first=result.first,
         best=[list(result.chosen).index(name) for name in _leaders(result).first],
         sets=sets,
+        marks=result.degrees is not None,
         Column=pages.Column,
     )
 
@@ -87,7 +89,7 @@ def headline(result: DiversityResult) -> str:
     text = (
         f"Of {len(result.chosen)} methods that choose {result.k} documents for each of {n} queries, "
         f"{pages.listed(best.first)} {'misses' if len(best.first) == 1 else 'equally miss'} least: "
-        f"{mean(best.first[0])} of the subtopics, by weight"
+        f"{mean(best.first[0])} of {'the marked' if result.degrees else 'the subtopics, by weight'}"
     )
     if best.level:
         level = [f"{name} ({mean(name)}, {pages.p_said(p)})" for name, p in best.level.items()]
@@ -164,15 +166,15 @@ def _most_telling(result: DiversityResult, n_sets: int) -> list[int]:
     return order[:n_sets]
 
 
-def _reasons(model: SVMDiv, candidates: CandidateSet, k: int) -> list[list[str]]:
-    """Return rows with the words behind a model's choice."""
+def _reasons(model: DiverseRanker | SVMDiv, candidates: CandidateSet, k: int) -> list[list[str]]:
+    """Return rows with the reasons for a model's choice."""
     return [
         [
             f"{rank}. {reason.id}",
             f"{reason.gain:.2f}",
-            ", ".join(f"{word} ({_signed(benefit)})" for word, _, benefit in reason.words),
+            ", ".join(f"{part} ({_signed(amount)})" for part, amount in reason.parts[:8]),
         ]
-        for rank, reason in enumerate(model.explain(candidates, k, n_words=8), start=1)
+        for rank, reason in enumerate(model.explain(candidates, k), start=1)
     ]
 
 
