@@ -84,6 +84,25 @@ class ChoiceOfC(Group):
         return held_out.C
 
 
+@dataclass(frozen=True)
+class OfSVMDiv(Group):
+    """Options of SVM-div alone."""
+
+    level: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="When a word counts: appears, title, count:3, share:.05, top_tfidf:5, neighbours:.2. Repeat for more "
+            "(svmdiv).",
+        ),
+    ] = None
+    feature: Annotated[
+        list[str] | None, "Document feature to make: rank, centroid. Repeat for both (svmdiv)."
+    ] = None
+    prediction: Annotated[str, "greedy, swap or exact (svmdiv)."] = "greedy"
+    jobs: Jobs = -1
+
+
 def train(
     data: Sets,
     output: Annotated[Path, "-o The model to write (.npz)."],
@@ -108,31 +127,19 @@ def train(
         int | None,
         "Rounds that add the model's own choices. [default: 2; with --marks clicks 0; not of svmdiv]",
     ] = None,
-    level: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LEVEL",
-            help="When a word counts: appears, title, count:3, share:.05, top_tfidf:5, neighbours:.2. Repeat for more "
-            "(svmdiv).",
-        ),
-    ] = None,
-    feature: Annotated[
-        list[str] | None, "Document feature to make: rank, centroid. Repeat for both (svmdiv)."
-    ] = None,
     positive: Annotated[bool, "No weight, or benefit of a word, may be negative."] = False,
-    prediction: Annotated[str, "greedy, swap or exact (svmdiv)."] = "greedy",
+    only: OfSVMDiv,
     seed: Annotated[int, typer.Option(min=0, help="Seed of ties (diverse).")] = 0,
     tol: Tol = 1e-3,
-    jobs: Jobs = -1,
 ) -> None:
     """Learn from the labelled sets of DATA which documents to choose, and write the model.
 
     Ctrl-C stops after the pass in progress and saves the model so far (exit code 130).
     """
     paths.check_model_output(output, [paths.check_input(data)])
-    levels = [_level(text) for text in level] if level else None
+    levels = [_level(text) for text in only.level] if only.level else None
     _ = choice.grid
-    of_svmdiv = {"--level": level, "--feature": feature, "--prediction": prediction != "greedy"}
+    of_svmdiv = {"--level": levels, "--feature": only.feature, "--prediction": only.prediction != "greedy"}
     of_diverse = {"--rounds": rounds is not None, "--marks": marks != "subtopics"}
     for option, given in (of_svmdiv if method == "diverse" else of_diverse).items():
         if given:
@@ -150,9 +157,14 @@ def train(
             k, positive=positive, rounds=rounds, random_state=seed, tol=tol, **options
         )
     else:
-        options |= {"positive": "benefits" if positive else False, "prediction": prediction}
+        options |= {"positive": "benefits" if positive else False, "prediction": only.prediction}
         model = structsvm.SVMDiv(
-            k=k, levels=levels, document_features=tuple(feature or ()), tol=tol, n_jobs=jobs, **options
+            k=k,
+            levels=levels,
+            document_features=tuple(only.feature or ()),
+            tol=tol,
+            n_jobs=only.jobs,
+            **options,
         )
     model.C = choice.choose(model, found)
     with GapProgress(tol, output) as progress:

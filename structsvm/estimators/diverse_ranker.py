@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -393,7 +394,7 @@ class DiverseRanker(Saved, BaseEstimator):
         self.feature_groups_ = np.array([group for group, _ in prepared.names], dtype=object)
         self.regrets_ = regrets
         bad = (fit.w < 0) | ((fit.w != 0) & (self.feature_groups_ == "likeness"))
-        self.guarantee_ = None if bad.any() else 1.0 - float(np.exp(-1.0))
+        self.guarantee_ = None if bad.any() else 1.0 - 1.0 / math.e
         self.fingerprints_, self.n_sets_ = prepared.fingerprints, len(prepared.fingerprints)
         self.n_uninformative_ = self.n_sets_ - len(prepared.sets)
         self.n_steps_, self.n_rows_ = len(gains), len(X)

@@ -10,7 +10,7 @@ from structsvm.oracles.selection import COVERAGE_LOSSES
 from structsvm.protocols import Float, Int
 
 _ROUNDING = 12
-"""Digits of a gain: documents that are equally good have equal gains, in whatever order they were summed."""
+"""Digits of a gain, whatever the order in which it was summed."""
 
 
 class SubtopicGain:
@@ -51,12 +51,13 @@ class SubtopicGain:
         return np.ones(self.weights.size) if self.by_order else np.zeros(self.weights.size)
 
     def gains(self, state: Float) -> Float:
-        """Return the gain of each document."""
+        """Return the gain of each document; equally good ones have equal gains."""
+        return np.round(self._gains(state), _ROUNDING)
+
+    def _gains(self, state: Float) -> Float:
         if self.by_order:
-            gains = products(self.degrees, self.weights * state)
-        else:
-            gains = products(np.maximum(self.degrees - state, 0.0), self.weights)
-        return np.round(gains, _ROUNDING)
+            return products(self.degrees, self.weights * state)
+        return products(np.maximum(self.degrees - state, 0.0), self.weights)
 
     def after(self, state: Float, d: int) -> Float:
         """Return the state after document ``d`` is chosen, too."""
@@ -82,6 +83,6 @@ class SubtopicGain:
         state, total = self.start(), 0.0
         for position, d in enumerate(chosen):
             discount = float(log2(position + 2)) if self.by_order else 1.0
-            total += float(self.gains(state)[d]) / discount
+            total += float(self._gains(state)[d]) / discount
             state = self.after(state, int(d))
         return total

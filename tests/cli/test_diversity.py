@@ -51,7 +51,9 @@ def test_train_is_the_estimator_chooses_C_and_takes_levels(made, model, cli):
     own = SVMDiv(C=10, k=3).fit(found.sets, found.labels)
     np.testing.assert_allclose(load(model).coef_, own.coef_)
     levels = "--level appears --level count:2 --level share:.2 --feature centroid --positive"
-    text = cli("diversify train", made, "-o m.npz --method svmdiv -k 3 --C 0.001,100 --folds 3 --jobs 1", levels)
+    text = cli(
+        "diversify train", made, "-o m.npz --method svmdiv -k 3 --C 0.001,100 --folds 3 --jobs 1", levels
+    )
     chosen = load("m.npz")
     lines = [line.split() for line in text.splitlines() if "held-out" in line]
     losses = {float(line[0][2:]): float(line[2]) for line in lines}
