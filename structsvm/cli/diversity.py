@@ -187,10 +187,6 @@ def train(
     measured = f"{model.loss} loss" if method == "diverse" else "weighted subtopic loss"
     typer.echo(f"loss       {1 - model.score(found.sets, found.labels):.4f} on these sets ({measured})")
     typer.echo(f"written    {output}")
-    if marks == "subtopics" and max(len(names) for names in found.subtopics) == 1:
-        typer.echo(
-            "note       each set has one subtopic, which one document covers: marks of useful documents need --marks"
-        )
     progress.conclude(fit, "raise --tol")
 
 
@@ -295,8 +291,13 @@ def compare(
         )
     rivals: dict[str, Any] = {}
     if tune is not None:
-        sets = _marked(readers.read_candidates(paths.check_input(tune)), marks)
-        loss = "weighted" if marks == "subtopics" else "unweighted"
+        sets = readers.read_candidates(paths.check_input(tune))
+        marked = marks
+        if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
+            typer.echo(f"{tune}: sets have one subtopic, which is taken as a mark (as with --marks judged)")
+            marked = "judged"
+        sets = _marked(sets, marked)
+        loss = "weighted" if marked == "subtopics" else "unweighted"
         rivals["tuned mmr"] = estimators.baselines.MMR(k).fit(sets.sets, sets.labels, loss=loss)
     degrees = None if marks == "subtopics" else _marked(found, marks).labels
     result = compare_methods(

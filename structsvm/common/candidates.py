@@ -296,7 +296,8 @@ def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[
             raise _bad_labels(i, problem) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
             got = f"{values.dtype} of shape {values.shape}"
-            raise _bad_labels(i, f"expected numbers of shape (n_documents, n_subtopics), got {got}")
+            remedy = "features.soft_subtopics makes labels of marks" if values.ndim == 1 else ""
+            raise _bad_labels(i, f"expected numbers of shape (n_documents, n_subtopics), got {got}", remedy)
         if n_documents is not None and values.shape[0] != n_documents[i]:
             expected = f"expected {n_documents[i]} rows, one for each document"
             raise _bad_labels(i, f"{expected}, got shape {values.shape}")
@@ -306,8 +307,8 @@ def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[
     return checked
 
 
-def _bad_labels(i: int, problem: str) -> BadInput:
-    return BadInput("labels", problem, at=f"[{i}]")
+def _bad_labels(i: int, problem: str, remedy: str = "") -> BadInput:
+    return BadInput("labels", problem, remedy, at=f"[{i}]")
 
 
 def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[tuple[Float | None, float]]:

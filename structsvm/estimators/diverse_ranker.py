@@ -23,6 +23,7 @@ from structsvm.oracles.log_rank import NDCG
 from structsvm.oracles.selection import COVERAGE_LOSSES
 from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Callback, Float, Int
+from structsvm.queries import warn_user
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
@@ -287,12 +288,14 @@ class DiverseRanker(Saved, BaseEstimator):
 
         def note(walk: Walk, features: Float, best: int) -> None:
             # a score times novelty is relevance as long as nothing is chosen; likeness is what it loses by then
-            likely, names = self.feature_groups_ == "likeness", ("relevance", "coverage", "words")
-            at_first = np.where(likely, start[walk.free], 0.0)
-            parts, first = ((x[best] - x.mean(axis=0)) * weights for x in (features, at_first))
-            amounts = {name: float(parts[self.feature_groups_ == name].sum()) for name in names}
+            likely = self.feature_groups_ == "likeness"
+            first = np.where(likely, start[walk.free], 0.0)
+            later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
+            amounts = {
+                name: float(later[self.feature_groups_ == name].sum())
+                for name in ("relevance", "likeness", "coverage", "words")
+            }
             amounts["relevance"] += float(first.sum())
-            amounts["likeness"] = float(parts[likely].sum() - first.sum())
             d = int(walk.free[best])
             choices.append(Choice(d, candidates.ids[d], sum(amounts.values()), **amounts))
 
@@ -349,6 +352,11 @@ class DiverseRanker(Saved, BaseEstimator):
             if not gain.empty and one.n > 1:
                 found.append(one)
                 gains.append(gain)
+        if self.k > 1 and found and all(len(gain.weights) == 1 for gain in gains):
+            warn_user(
+                "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
+                "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
+            )
         rng = np.random.default_rng(self.random_state)
         n_rows = sum((one.n - t) for one in found for t in range(min(self.k, one.n - 1)))
         share = self.max_rows / max(1, n_rows * (self.rounds + 1))
