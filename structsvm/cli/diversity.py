@@ -229,7 +229,7 @@ def apply(
             entry: dict[str, Any] = {} if one.query is None else {"query": one.query}
             costs = None if budget is None else _lengths(one)
             entry["chosen"] = []
-            reasons = chooser.explain(one, k, costs=costs, budget=budget, **more)
+            reasons: Any = chooser.explain(one, k, costs=costs, budget=budget, **more)
             for rank, reason in enumerate(reasons, start=1):
                 line: dict[str, Any] = {"id": reason.id, "rank": rank, "gain": reason.gain}
                 if costs is not None:

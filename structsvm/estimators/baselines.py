@@ -195,7 +195,7 @@ class UnweightedCoverage(_WordMethod):
 
         def gain(chosen: list[int]) -> Float:
             new[counts[chosen].indices] = 0.0
-            return np.bincount(rows, new[counts.indices], minlength=len(candidates))
+            return np.bincount(rows, new[counts.indices], minlength=len(candidates)).astype(np.float64)
 
         return gain
 

@@ -352,11 +352,6 @@ class DiverseRanker(Saved, BaseEstimator):
             if not gain.empty and one.n > 1:
                 found.append(one)
                 gains.append(gain)
-        if self.k > 1 and found and all(len(gain.weights) == 1 for gain in gains):
-            warn_user(
-                "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
-                "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
-            )
         rng = np.random.default_rng(self.random_state)
         n_rows = sum((one.n - t) for one in found for t in range(min(self.k, one.n - 1)))
         share = self.max_rows / max(1, n_rows * (self.rounds + 1))
@@ -371,6 +366,16 @@ class DiverseRanker(Saved, BaseEstimator):
                 "labels",
                 "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
                 f"than others; got {len(checked)} sets",
+            )
+        columns = [gain.degrees for gain in gains]
+        if (
+            self.k > 1
+            and all(c.shape[1] == 1 and np.isin(c, (0, 1)).all() for c in columns)
+            and np.sum(columns[0]) > 1
+        ):
+            warn_user(
+                "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
+                "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
             )
         deviations = sum(((s.features - s.features.mean(axis=0)) ** 2).sum(axis=0) for s in steps)
         deviation = np.sqrt(deviations / sum(len(s.gains) for s in steps))

@@ -64,12 +64,12 @@ class StepFeatures:
         given, texts = candidates.similarity, candidates
         if given is not None and candidates.documents is not None:
             texts = candidates.documents
-        self.words = self.rows = None
+        self.words: Any = None
         self.similarities: list[_Similarity] = []
         if texts.kind != "similarity":
             words = count_words(texts, vectorizer)
             self.words = words.text
-            self.rows = np.repeat(np.arange(self.n), np.diff(words.text.indptr))
+            self.rows: Int = np.repeat(np.arange(self.n), np.diff(words.text.indptr))
             frequency = np.bincount(words.text.indices, minlength=words.text.shape[1])
             self.shared = np.where(frequency >= 2, frequency, 0)
             self.similarities.append(self._similarity(words.cosines, COSINES))
@@ -142,7 +142,7 @@ class Walk:
             self._new is not None and one.words is not None
         ):  # whole numbers: their sums are exact in any order
             for weights in (self._new, self._new * one.shared / one.n):
-                sums = np.bincount(one.rows, weights[one.words.indices], minlength=one.n)
+                sums = np.bincount(one.rows, weights[one.words.indices], minlength=one.n).astype(np.float64)
                 columns.append(sums[rows, None])
         return np.hstack(columns)
 
@@ -173,7 +173,7 @@ class _Cover:
 
 
 @kernel
-def _gains(values, levels, best, left, level, document, rows, n_cuts):  # type: ignore[no-untyped-def]
+def _gains(values, levels, best, left, level, document, rows, n_cuts):
     """Return means over the candidates: facility location, probability of cover, both by feature; levels reached."""
     n, m = document.shape
     out = np.zeros((rows.shape[0], 2 + 2 * m + n_cuts))

@@ -62,15 +62,16 @@ class SubtopicGain:
     def after(self, state: Float, d: int) -> Float:
         """Return the state after document ``d`` is chosen, too."""
         if self.by_order:
-            return state * (1.0 - 0.5 * self.degrees[d])
-        return np.maximum(state, self.degrees[d])
+            return np.asarray(state * (1.0 - 0.5 * self.degrees[d]))
+        return np.asarray(np.maximum(state, self.degrees[d]))
 
     def value(self, chosen: Int | list[int]) -> float:
         """Return the value of documents in that order; with "alpha_ndcg" discounted, as a share of the greedy one."""
         total = self._total(chosen)
         if not self.by_order:
             return total
-        state, ideal = self.start(), []
+        ideal: list[int] = []
+        state = self.start()
         for _ in chosen:
             gains = self.gains(state)
             gains[ideal] = -1.0

@@ -423,7 +423,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
 
 def _cosines(documents: list[dict[str, Any]]) -> Float:
     """Return the cosines of the documents' embeddings."""
-    rows = []
+    rows: list[Float] = []
     for i, document in enumerate(documents):
         try:
             row = np.array(document.get("embedding"), dtype=np.float64)

@@ -175,7 +175,9 @@ def test_the_guarantee_is_claimed_where_it_holds():
     rng, claimed = np.random.default_rng(5), []
     for _ in range(6):
         sets = [embedded(rng, 9, n_features=1) for _ in range(6)]
-        labels = [np.diag((one.features[:, 0] > 0).astype(float)) for one in sets]  # relevance is all that counts
+        labels = [
+            np.diag((one.features[:, 0] > 0).astype(float)) for one in sets
+        ]  # relevance is all that counts
         for positive in (False, True):
             model = DiverseRanker(2, positive=positive).fit(sets, labels)
             likeness = model.coef_[model.feature_groups_ == "likeness"]
@@ -183,7 +185,9 @@ def test_the_guarantee_is_claimed_where_it_holds():
             assert model.guarantee_ == (1 - 1 / math.e if holds else None)
             assert not positive or model.coef_.min() >= 0
     one, labels = CandidateSet(["red rose", "sea", "sky sun"]), np.eye(3)
-    model = DiverseRanker(1, positive=True, rounds=0).fit([one], [[[0], [0], [1]]])  # nothing is chosen before
+    model = DiverseRanker(1, positive=True, rounds=0).fit(
+        [one], [[[0], [0], [1]]]
+    )  # nothing is chosen before
     assert model.guarantee_ == 1 - 1 / math.e
 
 
@@ -351,6 +355,17 @@ def test_C_is_chosen_on_held_out_sets():
 def test_bad_input(options, labels, message):
     with pytest.raises(ValueError, match=message):
         DiverseRanker(**options).fit([CandidateSet(["red", "sea"])], labels)
+
+
+def test_marks_in_one_column_are_noticed():
+    sets = [CandidateSet(["red rose", "red", "sea"])] * 3
+    with pytest.warns(
+        UserWarning, match="if it marks useful documents, make labels by features.soft_subtopics"
+    ):
+        DiverseRanker(2).fit(sets, [[[1], [1], [0]]] * 3)
+    DiverseRanker(2).fit(sets, soft_subtopics(sets, [[1, 1, 0]] * 3))
+    with pytest.raises(BadInput, match=r"shape \(3,\); features.soft_subtopics makes labels of marks"):
+        DiverseRanker(2).fit(sets, [[1, 1, 0]] * 3)
 
 
 def test_soft_subtopics_by_hand():

@@ -168,13 +168,14 @@ def _most_telling(result: DiversityResult, n_sets: int) -> list[int]:
 
 def _reasons(model: DiverseRanker | SVMDiv, candidates: CandidateSet, k: int) -> list[list[str]]:
     """Return rows with the reasons for a model's choice."""
+    reasons: Any = model.explain(candidates, k)
     return [
         [
             f"{rank}. {reason.id}",
             f"{reason.gain:.2f}",
             ", ".join(f"{part} ({_signed(amount)})" for part, amount in reason.parts[:8]),
         ]
-        for rank, reason in enumerate(model.explain(candidates, k), start=1)
+        for rank, reason in enumerate(reasons, start=1)
     ]
 
 
