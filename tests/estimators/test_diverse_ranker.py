@@ -172,7 +172,7 @@ def test_the_guarantee_of_positive_weights():
 
 
 def test_the_guarantee_is_claimed_where_it_holds():
-    rng, claimed = np.random.default_rng(5), []
+    rng = np.random.default_rng(5)
     for _ in range(6):
         sets = [embedded(rng, 9, n_features=1) for _ in range(6)]
         labels = [
