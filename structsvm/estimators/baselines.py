@@ -301,7 +301,7 @@ class MMR(_Method):
         --------
         >>> sets = [CandidateSet(["red rose", "red rose", "rose garden", "blue sea"])]
         >>> MMR(2).fit(sets, [[[1, 0], [1, 0], [0, 1], [0, 0]]])
-        MMR(k=2, trade_off=1.0, vectorizer=None, score=0, smooth=0, per_cost=False)
+        MMR(k=2, trade_off=0.7, vectorizer=None, score=0, smooth=0, per_cost=False)
         """
         check_choice("loss", loss, COVERAGE_LOSSES)
         checked = check_sets(sets)

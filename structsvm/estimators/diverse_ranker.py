@@ -280,7 +280,7 @@ class DiverseRanker(Saved, BaseEstimator):
         >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
         >>> model = DiverseRanker(k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 8)
         >>> [(choice.id, choice.parts[0][0]) for choice in model.explain(sets[0])]
-        [('0', 'coverage'), ('2', 'likeness')]
+        [('0', 'coverage'), ('2', 'coverage')]
         """
         choices = []
         start = Walk(StepFeatures(candidates, self.vectorizer, smooth=self.smooth)).features()
