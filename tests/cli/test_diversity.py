@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import CandidateSet, SVMDiv, load
+from structsvm import CandidateSet, DiverseRanker, SVMDiv, load
 from structsvm.cli import main
 from structsvm.cli.studies.diversity import METHODS
 from structsvm.estimators import cross_validate_C
 from structsvm.estimators.baselines import MMR
-from structsvm.features import Level
+from structsvm.features import Level, soft_subtopics
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
@@ -62,6 +62,62 @@ def test_train_is_the_estimator_chooses_C_and_takes_levels(made, model, cli):
     assert [str(level) for level in chosen.levels_] == ["appears", "count >= 2", "share >= 0.2"]
     assert chosen.document_coef_.shape == (1,)
     assert chosen.guarantee_ is not None
+
+
+def test_marks_of_passages_with_embeddings(cli):
+    """Training, choice within a budget and comparison are those of the estimator."""
+    rng = np.random.default_rng(0)
+    with Path("past.jsonl").open("w") as past, Path("new.jsonl").open("w") as new:
+        for q in range(16):
+            center, fact = rng.normal(size=(6, 8)), rng.integers(0, 6, size=12)
+            documents = []
+            for d in range(12):
+                useful = fact[d] < 3
+                documents.append(
+                    {
+                        "id": f"p{d}", "text": "word " * int(rng.integers(3, 9)),
+                        "embedding": (center[fact[d]] + 0.3 * rng.normal(size=8)).tolist(),
+                        "features": [float(useful + 0.4 * rng.normal())],
+                    }
+                )  # fmt: skip
+                documents[-1]["subtopics"] = [f"fact {fact[d]}" if q > 7 else "useful"] if useful else []
+            (past if q < 8 else new).write(
+                json.dumps({"query": f"question {q}", "documents": documents}) + "\n"
+            )
+    found, test = read_candidates(Path("past.jsonl")), read_candidates(Path("new.jsonl"))
+    vectors = np.array(
+        [d["embedding"] for d in json.loads(Path("past.jsonl").read_text().splitlines()[0])["documents"]]
+    )
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(found.sets[0].similarity, vectors @ vectors.T, atol=1e-12)
+    assert found.sets[0].documents.texts[0].startswith("word")
+    assert "DiverseRanker, C=1" in cli("diversify train past.jsonl -o m.npz -k 3 --marks judged")
+    marks = [labels.any(axis=1) for labels in found.labels]
+    own = DiverseRanker(3).fit(found.sets, soft_subtopics(found.sets, marks))
+    np.testing.assert_array_equal(load("m.npz").coef_, own.coef_)
+    cli("diversify train past.jsonl -o c.npz -k 3 --marks clicks")
+    clicked = DiverseRanker(3, rounds=0).fit(found.sets, soft_subtopics(found.sets, marks, complete=False))
+    np.testing.assert_array_equal(load("c.npz").coef_, clicked.coef_)
+    cli("diversify apply m.npz new.jsonl -o out.jsonl --budget 14")
+    lengths = [[len(text.split()) for text in one.documents.texts] for one in test.sets]
+    for line, one, rows in zip(
+        Path("out.jsonl").read_text().splitlines(), test.sets,
+        own.predict(test.sets, costs=lengths, budget=14), strict=True,
+    ):  # fmt: skip
+        chosen = json.loads(line)["chosen"]
+        assert [entry["id"] for entry in chosen] == [one.ids[d] for d in rows]
+        assert all(entry["gain"] == pytest.approx(sum(entry["parts"].values())) for entry in chosen)
+    answer = cli("diversify compare new.jsonl -m m.npz --method mmr --tune past.jsonl --report page.html")
+    assert "past.jsonl: sets have one subtopic, which is taken as a mark" in answer
+    tuned = MMR(3).fit(found.sets, soft_subtopics(found.sets, marks))
+    rows = {line.split("  ")[0]: line.split() for line in answer.splitlines()}
+    expected = weighted_subtopic_loss(test.labels, tuned.predict(test.sets)).mean()
+    assert rows["tuned mmr"][2] == f"{expected:.3f}"
+    assert "relevance (+" in Path("page.html").read_text()
+    by_marks = cli.json("diversify compare past.jsonl -m m.npz --method mmr --marks judged")
+    assert by_marks["methods"][0]["subtopic_recall"] == pytest.approx(
+        own.score(found.sets, soft_subtopics(found.sets, marks))
+    )
 
 
 def test_the_rule_that_chooses_C(made, cli):
