@@ -25,6 +25,7 @@ from sklearn.base import clone
 
 from structsvm.common.candidates import CandidateSet
 from structsvm.estimators import baselines
+from structsvm.estimators.diverse_ranker import DiverseRanker
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.word_features import Level
 from structsvm.metrics import weighted_subtopic_loss
@@ -94,6 +95,8 @@ def losses(run: Experiment, seed: int, sizes, Cs, *, alike: bool) -> dict[str, n
             ]
             values.append(loss(fits[int(np.argmin(means))].predict(sets[test])))
         found[f"SVM-div, {name}"] = np.array(values)
+    path = DiverseRanker(K, loss="weighted").fit(sets[:VALIDATION], labels[:VALIDATION])
+    found["DiverseRanker"] = loss(path.predict(sets[test]))
     return found
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from structsvm.estimators.accuracy import AccuracySVM as AccuracySVM
     from structsvm.estimators.co_regularized import CoRegularizedSGD as CoRegularizedSGD
     from structsvm.estimators.cross_validation import StructuralRankerCV as StructuralRankerCV
+    from structsvm.estimators.diverse_ranker import DiverseRanker as DiverseRanker
     from structsvm.estimators.diversity import SVMDiv as SVMDiv
     from structsvm.estimators.input_rows import FeatureScaleWarning as FeatureScaleWarning
     from structsvm.estimators.lambdarank import LambdaRank as LambdaRank
@@ -66,6 +67,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.estimators.accuracy": "AccuracySVM",
         "structsvm.estimators.co_regularized": "CoRegularizedSGD",
         "structsvm.estimators.cross_validation": "StructuralRankerCV",
+        "structsvm.estimators.diverse_ranker": "DiverseRanker",
         "structsvm.estimators.diversity": "SVMDiv",
         "structsvm.estimators.input_rows": "FeatureScaleWarning",
         "structsvm.estimators.lambdarank": "LambdaRank",

@@ -14,24 +14,38 @@ from structsvm import estimators, features, readers
 from structsvm.cli import paths
 from structsvm.cli.files import Jobs, split_names
 from structsvm.cli.groups import Group
-from structsvm.cli.options import AsJson, Selection, Tol, parse_grid
+from structsvm.cli.options import AsJson, Selection, Tol, known, parse_grid
 from structsvm.cli.terminal import GapProgress, bar, group, print_json, print_table
 
 if TYPE_CHECKING:
+    from structsvm.estimators.diverse_ranker import DiverseRanker
     from structsvm.estimators.diversity import SVMDiv
     from structsvm.features.word_features import Level
     from structsvm.protocols import Int
     from structsvm.readers.candidate_sets import LabelledSets
 
+    Selector = DiverseRanker | SVMDiv
+
 Sets = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help='JSON Lines: {"query", "documents": [{"id", "text", "title", "subtopics", "features"}]}; '
-        "- is the standard input.",
+        help='JSON Lines: {"query", "documents": [{"id", "text", "embedding", "title", "subtopics", "features"}]}; a '
+        "document has a text, an embedding or both; features are scores, higher is better. - is the standard input.",
         callback=paths.stdin_as_path,
     ),
 ]
+
+Marks = Annotated[
+    str,
+    typer.Option(
+        callback=known(lambda: MARKS),
+        help="What subtopics are: subtopics; judged: any one marks a document as useful, and documents without were "
+        "looked at, too; clicks: any one is a click.",
+    ),
+]
+MARKS = ("subtopics", "judged", "clicks")
+_SELECTORS = ("diverse", "svmdiv")
 
 _NUMBERS: dict[str, Any] = {"count": int, "share": float, "top_tfidf": int, "neighbours": float}
 """The numbers that levels take; ``appears`` and ``title`` take none."""
@@ -54,7 +68,7 @@ class ChoiceOfC(Group):
         """The values of C, ascending."""
         return sorted(set(parse_grid(self.C)))
 
-    def choose(self, model: SVMDiv, found: LabelledSets) -> float:
+    def choose(self, model: Selector, found: LabelledSets) -> float:
         """Return the only C, or the one that cross-validation chooses; a bar on the terminal counts folds."""
         if len(self.grid) == 1:
             return self.grid[0]
@@ -70,40 +84,88 @@ class ChoiceOfC(Group):
         return held_out.C
 
 
+@dataclass(frozen=True)
+class OfSVMDiv(Group):
+    """Options of SVM-div alone."""
+
+    level: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="When a word counts: appears, title, count:3, share:.05, top_tfidf:5, neighbours:.2; repeat for more. "
+            "Or levels by name: neighbours (the default), svm-div, svm-div2 (svmdiv).",
+        ),
+    ] = None
+    feature: Annotated[
+        list[str] | None, "Document feature to make: rank, centroid. Repeat for both (svmdiv)."
+    ] = None
+    prediction: Annotated[str, "greedy, swap or exact (svmdiv)."] = "greedy"
+    jobs: Jobs = -1
+
+
 def train(
     data: Sets,
     output: Annotated[Path, "-o The model to write (.npz)."],
     k: Annotated[int, "-k Number of documents to choose."] = 5,
     *,
     choice: ChoiceOfC,
-    level: Annotated[
-        list[str] | None,
+    method: Annotated[
+        str,
         typer.Option(
-            metavar="LEVEL",
-            help="When a word counts: appears, title, count:3, share:.05, top_tfidf:5, neighbours:.2; repeat for more. "
-            "Or levels by name: neighbours (the default), svm-div, svm-div2.",
+            callback=known(lambda: _SELECTORS),
+            help="diverse: learn what to choose next, from relevance, likeness and coverage; svmdiv: the SVM-div of "
+            "Yue's thesis, which learns the benefit of covering a word.",
         ),
+    ] = "diverse",
+    marks: Marks = "subtopics",
+    loss: Annotated[
+        str | None,
+        "unweighted: share of subtopics missed; weighted by their documents; alpha_ndcg. "
+        "[default: unweighted; of svmdiv weighted]",
     ] = None,
-    feature: Annotated[list[str] | None, "Document feature to make: rank, centroid. Repeat for both."] = None,
-    loss: Annotated[str, "weighted, unweighted or alpha_ndcg."] = "weighted",
-    positive: Annotated[bool, "No benefit may be negative, so that greedy choice is near-optimal."] = False,
-    prediction: Annotated[str, "greedy, swap or exact."] = "greedy",
+    rounds: Annotated[
+        int | None,
+        "Rounds that add the model's own choices. [default: 2; with --marks clicks 0; not of svmdiv]",
+    ] = None,
+    positive: Annotated[bool, "No weight, or benefit of a word, may be negative."] = False,
+    only: OfSVMDiv,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of ties (diverse).")] = 0,
     tol: Tol = 1e-3,
-    jobs: Jobs = -1,
 ) -> None:
-    """Learn from the labelled sets of DATA the benefit of covering a word, and write the model.
+    """Learn from the labelled sets of DATA which documents to choose, and write the model.
 
     Ctrl-C stops after the pass in progress and saves the model so far (exit code 130).
     """
     paths.check_model_output(output, [paths.check_input(data)])
-    levels = _levels(level or ["neighbours"])
+    levels = _levels(only.level) if only.level else None
     _ = choice.grid
+    of_svmdiv = {"--level": levels, "--feature": only.feature, "--prediction": only.prediction != "greedy"}
+    of_diverse = {"--rounds": rounds is not None, "--marks": marks != "subtopics"}
+    for option, given in (of_svmdiv if method == "diverse" else of_diverse).items():
+        if given:
+            other = "svmdiv" if method == "diverse" else "diverse"
+            raise ValueError(f"{option}: expected only with --method {other}")
 
     found = readers.read_candidates(data)
-    options: Any = {"loss": loss, "positive": "benefits" if positive else False, "prediction": prediction}
-    model = structsvm.SVMDiv(
-        k=k, levels=levels, document_features=tuple(feature or ()), tol=tol, n_jobs=jobs, **options
-    )
+    options: Any = {} if loss is None else {"loss": loss}
+    model: Selector
+    if method == "diverse":
+        if rounds is None:
+            rounds = 0 if marks == "clicks" else 2
+        found = _marked(found, marks)
+        model = structsvm.DiverseRanker(
+            k, positive=positive, rounds=rounds, random_state=seed, tol=tol, **options
+        )
+    else:
+        options |= {"positive": "benefits" if positive else False, "prediction": only.prediction}
+        model = structsvm.SVMDiv(
+            k=k,
+            levels=levels,
+            document_features=tuple(only.feature or ()),
+            tol=tol,
+            n_jobs=only.jobs,
+            **options,
+        )
     model.C = choice.choose(model, found)
     with GapProgress(tol, output) as progress:
         model.callback = progress
@@ -115,12 +177,15 @@ def train(
     unused = f" ({model.n_uninformative_} teach nothing)" if model.n_uninformative_ else ""
     documents = sum(map(len, found.sets))
     typer.echo(f"data       {len(found.sets)} candidate sets, {documents} documents{unused}")
-    typer.echo(f"model      C={model.C:g}, k={k}, levels: {', '.join(map(str, model.levels_))}")
+    if isinstance(model, structsvm.SVMDiv):
+        described = f"levels: {', '.join(map(str, model.levels_))}"
+    else:
+        described = f"{len(model.coef_)} features of {model.n_steps_} steps"
+    typer.echo(f"model      {type(model).__name__}, C={model.C:g}, k={k}, {described}")
     estimate = "" if fit.certified else ", estimated: the search for violated outputs is not exact"
     typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e}{estimate})")
-    typer.echo(
-        f"loss       {1 - model.score(found.sets, found.labels):.4f} on these sets (weighted subtopic loss)"
-    )
+    measured = f"{model.loss} loss" if method == "diverse" else "weighted subtopic loss"
+    typer.echo(f"loss       {1 - model.score(found.sets, found.labels):.4f} on these sets ({measured})")
     typer.echo(f"written    {output}")
     progress.conclude(fit, "raise --tol")
 
@@ -134,7 +199,7 @@ def apply(
     budget: Annotated[
         float | None, "Largest number of words of all chosen documents together, instead of --k."
     ] = None,
-    words: Annotated[int, typer.Option(min=0, help="Number of words named per document.")] = 5,
+    words: Annotated[int, typer.Option(min=0, help="Number of words named per document (svmdiv).")] = 5,
     jobs: Jobs = -1,
 ) -> None:
     """Choose documents from each set of DATA; labels are not needed.
@@ -148,26 +213,32 @@ def apply(
     paths.check_outputs({"--output": output, "--run": run}, inputs)
 
     chooser = _load(model)
-    chooser.n_jobs = jobs
+    more: Any = {}
+    if isinstance(chooser, structsvm.SVMDiv):
+        chooser.n_jobs, more = jobs, {"n_words": words}
     found = readers.read_candidates(data)
     limits: Any = {}
     if budget is not None:
         limits = {"costs": [_lengths(s) for s in found.sets], "budget": budget}
     chosen = chooser.predict(found.sets, k, **limits)
     if run is not None:
-        _write_run(found, chosen, run)
+        _write_run(found, chosen, run, type(chooser).__name__)
     if output is not None:
         lines = []
         for one in found.sets:
             entry: dict[str, Any] = {} if one.query is None else {"query": one.query}
             costs = None if budget is None else _lengths(one)
             entry["chosen"] = []
-            reasons = chooser.explain(one, k, costs=costs, budget=budget, n_words=words)
+            reasons: Any = chooser.explain(one, k, costs=costs, budget=budget, **more)
             for rank, reason in enumerate(reasons, start=1):
                 line: dict[str, Any] = {"id": reason.id, "rank": rank, "gain": reason.gain}
                 if costs is not None:
                     line["cost"] = costs[reason.document]
-                entry["chosen"].append(line | {"words": [list(word) for word in reason.words]})
+                if more:
+                    line["words"] = [list(word) for word in reason.words]
+                else:
+                    line["parts"] = dict(reason.parts)
+                entry["chosen"].append(line)
             lines.append(json.dumps(entry, ensure_ascii=False))
         paths.write_lines(output, lines)
     typer.echo(f"{sum(map(len, chosen))} documents chosen from {len(chosen)} candidate sets")
@@ -179,6 +250,11 @@ def compare(
     method: Annotated[
         list[str] | None, "{selections}; several with commas or repeated. All but xquad by default."
     ] = None,
+    tune: Annotated[
+        Path | None,
+        "Labelled sets for MMR to choose its trade-off on, for a fair comparison: the row tuned mmr.",
+    ] = None,
+    marks: Marks = "subtopics",
     k: Annotated[
         int | None, "-k Number of documents to choose. (default: that of the first model, else 5)"
     ] = None,
@@ -206,14 +282,27 @@ def compare(
     from structsvm.cli.studies.diversity.page import as_records, headline, page, table
 
     check_names(models, method or ())
-    paths.check_outputs({"--report": report}, [data, *(model or ())])
+    paths.check_outputs({"--report": report}, [data, *(model or ()), *([tune] if tune else [])])
     read = readers.read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:
         raise ValueError(
             f"{data}: expected documents with subtopics to measure by, got none; apply needs no labels"
         )
-    result = compare_methods(found, models, method or None, k, random_state=seed)
+    rivals: dict[str, Any] = {}
+    if tune is not None:
+        sets = readers.read_candidates(paths.check_input(tune))
+        marked = marks
+        if marks == "subtopics" and all(len(names) < 2 for names in sets.subtopics):
+            typer.echo(f"{tune}: sets have one subtopic, which is taken as a mark (as with --marks judged)")
+            marked = "judged"
+        sets = _marked(sets, marked)
+        loss = "weighted" if marked == "subtopics" else "unweighted"
+        rivals["tuned mmr"] = estimators.baselines.MMR(k).fit(sets.sets, sets.labels, loss=loss)
+    degrees = None if marks == "subtopics" else _marked(found, marks).labels
+    result = compare_methods(
+        found, models, method or None, k, rivals=rivals, degrees=degrees, random_state=seed
+    )
     skipped = len(read.sets) - len(found.sets)
     if report is not None:
         paths.write_lines(report, [page(result, data.name, queries)])
@@ -249,21 +338,35 @@ def _level(text: str) -> Level:
     return level
 
 
-def _load(path: Path) -> SVMDiv:
+def _marked(found: LabelledSets, marks: str) -> LabelledSets:
+    """Return labels of degrees: of subtopics, or of marks."""
+    if marks == "subtopics":
+        return found._replace(labels=[(labels > 0).astype(float) for labels in found.labels])
+    marked = [(labels > 0).any(axis=1) for labels in found.labels]
+    return found._replace(labels=features.soft_subtopics(found.sets, marked, complete=marks == "judged"))
+
+
+def _load(path: Path) -> Selector:
     model = structsvm.load(path)
-    if not isinstance(model, structsvm.SVMDiv):
+    if not isinstance(model, (structsvm.DiverseRanker, structsvm.SVMDiv)):
         raise ValueError(
-            f"{path}: expected an SVMDiv, got a {type(model).__name__}; train one with: structsvm diversify train"
+            f"{path}: expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}; train one with: structsvm "
+            "diversify train"
         )
     return model
 
 
 def _lengths(candidates: Any) -> list[int]:
     """Return the number of words of each document, at least one as costs must be positive."""
-    return [max(1, len(t.split() if isinstance(t, str) else t)) for t in candidates.texts]
+    texts = candidates.texts if candidates.documents is None else candidates.documents.texts
+    if texts is None:
+        raise ValueError(
+            "--budget: expected documents with texts, whose words are counted, got embeddings alone"
+        )
+    return [max(1, len(t.split() if isinstance(t, str) else t)) for t in texts]
 
 
-def _write_run(found: LabelledSets, chosen: list[Int], path: Path) -> None:
+def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> None:
     topics = [
         "_".join((one.query or "").split()) or str(number) for number, one in enumerate(found.sets, start=1)
     ]
@@ -279,7 +382,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path) -> None:
     ]
     if not rows:
         raise ValueError("--run: expected documents to write, got none: the budget is below every document")
-    readers.write_run(readers.Run.from_arrays(*map(list, zip(*rows, strict=True)), tag="SVMDiv"), path)
+    readers.write_run(readers.Run.from_arrays(*map(list, zip(*rows, strict=True)), tag=tag), path)
 
 
 app = group(

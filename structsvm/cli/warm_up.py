@@ -145,6 +145,7 @@ def _sets() -> None:
     labels = [[[1, 0], [1, 0], [0, 1]]] * 8
     for prediction in ("greedy", "swap", "exact"):
         structsvm.SVMDiv(C=10, k=2, prediction=prediction).fit(sets, labels).predict(sets)
+    structsvm.DiverseRanker(2).fit(sets, labels).predict(sets)
 
 
 def _clicks() -> None:

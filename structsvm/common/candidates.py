@@ -53,6 +53,8 @@ class CandidateSet:
     texts, titles : list, or CSR matrix of float64, or None
     similarity : ndarray of float64, shape (n_documents, n_documents), or None
         Only of sets made by :meth:`from_similarity`.
+    documents : CandidateSet or None
+        The texts of such a set, if they were given.
     ids : list of str
     features : ndarray of float64, shape (n_documents, n_features), or None
     query : str or None
@@ -77,6 +79,7 @@ class CandidateSet:
     ) -> None:
         self.kind, self.texts = _documents(texts, "texts")
         self.similarity: Float | None = None
+        self.documents: CandidateSet | None = None
         n = _length(self.texts)
         if n == 0:
             raise BadInput("texts", "expected at least one document, got an empty candidate set")
@@ -114,7 +117,13 @@ class CandidateSet:
 
     @classmethod
     def from_similarity(
-        cls, similarity: Any, ids: Any = None, features: Any = None, *, query: str | None = None
+        cls,
+        similarity: Any,
+        ids: Any = None,
+        features: Any = None,
+        *,
+        query: str | None = None,
+        documents: CandidateSet | None = None,
     ) -> CandidateSet:
         """Return a set of documents of which only the similarity is known, such as the cosines of embeddings.
 
@@ -126,7 +135,9 @@ class CandidateSet:
         similarity : array-like, shape (n_documents, n_documents)
             Symmetric, from -1 to 1, with a diagonal of 1: ``E @ E.T`` of embeddings ``E`` with rows of length 1.
         ids, features, query
-            As for other sets.
+            As for other sets; by default those of ``documents``.
+        documents : CandidateSet, optional
+            The same documents as texts, whose words :class:`~structsvm.DiverseRanker` reads beside the similarity.
 
         Examples
         --------
@@ -155,8 +166,14 @@ class CandidateSet:
             raise _no_similarity(f"expected 1 on the diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]")
         np.clip(matrix, -1.0, 1.0, out=matrix)
         np.fill_diagonal(matrix, 1.0)
+        if documents is not None:
+            if len(documents) != len(matrix) or documents.kind == "similarity":
+                raise BadInput("documents", f"expected {len(matrix)} texts, got {documents!r}")
+            ids = documents.ids if ids is None else ids
+            features = documents.features if features is None else features
+            query = documents.query if query is None else query
         made = cls([""] * len(matrix), ids=ids, features=features, query=query)
-        made.kind, made.texts, made.similarity = "similarity", None, matrix
+        made.kind, made.texts, made.similarity, made.documents = "similarity", None, matrix, documents
         return made
 
     def __len__(self) -> int:
@@ -240,6 +257,26 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
 
     Columns that no document covers are kept. ``n_documents`` has the number of documents of each set, if known.
     """
+    return [values > 0 for values in check_grades(labels, n_documents)]
+
+
+def check_degrees(labels: Any, n_documents: Sequence[int]) -> list[Float]:
+    """Return the degrees, from 0 to 1, to which documents cover subtopics, as matrices (n_documents, n_subtopics)."""
+    matrices = [np.asarray(values, dtype=np.float64) for values in check_grades(labels, n_documents)]
+    for i, values in enumerate(matrices):
+        if values.size and not (values.min() >= 0 and values.max() <= 1):
+            got = f"got {values.min():g} to {values.max():g}"
+            raise BadInput(
+                "labels",
+                f"expected degrees from 0 to 1, {got}",
+                "divide grades by the highest one",
+                at=f"[{i}]",
+            )
+    return matrices
+
+
+def check_grades(labels: Any, n_documents: Sequence[int] | None = None) -> list[NDArray[Any]]:
+    """Return finite numbers, as matrices (n_documents, n_subtopics)."""
     try:
         matrices = list(labels)
     except TypeError:
@@ -259,18 +296,67 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
             raise _bad_labels(i, problem) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
             got = f"{values.dtype} of shape {values.shape}"
-            raise _bad_labels(i, f"expected numbers of shape (n_documents, n_subtopics), got {got}")
+            remedy = "features.soft_subtopics makes labels of marks" if values.ndim == 1 else ""
+            raise _bad_labels(i, f"expected numbers of shape (n_documents, n_subtopics), got {got}", remedy)
         if n_documents is not None and values.shape[0] != n_documents[i]:
             expected = f"expected {n_documents[i]} rows, one for each document"
             raise _bad_labels(i, f"{expected}, got shape {values.shape}")
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise _bad_labels(i, "expected finite values, got NaN or infinity")
-        checked.append(values > 0)
+        checked.append(values)
     return checked
 
 
-def _bad_labels(i: int, problem: str) -> BadInput:
-    return BadInput("labels", problem, at=f"[{i}]")
+def _bad_labels(i: int, problem: str, remedy: str = "") -> BadInput:
+    return BadInput("labels", problem, remedy, at=f"[{i}]")
+
+
+def check_budget(sets: Sequence[CandidateSet], costs: Any, budget: Any) -> list[tuple[Float | None, float]]:
+    """Return the costs of the documents and the budget of each set; None and infinity where none are given."""
+    if costs is None and budget is None:
+        return [(None, np.inf)] * len(sets)
+    if costs is None or budget is None:
+        raise ValueError("costs and budget: expected both or neither")
+    try:
+        costs_of_sets = list(costs)
+    except TypeError:
+        raise TypeError(f"costs: expected one list for each set, got {costs!r:.60}") from None
+    if len(costs_of_sets) != len(sets):
+        raise BadInput(
+            "costs", f"expected one list for each of the {len(sets)} sets, got {len(costs_of_sets)}"
+        )
+    limits = _as_numbers(budget, "budget")
+    if limits.ndim > 0 and limits.shape != (len(sets),):
+        raise BadInput(
+            "budget", f"expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
+        )
+    if not (np.isfinite(limits) & (limits >= 0)).all():
+        raise BadInput("budget", f"expected finite numbers >= 0, got {limits.tolist()!r:.60}")
+    limits = np.broadcast_to(limits, (len(sets),))
+    pairs: list[tuple[Float | None, float]] = []
+    for i, (candidates, cost) in enumerate(zip(sets, costs_of_sets, strict=True)):
+        prices = _as_numbers(cost, f"costs[{i}]")
+        if prices.shape != (len(candidates),):
+            expected = f"expected {len(candidates)} finite numbers > 0, one for each document"
+            raise BadInput("costs", f"{expected}, got shape {prices.shape}", at=f"[{i}]")
+        bad = np.flatnonzero(~(np.isfinite(prices) & (prices > 0)))
+        if bad.size:
+            document = f"document {candidates.ids[bad[0]]!r}"
+            raise BadInput(
+                "costs",
+                f"expected finite numbers > 0, got {prices[bad[0]]:g} for {document}",
+                "leave out empty documents, or give them a cost",
+                at=f"[{i}][{bad[0]}]",
+            )
+        pairs.append((prices, float(limits[i])))
+    return pairs
+
+
+def _as_numbers(values: Any, argument: str) -> Float:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{argument}: expected numbers, got {values!r:.60}") from None
 
 
 def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int:

@@ -1,26 +1,36 @@
-"""Fixed methods of choosing documents, to compare :class:`~structsvm.estimators.diversity.SVMDiv` with.
+"""Methods of choosing documents without weights, to compare :class:`~structsvm.DiverseRanker` and ``SVMDiv`` with.
 
-None is trained. All have ``predict(sets, k=None)`` like SVMDiv, which returns the documents chosen from each set, in
-order. Those that use subtopics take them as ``predict(sets, k=None, labels=...)``. Ties go to the earlier document.
+All have ``predict(sets, k=None, costs=None, budget=None)`` like these, which returns the documents chosen of each set,
+in order. Those that use subtopics take them as ``predict(sets, ..., labels=...)``. Ties go to the earlier document.
+:class:`MMR` chooses its trade-off by ``fit``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from structsvm.common.candidates import CandidateSet, check_labels, check_sets
-from structsvm.common.checks import BadInput, check_number, check_whole
+from structsvm.common.candidates import (
+    CandidateSet,
+    check_budget,
+    check_degrees,
+    check_grades,
+    check_sets,
+)
+from structsvm.common.checks import BadInput, check_choice, check_flag, check_number, check_whole
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log, log1p
+from structsvm.features.greedy_steps import POWERS, smoothed_scores
 from structsvm.features.word_counts import count_words, make_vectorizer, similarities
-from structsvm.features.word_features import Level, WordFeatures, unit_range
-from structsvm.oracles.selection import bind_loss, greedy
+from structsvm.features.word_features import unit_range
+from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -28,19 +38,41 @@ __all__ = [
     "UnweightedCoverage", "XQuAD",
 ]  # fmt: skip
 
+_Gain = Callable[[list[int]], Float]
+"""From the documents chosen so far to what each document would add."""
+
 
 @dataclass(eq=False)
 class _Method:
-    """Base of the methods that choose from each set alone."""
+    """Base of the methods: greedy choice by the gains of a set.
+
+    Under a budget the document of the largest gain among those that fit is next, as long as the gain per cost is
+    positive where gains have a zero (``_per_cost``).
+    """
 
     k: int = 5
 
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """Return the documents chosen from each set."""
-        k = check_whole("k", self.k if k is None else k)
-        return [self._choose(candidates, k) for candidates in check_sets(sets)]
+    def predict(
+        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
+    ) -> list[Int]:
+        """Return the documents chosen from each set; ``costs`` and ``budget`` as for ``DiverseRanker.predict``."""
+        checked = check_sets(sets)
+        return self._predict(checked, map(self._gain, checked), k, costs, budget)
 
-    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+    def _predict(self, sets: list[CandidateSet], gains: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+        limits = check_budget(sets, costs, budget)
+        most = check_whole("k", self.k if k is None else k) if k is not None or costs is None else None
+        return [
+            _greedy(gain, len(one) if most is None else min(most, len(one)), *limit, per_cost=self._per_cost)
+            for one, gain, limit in zip(sets, gains, limits, strict=True)
+        ]
+
+    @property
+    def _per_cost(self) -> bool:
+        """Whether gains are amounts, to be divided by costs, and not scores, of which only the order counts."""
+        return False
+
+    def _gain(self, candidates: CandidateSet) -> _Gain:
         raise NotImplementedError
 
 
@@ -49,6 +81,10 @@ class _WordMethod(_Method):
     """Base of those that only need to know which words there are."""
 
     vectorizer: Any = None
+
+    @property
+    def _per_cost(self) -> bool:
+        return True
 
 
 @dataclass(eq=False)
@@ -71,15 +107,17 @@ class RandomChoice(_Method):
 
     random_state: int = 0
 
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+    def predict(
+        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
+    ) -> list[Int]:
         """Return the documents chosen from each set."""
-        k = check_whole("k", self.k if k is None else k)
         checked = check_sets(sets)
         seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
-        return [
-            np.random.default_rng(seed).permutation(len(s))[:k]
-            for seed, s in zip(seeds, checked, strict=True)
+        orders = [
+            np.random.default_rng(seed).permutation(len(one))
+            for seed, one in zip(seeds, checked, strict=True)
         ]
+        return self._predict(checked, (_fixed(-np.argsort(order)) for order in orders), k, costs, budget)
 
 
 class OriginalOrder(_Method):
@@ -93,8 +131,8 @@ class OriginalOrder(_Method):
 
     label = "original"
 
-    def _choose(self, candidates: CandidateSet, k: int) -> Int:
-        return np.arange(min(k, len(candidates)))
+    def _gain(self, candidates: CandidateSet) -> _Gain:
+        return _fixed(-np.arange(len(candidates)))
 
 
 @dataclass(eq=False)
@@ -124,8 +162,8 @@ class OkapiBM25(_Method):
     b: float = 0.75
     vectorizer: Any = None
 
-    def _choose(self, candidates: CandidateSet, k: int) -> Int:
-        return np.argsort(-self.scores(candidates), kind="stable")[:k]
+    def _gain(self, candidates: CandidateSet) -> _Gain:
+        return _fixed(self.scores(candidates))
 
     def scores(self, candidates: CandidateSet) -> Float:
         """Return the BM25 score of each document."""
@@ -150,9 +188,16 @@ class UnweightedCoverage(_WordMethod):
 
     label = "coverage"
 
-    def _choose(self, candidates: CandidateSet, k: int) -> Int:
-        features = WordFeatures([Level.appears()], [0.0], self.vectorizer)
-        return greedy(features.coverage(candidates), np.ones(1), np.zeros(len(candidates)), k).chosen
+    def _gain(self, candidates: CandidateSet) -> _Gain:
+        counts = count_words(candidates, self.vectorizer).text
+        rows = np.repeat(np.arange(len(candidates)), np.diff(counts.indptr))
+        new = np.ones(counts.shape[1])
+
+        def gain(chosen: list[int]) -> Float:
+            new[counts[chosen].indices] = 0.0
+            return np.bincount(rows, new[counts.indices], minlength=len(candidates)).astype(np.float64)
+
+        return gain
 
 
 class EssentialPages(_WordMethod):
@@ -168,7 +213,7 @@ class EssentialPages(_WordMethod):
 
     label = "essential"
 
-    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+    def _gain(self, candidates: CandidateSet) -> _Gain:
         counts = count_words(candidates, self.vectorizer).text
         share = counts.multiply(1.0 / np.maximum(counts.sum(axis=1), 1e-300)).tocsr()
         frequency = np.maximum(1, np.bincount(counts.indices, minlength=counts.shape[1]))
@@ -178,7 +223,7 @@ class EssentialPages(_WordMethod):
             weight[counts[chosen].indices] = 0.0
             return np.asarray(share @ weight).ravel()
 
-        return _greedy(gain, len(candidates), k)
+        return gain
 
 
 @dataclass(eq=False)
@@ -186,16 +231,24 @@ class MMR(_Method):
     """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
     Similarity is the cosine of TFIDF vectors of title and text, or that of
-    :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`; relevance is the first document
-    feature, scaled to [0, 1] within the set, or without features the mean similarity to the candidates.
+    :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`; relevance is a document feature,
+    scaled to [0, 1] within the set, or without features the mean similarity to the candidates.
 
     Parameters
     ----------
     k : int, default=5
     trade_off : float, default=0.5
-        Weight of relevance, 0 to 1. Cosines of short texts are mostly below 0.2, but document features go up to 1: with
-        features, choose a weight far below 0.5 for diversity.
+        Weight of relevance, 0 to 1. Let :meth:`fit` choose it: with embeddings and scores .5 to .8 was best, with the
+        cosines of short texts, mostly below .2, a weight far below .5.
     vectorizer : object, optional
+    score : int, default=0
+        The document feature that is the relevance.
+    smooth : int, default=0
+        If above 0, relevance is the mean of the score over like documents, weighted by this power of their similarity:
+        noise of single scores cancels out.
+    per_cost : bool, default=False
+        Whether a budget is spent by ``(relevance + 1 - likeness) / cost`` in the weights of the trade-off, or, by
+        default, costs only decide what fits.
 
     Examples
     --------
@@ -207,25 +260,107 @@ class MMR(_Method):
 
     trade_off: float = 0.5
     vectorizer: Any = None
+    score: int = 0
+    smooth: int = 0
+    per_cost: bool = False
 
     def __post_init__(self) -> None:
         check_number("trade_off", self.trade_off, 0, 1)
+        check_whole("score", self.score, 0)
+        check_whole("smooth", self.smooth, 0)
+        check_flag("per_cost", self.per_cost)
 
-    def _choose(self, candidates: CandidateSet, k: int) -> Int:
-        similarity = similarities(candidates, self.vectorizer)
-        relevance = _relevance(candidates, similarity)
+    def fit(
+        self,
+        sets: Sequence[CandidateSet],
+        labels: Any,
+        *,
+        loss: str = "unweighted",
+        costs: Any = None,
+        budget: Any = None,
+    ) -> MMR:
+        """Choose ``trade_off``, ``score``, ``smooth``, and with ``costs`` ``per_cost``, by the mean loss of the sets.
+
+        Nothing else is learned, so that the folds of a cross-validation would have the same mean. On equal losses the
+        first of ``smooth`` 0, 2, 4, 8, of the scores and of the trade-offs 0, .05 to 1 is taken.
+
+        Parameters
+        ----------
+        sets, labels
+            As for :meth:`DiverseRanker.fit <structsvm.DiverseRanker.fit>`.
+        loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
+        costs, budget
+            As for :meth:`predict`, if the budget is to be spent.
+
+        Returns
+        -------
+        self
+            With the parameters chosen.
+
+        Examples
+        --------
+        >>> sets = [CandidateSet(["red rose", "red rose", "rose garden", "blue sea"])]
+        >>> MMR(2).fit(sets, [[[1, 0], [1, 0], [0, 1], [0, 0]]])
+        MMR(k=2, trade_off=0.7, vectorizer=None, score=0, smooth=0, per_cost=False)
+        """
+        check_choice("loss", loss, COVERAGE_LOSSES)
+        checked = check_sets(sets)
+        limits = check_budget(checked, costs, budget)
+        gains = [SubtopicGain(m, loss) for m in check_degrees(labels, [len(one) for one in checked])]
+        rows = [i for i, gain in enumerate(gains) if not gain.empty]
+        if not rows:
+            raise BadInput("labels", "expected a covered subtopic in some set, got none")
+        n_scores = min(0 if one.features is None else one.features.shape[1] for one in checked)
+        near = {i: similarities(checked[i], self.vectorizer) for i in rows}
+        most = self.k if costs is None else max(map(len, checked))
+        best = (-1.0, self)
+        for smooth, score in product((0, *POWERS) if n_scores else (0,), range(max(1, n_scores))):
+            one = replace(self, score=score, smooth=smooth)
+            relevance = {i: one._relevance(checked[i], near[i]) for i in rows}
+            for per_cost, twentieth in product((False, True)[: 1 + (costs is not None)], range(21)):
+                tried = replace(one, per_cost=per_cost, trade_off=twentieth / 20)
+                values = [
+                    gains[i].value(
+                        _greedy(
+                            tried._trade(relevance[i], near[i]), min(most, len(checked[i])), *limits[i],
+                            per_cost=per_cost,
+                        )
+                    )
+                    for i in rows
+                ]  # fmt: skip
+                mean = math.fsum(values) / len(values)
+                if mean > best[0] + 1e-12:
+                    best = (mean, tried)
+        vars(self).update(vars(best[1]))
+        return self
+
+    @property
+    def _per_cost(self) -> bool:
+        return self.per_cost
+
+    def _gain(self, candidates: CandidateSet) -> _Gain:
+        near = similarities(candidates, self.vectorizer)
+        return self._trade(self._relevance(candidates, near), near)
+
+    def _relevance(self, candidates: CandidateSet, near: Float) -> Float:
+        return _relevance(candidates, near, self.score, self.smooth)
+
+    def _trade(self, relevance: Float, near: Float) -> _Gain:
+        shift = 1.0 - self.trade_off if self.per_cost else 0.0  # a gain per cost has to be positive
 
         def gain(chosen: list[int]) -> Float:
-            nearest = similarity[chosen].max(axis=0, initial=0.0)
-            return np.asarray(self.trade_off * relevance - (1 - self.trade_off) * nearest)
+            nearest = near[chosen].max(axis=0) if chosen else 0.0
+            return np.asarray(self.trade_off * relevance - (1 - self.trade_off) * nearest + shift)
 
-        return _greedy(gain, len(similarity), k)
+        return gain
 
 
 class FacilityLocation(_WordMethod):
-    """Greedy choice for ``sum over candidates of the largest cosine``: every candidate is near a chosen one.
+    """Greedy choice for ``sum over candidates of the largest similarity``: every candidate is near a chosen one.
 
-    A set made by :meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>` has its own similarity.
+    Similarities are cosines of words, or those of a set made by :meth:`CandidateSet.from_similarity
+    <structsvm.CandidateSet.from_similarity>`; negative ones count as 0, with which the sum is monotone and submodular.
+    Relevance is not considered.
 
     Examples
     --------
@@ -235,18 +370,48 @@ class FacilityLocation(_WordMethod):
 
     label = "facility"
 
-    def _choose(self, candidates: CandidateSet, k: int) -> Int:
+    def _gain(self, candidates: CandidateSet) -> _Gain:
         similarity = similarities(candidates, self.vectorizer)
 
         def gain(chosen: list[int]) -> Float:
             nearest = similarity[chosen].max(axis=0, initial=0.0)
             return np.asarray(np.maximum(similarity - nearest, 0.0).sum(axis=1))
 
-        return _greedy(gain, len(similarity), k)
+        return gain
 
 
 @dataclass(eq=False)
-class XQuAD:
+class _LabelledMethod(_Method):
+    """Base of those that know the subtopics when choosing."""
+
+    def predict(  # type: ignore[override]
+        self,
+        sets: Sequence[CandidateSet],
+        k: int | None = None,
+        *,
+        labels: Any,
+        costs: Any = None,
+        budget: Any = None,
+    ) -> list[Int]:
+        """Return the documents chosen from each set; ``labels`` as in ``fit`` of a model, grades allowed."""
+        checked = check_sets(sets)
+        matrices = check_grades(labels, [len(one) for one in checked])
+        gains = (
+            self._labelled_gain(one, np.maximum(matrix, 0).astype(np.float64))
+            for one, matrix in zip(checked, matrices, strict=True)
+        )
+        return self._predict(checked, gains, k, costs, budget)
+
+    @property
+    def _per_cost(self) -> bool:
+        return True
+
+    def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
+        raise NotImplementedError
+
+
+@dataclass(eq=False)
+class XQuAD(_LabelledMethod):
     """xQuAD (Santos, Macdonald and Ounis 2010), for subtopics that are known when choosing.
 
     A document gains ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod over the chosen of
@@ -262,25 +427,13 @@ class XQuAD:
 
     label = "xquad"
 
-    k: int = 5
     trade_off: float = 0.5
     vectorizer: Any = None
 
     def __post_init__(self) -> None:
         check_number("trade_off", self.trade_off, 0, 1)
 
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
-        """Return the documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`, grades allowed."""
-        k = check_whole("k", self.k if k is None else k)
-        checked, matrices = check_sets(sets), list(labels)
-        covers = check_labels(matrices, [len(s) for s in checked])
-        chosen = []
-        for s, cover, matrix in zip(checked, covers, matrices, strict=True):
-            grades = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
-            chosen.append(self._choose(s, np.where(cover, grades.astype(np.float64), 0.0), k))
-        return chosen
-
-    def _choose(self, candidates: CandidateSet, grades: Float, k: int) -> Int:
+    def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
         likely = grades / max(grades.max(initial=0.0), 1e-300)
         relevance = _relevance(candidates, similarities(candidates, self.vectorizer))
         relevance = relevance / max(relevance.max(), 1e-300)
@@ -290,11 +443,11 @@ class XQuAD:
             uncovered = np.prod(1.0 - likely[chosen], axis=0, initial=share)
             return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, uncovered))
 
-        return _greedy(gain, len(candidates), k)
+        return gain
 
 
 @dataclass(eq=False)
-class Clairvoyant:
+class Clairvoyant(_LabelledMethod):
     """Greedy coverage of the labelled subtopics, a practical upper limit for methods without labels.
 
     Parameters
@@ -310,31 +463,70 @@ class Clairvoyant:
 
     label = "clairvoyant"
 
-    k: int = 5
     loss: str = "weighted"
 
-    def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
-        """Return the documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`."""
-        k = check_whole("k", self.k if k is None else k)
-        covers = check_labels(labels, [len(s) for s in check_sets(sets)])
-        return [bind_loss(self.loss, cover, k).target() for cover in covers]
+    def _predict(self, sets: list[CandidateSet], gains: Any, k: Any, costs: Any, budget: Any) -> list[Int]:
+        check_choice("loss", self.loss, COVERAGE_LOSSES)
+        return super()._predict(sets, gains, k, costs, budget)
+
+    def _labelled_gain(self, candidates: CandidateSet, grades: Float) -> _Gain:
+        of = SubtopicGain((grades > 0).astype(np.float64), self.loss)
+
+        def gain(chosen: list[int]) -> Float:
+            state = of.start()
+            for d in chosen:
+                state = of.after(state, d)
+            return of.gains(state)
+
+        return gain
 
 
-def _greedy(gain: Callable[[list[int]], Float], n: int, k: int) -> Int:
-    """Choose the document of most gain beside those chosen before, ``k`` times."""
+def _greedy(gain: _Gain, k: int, costs: Float | None, budget: float, *, per_cost: bool) -> Int:
+    """Choose the document of most gain, or gain per cost, beside those chosen before, ``k`` times or while one fits.
+
+    Where gains per cost decide, the best single document is chosen instead if its gain is above the sum: without that
+    a small document of a high ratio could exclude it (Khuller, Moss and Naor 1999).
+    """
     chosen: list[int] = []
-    for _ in range(min(k, n)):
-        gains = gain(chosen)
+    left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
+    total, alone, most = 0.0, -1, 0.0
+    while len(chosen) < k:
+        gains = np.array(gain(chosen), dtype=np.float64)
         gains[chosen] = -np.inf
-        chosen.append(int(np.argmax(gains)))
+        ranked = gains
+        if costs is not None:
+            gains[costs > left] = -np.inf
+            ranked = gains / costs if per_cost else gains
+            if not chosen:
+                alone = int(np.argmax(gains))
+                most = float(gains[alone])
+            if not (ranked > (0.0 if per_cost else -np.inf)).any():
+                break
+        best = int(np.argmax(ranked))
+        total += float(gains[best])
+        left -= 0.0 if costs is None else float(costs[best])
+        chosen.append(best)
+    if costs is not None and per_cost and most > total:
+        chosen = [alone]
     return np.array(chosen, dtype=np.int64)
 
 
-def _relevance(candidates: CandidateSet, similarity: Float) -> Float:
-    """Return the first document feature, scaled to [0, 1]; without features the mean similarity, unscaled."""
-    if candidates.features is not None and candidates.features.shape[1] > 0:
-        return unit_range(candidates.features[:, :1])[:, 0]
-    return np.asarray(similarity.mean(axis=1))
+def _fixed(scores: Any) -> _Gain:
+    return lambda chosen: scores
+
+
+def _relevance(candidates: CandidateSet, similarity: Float, score: int = 0, smooth: int = 0) -> Float:
+    """Return a document feature, perhaps smoothed, scaled to [0, 1]; without any the mean similarity, unscaled."""
+    if candidates.features is None or candidates.features.shape[1] == 0:
+        return np.asarray(similarity.mean(axis=1))
+    if score >= candidates.features.shape[1]:
+        raise BadInput("score", f"expected a column of {candidates.features.shape[1]} features", value=score)
+    column = unit_range(candidates.features[:, score : score + 1])
+    return (
+        unit_range(smoothed_scores(np.maximum(similarity, 0.0), column, smooth))[:, 0]
+        if smooth
+        else column[:, 0]
+    )
 
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
-from structsvm.common.candidates import CandidateSet, check_labels, check_sets
+from structsvm.common.candidates import CandidateSet, check_grades, check_sets
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.elementary import geomspace
@@ -21,12 +21,12 @@ from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import scale_rows
-from structsvm.metrics import weighted_subtopic_loss
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
 
 if TYPE_CHECKING:
+    from structsvm.estimators.diverse_ranker import DiverseRanker
     from structsvm.estimators.diversity import SVMDiv
 
 
@@ -259,7 +259,7 @@ class HeldOutLosses(NamedTuple):
 
 
 def cross_validate_C(
-    model: SVMDiv,
+    model: DiverseRanker | SVMDiv,
     sets: Sequence[CandidateSet],
     labels: Any,
     Cs: Sequence[float],
@@ -268,16 +268,16 @@ def cross_validate_C(
     selection: Selection = "max",
     callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
-    """Return what each C loses on sets that :class:`~structsvm.SVMDiv` has not seen; ``model`` stays as it is.
+    """Return what each C loses on sets that a selector has not seen; ``model`` stays as it is.
 
     Sets with subtopics are dealt to the folds in turn. Each fold trains one path over C on the others.
 
     Parameters
     ----------
-    model : SVMDiv
+    model : DiverseRanker or SVMDiv
         Its options; C aside.
     sets, labels
-        As in :meth:`SVMDiv.fit <structsvm.SVMDiv.fit>`. Sets without subtopics are neither trained on nor measured.
+        As in its ``fit``. Sets without subtopics are neither trained on nor measured.
     Cs : sequence of float
         Values to try.
     folds : int, default=5
@@ -290,8 +290,8 @@ def cross_validate_C(
     Returns
     -------
     HeldOutLosses
-        ``C``, the one to train with on all sets; ``Cs``, ascending; ``losses``, ndarray of shape (n_sets, n_Cs), of
-        :func:`~structsvm.metrics.weighted_subtopic_loss`, NaN for a set without subtopics; and ``means``, of each C.
+        ``C``, the one to train with on all sets; ``Cs``, ascending; ``losses``, ndarray of shape (n_sets, n_Cs), what
+        the ``losses`` of the model measure, NaN for a set without subtopics; and ``means``, of each C.
 
     Examples
     --------
@@ -304,8 +304,8 @@ def cross_validate_C(
     grid = check_grid(Cs)
     check_selection(selection)
     found = check_sets(sets)
-    matrices = check_labels(labels, [len(one) for one in found])
-    measured = [i for i, matrix in enumerate(matrices) if matrix.any()]
+    matrices = check_grades(labels, [len(one) for one in found])
+    measured = [i for i, matrix in enumerate(matrices) if (matrix > 0).any()]
     check_whole("folds", folds, 2, len(measured), remedy="sets without a subtopic are not dealt to folds")
 
     def held_out() -> Iterator[tuple[Int, Float]]:
@@ -316,7 +316,7 @@ def cross_validate_C(
                 [found[i] for i in training], [matrices[i] for i in training], grid.tolist()
             )
             labelled, sets = [matrices[i] for i in testing], [found[i] for i in testing]
-            losses = [weighted_subtopic_loss(labelled, fit.predict(sets)) for fit in fits]
+            losses = [fit.losses(sets, labelled) for fit in fits]
             yield np.array(testing), -np.stack(losses, axis=1)
 
     tell = None if callback is None else lambda done: callback(done, folds)

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.candidates import CandidateSet, Coverage, check_labels, check_sets
+from structsvm.common.candidates import CandidateSet, Coverage, check_budget, check_labels, check_sets
 from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
@@ -29,7 +29,8 @@ from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset
 from structsvm.oracles.selection import COVERAGE_LOSSES, Selection, budgeted, greedy, swap
 from structsvm.protocols import Callback, Float, Int
-from structsvm.trainers.certificate import Fit
+from structsvm.queries import warn_user
+from structsvm.trainers.certificate import Fit, NothingLearnedWarning
 from structsvm.trainers.choosing_solver import Solver, check_solver
 from structsvm.trainers.contract import Options
 from structsvm.trainers.path import fit_path
@@ -51,6 +52,11 @@ class Reason(NamedTuple):
     gain: float
     words: list[tuple[str, str, float]]
     features: float
+
+    @property
+    def parts(self) -> list[tuple[str, float]]:
+        """The words with their benefits."""
+        return [(word, benefit) for word, _, benefit in self.words]
 
 
 class SeparationAudit(NamedTuple):
@@ -206,6 +212,7 @@ class SVMDiv(Saved, BaseEstimator):
         check_C(self.C)
         prepared = self._prepare(sets, labels)
         self._take(next(self._fits(prepared, [self.C])), prepared)
+        _warn_if_no_better_than_zero(self.fit_, self.tol)
         return self
 
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
@@ -300,11 +307,14 @@ class SVMDiv(Saved, BaseEstimator):
 
         return self._each(search, check_sets(sets), stop)
 
+    def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
+        """Return the weighted subtopic loss of the predictions, shape (n_sets,); NaN for a set without subtopics."""
+        checked = check_sets(sets)
+        return weighted_subtopic_loss(check_labels(labels, [len(s) for s in checked]), self.predict(checked))
+
     def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
         """Return 1 - the mean weighted subtopic loss of the predictions; sets without subtopics are left out."""
-        found = check_sets(sets)
-        matrices = check_labels(labels, [len(s) for s in found])
-        losses = weighted_subtopic_loss(matrices, self.predict(found))
+        losses = self.losses(sets, labels)
         if np.isnan(losses).all():
             raise BadInput("labels", "expected a covered subtopic in some set, got none")
         return float(1.0 - np.nanmean(losses))
@@ -512,8 +522,7 @@ class SVMDiv(Saved, BaseEstimator):
         check_is_fitted(self, "coef_")
         check_choice("prediction", self.prediction, PREDICTIONS)
         found, many = check_sets(sets), self._many(k)
-        if (costs is None) != (budget is None):
-            raise ValueError("costs and budget: expected both or neither")
+        limits = check_budget(found, costs, budget)
         features = self._word_features(self.levels_)
         # compiled code counts on it
         if self.benefits_.shape != (len(self.levels_), len(features.thresholds)):
@@ -521,7 +530,7 @@ class SVMDiv(Saved, BaseEstimator):
         benefits = self.benefits_.ravel()
         tasks: list[tuple[Any, ...]] = [(s,) for s in found]
         if costs is not None:
-            tasks = list(zip(found, *_budget(found, costs, budget), strict=True))
+            tasks = [(s, *limit) for s, limit in zip(found, limits, strict=True)]
             if self.prediction != "greedy":
                 raise BadInput("prediction", "expected 'greedy' with a budget", value=self.prediction)
 
@@ -573,34 +582,15 @@ class SVMDiv(Saved, BaseEstimator):
         check_solver(self.solver, Options(qp=self.qp), {"cone"} if self.positive else set())
 
 
-def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:
-    try:
-        costs_of_sets = list(costs)
-    except TypeError:
-        raise TypeError(f"costs: expected one list for each set, got {costs!r:.60}") from None
-    if len(costs_of_sets) != len(sets):
-        raise BadInput(
-            "costs", f"expected one list for each of the {len(sets)} sets, got {len(costs_of_sets)}"
-        )
-    prices = [_as_numbers(cost, f"costs[{i}]") for i, cost in enumerate(costs_of_sets)]
-    limits = _as_numbers(budget, "budget")
-    if limits.ndim > 0 and limits.shape != (len(sets),):
-        raise BadInput(
-            "budget", f"expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
-        )
-    limits = np.broadcast_to(limits, (len(sets),))
-    for i, (candidates, price, limit) in enumerate(zip(sets, prices, limits, strict=True)):
-        if price.shape != (len(candidates),) or not (np.isfinite(price) & (price > 0)).all():
-            raise BadInput(
-                "costs", f"expected {len(candidates)} finite numbers > 0, one for each document", at=f"[{i}]"
-            )
-        if not (np.isfinite(limit) and limit >= 0):
-            raise BadInput("budget", f"expected finite numbers >= 0, got {limit}")
-    return prices, limits
+def _warn_if_no_better_than_zero(fit: Fit, tol: float) -> None:
+    """Warn where the objective is not below that of ``w = 0``, which is at most C.
 
-
-def _as_numbers(values: Any, argument: str) -> Float:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{argument}: expected numbers, got {values!r:.60}") from None
+    Where the search is approximate, the trainers do not judge fits: but it can only underestimate the objective, so
+    that an estimate of C or more proves it.
+    """
+    if not fit.certified and fit.w.any() and fit.primal >= (1.0 - min(3.0 * tol, 0.01)) * fit.C:
+        warn_user(
+            f"the estimated objective {fit.primal:.6g} is not below that of w = 0, at most {fit.C:.6g}: this model has "
+            "learned nothing; DiverseRanker learns from the same sets and labels",
+            NothingLearnedWarning,
+        )

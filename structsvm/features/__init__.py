@@ -1,8 +1,8 @@
 """Features from scores, texts and columns: scaling and binning, words, and fusion without learning.
 
-``smooth_similarity`` smooths the similarities of documents. ``readers.run_features`` turns TREC runs into rows;
-``binning`` turns their scores into step functions. ``leaves`` turns rows into the leaves of boosted trees, whose trees
-are a ``forest``, which ``boosters`` reads from other libraries.
+``smooth_similarity`` smooths the similarities of documents, ``soft_subtopics`` makes labels of marks.
+``readers.run_features`` turns TREC runs into rows; ``binning`` turns their scores into step functions. ``leaves`` turns
+rows into the leaves of boosted trees, whose trees are a ``forest``, which ``boosters`` reads from other libraries.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from structsvm.features.fusion import comb_sum as comb_sum
     from structsvm.features.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
     from structsvm.features.leaves import LeafFeatures as LeafFeatures
+    from structsvm.features.marks import soft_subtopics as soft_subtopics
     from structsvm.features.scaling import QueryScaler as QueryScaler
     from structsvm.features.word_counts import smooth_similarity as smooth_similarity
     from structsvm.features.word_features import Level as Level
@@ -28,6 +29,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.features.binning": "BinnedFeatures",
         "structsvm.features.fusion": "comb_mnz comb_sum reciprocal_rank_fusion",
         "structsvm.features.leaves": "LeafFeatures",
+        "structsvm.features.marks": "soft_subtopics",
         "structsvm.features.scaling": "QueryScaler",
         "structsvm.features.word_counts": "smooth_similarity",
         "structsvm.features.word_features": "Level WordFeatures",

@@ -139,7 +139,14 @@ def smooth_similarity(
     """
     check_whole("n_neighbours", n_neighbours, 1)
     check_whole("rounds", rounds, 0)
-    given = similarities(candidates, vectorizer)
+    now = smoothed(similarities(candidates, vectorizer), n_neighbours, rounds)
+    return CandidateSet.from_similarity(
+        now, candidates.ids, features=candidates.features, query=candidates.query
+    )
+
+
+def smoothed(given: Float, n_neighbours: int = 10, rounds: int = 2) -> Float:
+    """Return the similarities that :func:`smooth_similarity` makes of given ones."""
     now, n = given.copy(), len(given)
     # a vector of the last round is a combination of the given ones: their similarities are all it takes
     mixed = np.eye(n)
@@ -152,9 +159,7 @@ def smooth_similarity(
         mixed = np.eye(n) + matmul(near / np.where(total > 0, total, 1.0), mixed)
         now = _cosines(matmul(matmul(mixed, given), mixed.T))
     np.fill_diagonal(now, 1.0)  # of empty texts, too
-    return CandidateSet.from_similarity(
-        now, candidates.ids, features=candidates.features, query=candidates.query
-    )
+    return now
 
 
 def _cosines(gram: Float) -> Float:

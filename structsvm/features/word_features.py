@@ -27,8 +27,9 @@ of the TFIDF vector to the mean of the set."""
 _MOST = 2**31 - 1
 """Largest count of words or documents in a level, a 32-bit integer."""
 
-_COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
-_SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
+COSINES = (0.04, 0.07, 0.1, 0.15, 0.2)
+SIMILARITIES = tuple(tenth / 10 for tenth in range(1, 10))
+"""Levels of nearness of texts, and of given similarities."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 
@@ -108,7 +109,7 @@ class Level:
         }[self.kind]
 
 
-_NEIGHBOURS = (*map(Level.neighbours, _COSINES), Level.appears())
+_NEIGHBOURS = (*map(Level.neighbours, COSINES), Level.appears())
 _WORDS_AND_TITLES = (
     Level.appears(), Level.count(2), Level.count(3), Level.count(5), Level.share(0.05), Level.title(),
 )  # fmt: skip
@@ -125,7 +126,7 @@ def named_levels(levels: Sequence[Level] | str | None, sets: Sequence[CandidateS
     """Return the levels of a name; models of 0.1 have None for "neighbours"."""
     if levels is None or levels == "neighbours":
         given = all(one.kind == "similarity" for one in sets)
-        return [Level.neighbours(least) for least in _SIMILARITIES] if given else _NEIGHBOURS
+        return [Level.neighbours(least) for least in SIMILARITIES] if given else _NEIGHBOURS
     if isinstance(levels, str):
         check_choice("levels", levels, tuple(NAMED_LEVELS))
         return NAMED_LEVELS[levels]

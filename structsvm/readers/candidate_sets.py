@@ -13,6 +13,7 @@ import numpy as np
 from structsvm.common.candidates import CandidateSet, check_labels
 from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines, replacing
+from structsvm.common.portable.arrays import norm, products
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
@@ -39,7 +40,9 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     """Read JSON Lines: a query with its documents on each line.
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
-    "features": [0.3]}]}``. Only ``documents`` is required, and for a document ``text``, which may be a list of words.
+    "features": [0.3], "embedding": [0.6, 0.8]}]}``. Only ``documents`` is required, and for a document ``text``, which
+    may be a list of words, or ``embedding``: the set is then that of the cosines of embeddings, with its texts if all
+    documents have one (:meth:`CandidateSet.from_similarity <structsvm.CandidateSet.from_similarity>`).
     ``subtopics`` is a list of names, or an object with the grade of each; without any the set has no subtopics. If one
     document of a set has a title, those without get an empty one. Queries, ids and names of subtopics are strings or
     whole numbers. Other keys are ignored.
@@ -111,7 +114,7 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
             )
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
-            if one.texts is None or one.kind == "counts":
+            if one.kind in ("counts", "similarity"):
                 raise BadInput("sets", f"expected texts or lists of words, got {one.kind}", at=f"[{i}]")
             documents = []
             for d in range(len(one)):
@@ -365,10 +368,11 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
     documents = record["documents"]
+    embedded = bool(documents) and isinstance(documents[0], dict) and "embedding" in documents[0]
+    spoken = not embedded or "text" in documents[0]
     for i, document in enumerate(documents):
-        if not isinstance(document, dict) or not isinstance(document.get("text"), (str, list)):
-            remedy = "embeddings are taken in Python, by CandidateSet.from_similarity"
-            raise _wrong(i, "an object with a text", document, remedy)
+        if not isinstance(document, dict) or (spoken and not isinstance(document.get("text"), (str, list))):
+            raise _wrong(i, "an object with a text or an embedding", document)
     titles = None
     if any("title" in d for d in documents):
         empty: Any = "" if isinstance(documents[0]["text"], str) else []
@@ -408,11 +412,30 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     for word in (*ids, "" if query is None else str(query)):
         if "\0" in word:  # refused as in every other file, since NumPy ends a string there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
-    candidates = CandidateSet(
-        [d["text"] for d in documents], titles=titles, ids=ids, features=features,
-        query=None if query is None else _name(query, "query"),
-    )  # fmt: skip
-    return candidates, labels, names
+    described: dict[str, Any] = {
+        "ids": ids, "features": features, "query": None if query is None else _name(query, "query")
+    }  # fmt: skip
+    texts = CandidateSet([d["text"] for d in documents], titles=titles, **described) if spoken else None
+    if not embedded and texts is not None:
+        return texts, labels, names
+    return CandidateSet.from_similarity(_cosines(documents), documents=texts, **described), labels, names
+
+
+def _cosines(documents: list[dict[str, Any]]) -> Float:
+    """Return the cosines of the documents' embeddings."""
+    rows: list[Float] = []
+    for i, document in enumerate(documents):
+        try:
+            row = np.array(document.get("embedding"), dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            row = np.zeros(0)
+        length = norm(row) if row.ndim == 1 and np.isfinite(row).all() else 0.0
+        if not 0.0 < length < np.inf or (rows and row.shape != rows[0].shape):
+            expected = f"an embedding of {len(rows[0]) if rows else 'some'} numbers, not all 0"
+            raise _wrong(i, expected, document.get("embedding"))
+        rows.append(row / length)
+    unit = np.stack(rows)
+    return np.stack([products(unit, row) for row in rows])
 
 
 def _wrong(i: int, expected: str, got: Any, remedy: str = "") -> BadInput:

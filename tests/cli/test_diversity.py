@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import CandidateSet, SVMDiv, load
+from structsvm import CandidateSet, DiverseRanker, SVMDiv, load
 from structsvm.cli import main
 from structsvm.cli.studies.diversity import METHODS
 from structsvm.estimators import cross_validate_C
 from structsvm.estimators.baselines import MMR
-from structsvm.features import Level
+from structsvm.features import Level, soft_subtopics
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
@@ -42,7 +42,7 @@ def made(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(made):
     path = made.parent / "svmdiv.npz"
-    assert main(f"diversify train {made} -o {path} -k 3 --C 10 --jobs 1".split()) == 0
+    assert main(f"diversify train {made} -o {path} --method svmdiv -k 3 --C 10 --jobs 1".split()) == 0
     return path
 
 
@@ -51,7 +51,9 @@ def test_train_is_the_estimator_chooses_C_and_takes_levels(made, model, cli):
     own = SVMDiv(C=10, k=3).fit(found.sets, found.labels)
     np.testing.assert_allclose(load(model).coef_, own.coef_)
     levels = "--level appears --level count:2 --level share:.2 --feature centroid --positive"
-    text = cli("diversify train", made, "-o m.npz -k 3 --C 0.001,100 --folds 3 --jobs 1", levels)
+    text = cli(
+        "diversify train", made, "-o m.npz --method svmdiv -k 3 --C 0.001,100 --folds 3 --jobs 1", levels
+    )
     chosen = load("m.npz")
     lines = [line.split() for line in text.splitlines() if "held-out" in line]
     losses = {float(line[0][2:]): float(line[2]) for line in lines}
@@ -67,6 +69,62 @@ def test_train_is_the_estimator_chooses_C_and_takes_levels(made, model, cli):
     assert load("m.npz").levels == "svm-div"
 
 
+def test_marks_of_passages_with_embeddings(cli):
+    """Training, choice within a budget and comparison are those of the estimator."""
+    rng = np.random.default_rng(0)
+    with Path("past.jsonl").open("w") as past, Path("new.jsonl").open("w") as new:
+        for q in range(16):
+            center, fact = rng.normal(size=(6, 8)), rng.integers(0, 6, size=12)
+            documents = []
+            for d in range(12):
+                useful = fact[d] < 3
+                documents.append(
+                    {
+                        "id": f"p{d}", "text": "word " * int(rng.integers(3, 9)),
+                        "embedding": (center[fact[d]] + 0.3 * rng.normal(size=8)).tolist(),
+                        "features": [float(useful + 0.4 * rng.normal())],
+                    }
+                )  # fmt: skip
+                documents[-1]["subtopics"] = [f"fact {fact[d]}" if q > 7 else "useful"] if useful else []
+            (past if q < 8 else new).write(
+                json.dumps({"query": f"question {q}", "documents": documents}) + "\n"
+            )
+    found, test = read_candidates(Path("past.jsonl")), read_candidates(Path("new.jsonl"))
+    vectors = np.array(
+        [d["embedding"] for d in json.loads(Path("past.jsonl").read_text().splitlines()[0])["documents"]]
+    )
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(found.sets[0].similarity, vectors @ vectors.T, atol=1e-12)
+    assert found.sets[0].documents.texts[0].startswith("word")
+    assert "DiverseRanker, C=1" in cli("diversify train past.jsonl -o m.npz -k 3 --marks judged")
+    marks = [labels.any(axis=1) for labels in found.labels]
+    own = DiverseRanker(3).fit(found.sets, soft_subtopics(found.sets, marks))
+    np.testing.assert_array_equal(load("m.npz").coef_, own.coef_)
+    cli("diversify train past.jsonl -o c.npz -k 3 --marks clicks")
+    clicked = DiverseRanker(3, rounds=0).fit(found.sets, soft_subtopics(found.sets, marks, complete=False))
+    np.testing.assert_array_equal(load("c.npz").coef_, clicked.coef_)
+    cli("diversify apply m.npz new.jsonl -o out.jsonl --budget 14")
+    lengths = [[len(text.split()) for text in one.documents.texts] for one in test.sets]
+    for line, one, rows in zip(
+        Path("out.jsonl").read_text().splitlines(), test.sets,
+        own.predict(test.sets, costs=lengths, budget=14), strict=True,
+    ):  # fmt: skip
+        chosen = json.loads(line)["chosen"]
+        assert [entry["id"] for entry in chosen] == [one.ids[d] for d in rows]
+        assert all(entry["gain"] == pytest.approx(sum(entry["parts"].values())) for entry in chosen)
+    answer = cli("diversify compare new.jsonl -m m.npz --method mmr --tune past.jsonl --report page.html")
+    assert "past.jsonl: sets have one subtopic, which is taken as a mark" in answer
+    tuned = MMR(3).fit(found.sets, soft_subtopics(found.sets, marks))
+    rows = {line.split("  ")[0]: line.split() for line in answer.splitlines()}
+    expected = weighted_subtopic_loss(test.labels, tuned.predict(test.sets)).mean()
+    assert rows["tuned mmr"][2] == f"{expected:.3f}"
+    assert "relevance (+" in Path("page.html").read_text()
+    by_marks = cli.json("diversify compare past.jsonl -m m.npz --method mmr --marks judged")
+    assert by_marks["methods"][0]["subtopic_recall"] == pytest.approx(
+        own.score(found.sets, soft_subtopics(found.sets, marks))
+    )
+
+
 def test_the_rule_that_chooses_C(made, cli):
     found, rng = read_candidates(made), np.random.default_rng(1)
     # half of the labels are noise, so that the values of C differ by little
@@ -75,7 +133,7 @@ def test_the_rule_that_chooses_C(made, cli):
     found = read_candidates(Path("noisy.jsonl"))
     Cs, chosen = [0.001, 0.1, 1.0, 10.0, 100.0], {}
     words = SVMDiv(k=3, levels=[Level.appears()])
-    options = f"-k 3 --folds 3 --jobs 1 --level appears --C {','.join(map(str, Cs))}"
+    options = f"--method svmdiv -k 3 --folds 3 --jobs 1 --level appears --C {','.join(map(str, Cs))}"
     for rule in ("max", "one_se"):
         cli(f"diversify train noisy.jsonl -o m.npz {options} --selection {rule}")
         chosen[rule] = load("m.npz").C
@@ -143,7 +201,7 @@ def test_compare_measures_every_method(made, model, cli):
     # not in the box that scrolls
     assert len(re.findall(r"<figcaption>\d+ subtopics of \d+ candidates; cells have the ranks", text)) == 12
     assert len(re.findall('aria-label="query [^"]*: [0-9]+ subtopics of', text)) == 12
-    assert "The words behind svmdiv" in text
+    assert "The reasons of svmdiv" in text
     # the best method is one that does not look at the subtopics
     assert "random misses least" in cli("diversify compare", made, "-k 3 --method xquad,random,clairvoyant")
 
@@ -172,16 +230,19 @@ def test_sets_without_subtopics_are_left_out_of_measures(made, model, cli):
         ("train DATA -o out --level svm-div --level title", "or levels by name alone"),
         ("train DATA -o out --level svm-div", "expected a candidate set with titles"),
         ("train DATA -o out --level share:7", "expected a share"),
-        ("train DATA -o out --level title", "expected a candidate set with titles"),
+        ("train DATA -o out --method svmdiv --level title", "expected a candidate set with titles"),
         ("train DATA -o out --C -1", "--C: expected low:high:number or a,b,c with numbers > 0"),
         ("train DATA -o out --C 1,2 --folds 90", "--folds 90"),
-        ("train DATA -o out -k 90", "no candidate set carries a constraint"),
+        ("train DATA -o out --method svmdiv -k 90", "no candidate set carries a constraint"),
         ("train DATA -o DATA", "another file than the input"),
         ("train none -o out", "got nothing there"),
         ("train bad.jsonl -o out", "bad.jsonl:2: expected JSON"),
         ("train empty.jsonl -o out", "got an empty file"),
-        ("apply MODEL vectors.jsonl -o out", "taken in Python, by CandidateSet.from_similarity"),
+        ("apply MODEL vectors.jsonl -o out", "expected sets of texts, as in training"),
         ("apply embedded.npz DATA -o out", "expected sets of given similarities, as in training, got"),
+        ("train DATA -o out --level title", "--level: expected only with --method svmdiv"),
+        ("train DATA -o out --method svmdiv --rounds 1", "--rounds: expected only with --method diverse"),
+        ("train DATA -o out --marks seen", "--marks seen: expected one of subtopics, judged, clicks"),
         ("apply MODEL DATA", "expected --output, --run or both"),
         ("apply MODEL DATA -o out --run out", "expected two files"),
         ("apply MODEL DATA -o out -k 0", "expected a whole number >= 1"),
@@ -218,6 +279,6 @@ def test_bad_input(command, message, made, model, cli):
 def test_ambient_end_to_end(cli, shared_data):
     found = read_ambient(shared_data("ambient"), relevant_only=True)
     write_candidates(LabelledSets(*(column[:8] for column in found)), Path("ambient.jsonl"))
-    cli("diversify train ambient.jsonl -o m.npz --jobs 1")
+    cli("diversify train ambient.jsonl -o m.npz --method svmdiv --jobs 1")
     assert "clairvoyant" in cli("diversify compare ambient.jsonl -m m.npz --report page.html --queries 2")
-    assert Path("page.html").read_text().count("The words behind m<") == 2
+    assert Path("page.html").read_text().count("The reasons of m<") == 2

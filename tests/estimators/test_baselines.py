@@ -1,10 +1,14 @@
 """Baselines against the slow definition of each, and the common behaviour of all."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
 from structsvm.common.candidates import CandidateSet
+from structsvm.common.checks import BadInput
+from structsvm.estimators import baselines
 from structsvm.estimators.baselines import (
     MMR,
     Clairvoyant,
@@ -169,3 +173,43 @@ def test_options():
             baseline(trade_off=2)
         with pytest.raises(ValueError, match="trade_off"):
             baseline(trade_off="half")
+
+
+def test_every_method_keeps_to_a_budget():
+    """Gains per cost where gains are amounts, else the order of the scores; a single document if it is worth more."""
+    rng = np.random.default_rng(8)
+    texts = [" ".join(f"w{j}" for j in rng.integers(0, 20, size=rng.integers(1, 12))) for _ in range(14)]
+    one = CandidateSet(texts, query="w1 w2", features=rng.random((14, 1)))
+    labels, costs = [(rng.random((14, 6)) < 0.3).astype(int)], rng.integers(1, 9, size=14)
+    for name in baselines.__all__:
+        method = getattr(baselines, name)(3)
+        more = {"labels": labels} if name in ("XQuAD", "Clairvoyant") else {}
+        [chosen] = method.predict([one], costs=[costs], budget=12, **more)
+        assert 0 < costs[chosen].sum() <= 12
+        [two] = method.predict([one], 2, costs=[costs], budget=12, **more)
+        assert len(two) <= 2
+        with pytest.raises(BadInput, match=r"costs\[0\]\[0\]: .* got 0 for document '0'"):
+            method.predict([one], costs=[np.zeros(14)], budget=12, **more)
+        with pytest.raises(ValueError, match="expected both or neither"):
+            method.predict([one], budget=12, **more)
+    order = [d for d in range(14) if costs[: d + 1].sum() <= 12]
+    assert (
+        baselines.OriginalOrder().predict([one], costs=[costs], budget=12)[0][: len(order)].tolist() == order
+    )
+    # a small document of a high ratio does not exclude the one that is worth most
+    pair = CandidateSet(["red", "a long text about the sea and ships"])
+    assert baselines.UnweightedCoverage().predict([pair], costs=[[0.1, 6]], budget=6)[0].tolist() == [1]
+
+
+def test_gains_per_cost_have_their_guarantee():
+    """At least half of 1 - 1/e of the best choice within the budget, by enumeration (Khuller, Moss and Naor 1999)."""
+    rng = np.random.default_rng(9)
+    for _ in range(100):
+        labels, costs = (rng.random((8, 6)) < 0.3).astype(float), rng.integers(1, 9, size=8)
+        budget = int(rng.integers(2, 15))
+        [chosen] = baselines.Clairvoyant(8, "unweighted").predict(
+            [CandidateSet(["a"] * 8)], labels=[labels], costs=[costs], budget=budget
+        )
+        choices = (list(c) for k in range(1, 9) for c in itertools.combinations(range(8), k))
+        best = max((labels[c].any(axis=0).sum() for c in choices if costs[c].sum() <= budget), default=0)
+        assert labels[chosen].any(axis=0).sum() >= (1 - np.exp(-1)) / 2 * best

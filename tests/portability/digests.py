@@ -214,6 +214,32 @@ def diversity() -> Any:
 
 
 @case
+def diverse_selection() -> Any:
+    """Texts with scores, embeddings, and weights of one sign."""
+    rng = np.random.default_rng(1)
+    texts, given, labels = [], [], []
+    for _ in range(12):
+        words = [" ".join(f"w{j}" for j in rng.integers(0, 30, size=12)) for _ in range(20)]
+        vectors = rng.integers(-3, 4, size=(20, 5)) + 0.5
+        lengths = np.sqrt((vectors**2).sum(axis=1))
+        near = np.array([[(a * b).sum() for b in vectors] for a in vectors]) / lengths / lengths[:, None]
+        scores = rng.integers(0, 50, size=(20, 2))
+        texts.append(structsvm.CandidateSet(words, features=scores))
+        given.append(structsvm.CandidateSet.from_similarity(near, features=scores))
+        labels.append((rng.integers(0, 4, size=(20, 5)) == 0).astype(float))
+    marks = structsvm.features.soft_subtopics(given, [one[:, 0] for one in labels])
+    costs = [rng.integers(1, 9, size=20) for _ in given]
+    out: list[Any] = []
+    for sets, truth, options in (
+        (texts, labels, {"loss": "alpha_ndcg"}), (given, marks, {}), (given, labels, {"positive": True}),
+    ):  # fmt: skip
+        model = structsvm.DiverseRanker(3, **options).fit(sets, truth)
+        out.append([model.coef_, model.scale_, model.fit_.primal, model.regrets_])
+        out.append(model.predict(sets, costs=costs, budget=17))
+    return out
+
+
+@case
 def oracles() -> Any:
     """Losses and coefficients of one call at given scores."""
     X, y, _ = data(25, 31, 4)

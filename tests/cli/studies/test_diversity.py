@@ -59,7 +59,7 @@ def test_models_stand_first_and_labelled_methods_see_the_labels():
     np.testing.assert_array_equal(result.chosen["mine"][0], model.predict(FOUND.sets, 2)[0])
     own = XQuAD(2).predict(FOUND.sets, labels=FOUND.labels)
     np.testing.assert_array_equal(own, result.chosen["xquad"])
-    assert "The words behind mine" in page(result, "data")
+    assert "The reasons of mine" in page(result, "data")
 
 
 def test_the_page_shows_the_sets_that_tell_most_and_works_with_the_clairvoyant_alone():

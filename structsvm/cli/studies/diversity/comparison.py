@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.estimators import baselines
-from structsvm.metrics import Comparison, alpha_ndcg, compare, subtopic_recall, weighted_subtopic_loss
+from structsvm.metrics import Comparison, compare
+from structsvm.oracles.subtopic_gain import SubtopicGain
 from structsvm.protocols import Float, Int
 from structsvm.readers.candidate_sets import LabelledSets
 
 if TYPE_CHECKING:
+    from structsvm.estimators.diverse_ranker import DiverseRanker
     from structsvm.estimators.diversity import SVMDiv
 
 METHODS: dict[str, Any] = {
@@ -33,11 +37,12 @@ class DiversityResult:
 
     labelled: LabelledSets
     k: int
-    models: dict[str, SVMDiv]
+    models: dict[str, DiverseRanker | SVMDiv]
     chosen: dict[str, list[Int]]
     losses: dict[str, Float]
     recalls: dict[str, Float]
     alpha_ndcgs: dict[str, Float]
+    degrees: list[Float] | None = None
 
     @property
     def first(self) -> str:
@@ -86,13 +91,19 @@ def with_subtopics(labelled: LabelledSets) -> LabelledSets:
 
 def compare_methods(
     labelled: LabelledSets,
-    models: Mapping[str, SVMDiv] | None = None,
+    models: Mapping[str, DiverseRanker | SVMDiv] | None = None,
     methods: Sequence[str] | None = None,
     k: int = 5,
     *,
+    rivals: Mapping[str, Any] | None = None,
+    degrees: list[Float] | None = None,
     random_state: int = 0,
 ) -> DiversityResult:
-    """Choose ``k`` documents from each set by models and fixed methods, and measure what they cover."""
+    """Choose ``k`` documents from each set by models and fixed methods, and measure what they cover.
+
+    ``rivals`` are further selectors, such as a fitted ``MMR``. ``degrees`` are labels of marks, by which is measured
+    instead of ``labelled.labels``, all weighing the same.
+    """
     models = {} if models is None else dict(models)
     if methods is None:
         methods = [name for name in METHODS if name != "xquad"]
@@ -109,13 +120,26 @@ def compare_methods(
             "take with_subtopics(labelled)",
         )
     chosen = {name: model.predict(labelled.sets, k) for name, model in models.items()}
+    chosen |= {name: rival.predict(labelled.sets, k) for name, rival in (rivals or {}).items()}
     for name in dict.fromkeys(methods):
         options = {"random_state": random_state} if name == "random" else {}
         labels = {"labels": labelled.labels} if name in WITH_LABELS else {}
         chosen[name] = METHODS[name](k, **options).predict(labelled.sets, **labels)
+    losses = ("weighted" if degrees is None else "unweighted", "unweighted", "alpha_ndcg")
+    truth = (
+        [np.asarray(matrix > 0, dtype=np.float64) for matrix in labelled.labels]
+        if degrees is None
+        else degrees
+    )
+    gains = [[SubtopicGain(matrix, loss) for matrix in truth] for loss in losses]
+    values = {
+        name: np.array([[gain.value(r) for gain, r in zip(each, rows, strict=True)] for each in gains])
+        for name, rows in chosen.items()
+    }
     return DiversityResult(
         labelled, k, models, chosen,
-        losses={name: weighted_subtopic_loss(labelled.labels, rows) for name, rows in chosen.items()},
-        recalls={name: subtopic_recall(labelled.labels, rows) for name, rows in chosen.items()},
-        alpha_ndcgs={name: alpha_ndcg(labelled.labels, rows, k) for name, rows in chosen.items()},
+        losses={name: 1.0 - by_loss[0] for name, by_loss in values.items()},
+        recalls={name: by_loss[1] for name, by_loss in values.items()},
+        alpha_ndcgs={name: by_loss[2] for name, by_loss in values.items()},
+        degrees=degrees,
     )  # fmt: skip

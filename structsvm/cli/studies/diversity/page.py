@@ -14,6 +14,7 @@ from structsvm.plots import pages
 from structsvm.protocols import Float, Int
 
 if TYPE_CHECKING:
+    from structsvm.estimators.diverse_ranker import DiverseRanker
     from structsvm.estimators.diversity import SVMDiv
 
 
@@ -66,7 +67,7 @@ def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
     return pages.render(
         "cli/studies/diversity/page.html", title=f"Diverse results: {name}", lead=headline(result), columns=columns,
         rows=rows, result=result, best=[list(result.chosen).index(name) for name in _leaders(result).first],
-        sets=sets, Column=pages.Column,
+        sets=sets, Column=pages.Column, marks=result.degrees is not None,
         of_sets=[pages.Column("subtopic"), *(pages.Column(name, True) for name in ("candidates", *result.chosen))],
     )  # fmt: skip
 
@@ -82,7 +83,7 @@ def headline(result: DiversityResult) -> str:
     text = (
         f"Of {len(result.chosen)} methods that choose {result.k} documents for each of {n} queries, "
         f"{pages.listed(best.first)} {'misses' if len(best.first) == 1 else 'equally miss'} least: "
-        f"{mean(best.first[0])} of the subtopics, by weight"
+        f"{mean(best.first[0])} of {'the marked' if result.degrees else 'the subtopics, by weight'}"
     )
     if best.level:
         level = [f"{name} ({mean(name)}, {pages.p_said(p)})" for name, p in best.level.items()]
@@ -146,15 +147,16 @@ def _most_telling(result: DiversityResult, n_sets: int) -> list[int]:
     return order[:n_sets]
 
 
-def _reasons(model: SVMDiv, candidates: CandidateSet, k: int) -> list[list[str]]:
-    """Return rows with the words behind a model's choice."""
+def _reasons(model: DiverseRanker | SVMDiv, candidates: CandidateSet, k: int) -> list[list[str]]:
+    """Return rows with the reasons for a model's choice."""
+    reasons: Any = model.explain(candidates, k)
     return [
         [
             f"{rank}. {reason.id}",
             f"{reason.gain:.2f}",
-            ", ".join(f"{word} ({_signed(benefit)})" for word, _, benefit in reason.words),
+            ", ".join(f"{part} ({_signed(amount)})" for part, amount in reason.parts[:8]),
         ]
-        for rank, reason in enumerate(model.explain(candidates, k, n_words=8), start=1)
+        for rank, reason in enumerate(reasons, start=1)
     ]
 
 

@@ -1,0 +1,506 @@
+"""``DiverseRanker``: learning to choose documents one by one, each for what it adds to those chosen before it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from structsvm.common.candidates import CandidateSet, check_budget, check_degrees, check_sets
+from structsvm.common.checks import BadInput, check_C, check_choice, check_flag, check_whole
+from structsvm.common.estimator_parameters import parameters
+from structsvm.common.portable.arrays import products
+from structsvm.common.portable.elementary import log
+from structsvm.estimators.fitted import FittedRanker, Saved
+from structsvm.estimators.linear import check_usual
+from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
+from structsvm.oracles.log_rank import NDCG
+from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.oracles.subtopic_gain import SubtopicGain
+from structsvm.protocols import Callback, Float, Int
+from structsvm.queries import warn_user
+from structsvm.trainers.certificate import Fit
+from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import fit_path
+
+_EQUAL = 1e-12
+"""Gains that differ by less are equal."""
+
+_CONSTANT = 1e-9
+"""A feature that deviates less within steps cannot order documents."""
+
+
+class Choice(NamedTuple):
+    """A document that was chosen, and why: by how much its score is above the mean of the others, in parts.
+
+    ``relevance``, ``likeness`` (to the documents before it), ``coverage`` and ``words`` (new ones) add up to ``gain``.
+    """
+
+    document: int
+    id: str
+    gain: float
+    relevance: float
+    likeness: float
+    coverage: float
+    words: float
+
+    @property
+    def parts(self) -> list[tuple[str, float]]:
+        """Name and amount of each part, largest first."""
+        named = [(name, getattr(self, name)) for name in ("relevance", "likeness", "coverage", "words")]
+        return sorted(named, key=lambda part: -abs(part[1]))
+
+
+class _Step(NamedTuple):
+    """Documents that were free at a step: their features, and the gain of each."""
+
+    features: Float
+    gains: Float
+
+
+class _Prepared(NamedTuple):
+    """Informative training sets and the gains of their labels, the steps of ideal paths, and what a model stores.
+
+    ``kept`` flags the steps to keep, by round, set and position; ``rows`` has the scaled features of the first round.
+    """
+
+    sets: list[StepFeatures]
+    gains: list[SubtopicGain]
+    kept: Any
+    rows: Any
+    steps: list[Float]
+    scale: Float
+    names: tuple[StepFeature, ...]
+    fingerprints: tuple[str, ...]
+
+
+@parameters
+class DiverseRanker(Saved, BaseEstimator):
+    """Chooses ``k`` documents one by one, each for what it adds to those before it, as learned from labelled sets.
+
+    Each step of building a set is a query: its documents are those not chosen yet, with features of their relevance,
+    their likeness to the chosen ones and the coverage they add (:mod:`structsvm.features.greedy_steps`), graded by how
+    much they would add to the subtopics covered. The log-rank loss of these queries is convex and bounds the regret of
+    a step. Labels are not needed to predict.
+
+    Parameters
+    ----------
+    k : int, default=5
+        Number of documents to choose, in training and by default in ``predict``.
+    C : float, default=1.0
+        Trade-off of the objective ``1/2 ||w||^2 + C * mean loss of a step``; features are scaled to unit deviation.
+        On the development sets .1 and 10 were within .01 of 1. :func:`~structsvm.estimators.cross_validate_C` chooses.
+    loss : {"unweighted", "weighted", "alpha_ndcg"}, default="unweighted"
+        1 - subtopic recall@k; the weighted share of subtopics missed, as :class:`~structsvm.SVMDiv` has it; or 1 -
+        alpha-NDCG@k. It decides what a document adds, and what ``score`` measures.
+    rounds : int, default=2
+        Training begins with the steps of an ideal path through each set; in each round the steps that the model then
+        takes are added (data aggregation: Ross, Gordon and Bagnell 2011). 0 for clicks: see
+        :func:`~structsvm.features.soft_subtopics`.
+    positive : bool, default=False
+        Constrain the weights to be >= 0.
+    smooth : bool, default=True
+        Whether texts have a second similarity, of :func:`~structsvm.features.smooth_similarity`.
+    vectorizer : object, default=None
+        As of :class:`~structsvm.SVMDiv`.
+    random_state : int, default=0
+        Seed of the ties of ideal paths, and of the steps drawn beyond ``max_rows``.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    max_rows : int, default=5_000_000
+        Rows of all steps at most, of about 100 to 250 bytes each; beyond it steps are drawn by ``random_state``.
+    callback : callable, default=None
+        Called with a :class:`structsvm.protocols.Progress` after each pass of each round; a truthy return value stops
+        that round.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+        Weights of the scaled features.
+    feature_names_in_ : ndarray of str, shape (n_features,)
+    feature_groups_ : ndarray of str, shape (n_features,)
+        "relevance", "likeness", "coverage" or "words".
+    scale_ : ndarray, shape (n_features,)
+        Factor of each feature: one over its standard deviation within the steps of ideal paths, 0 if it has none.
+    fit_ : Fit
+        The certificate: weights are within ``fit_.gap`` of the optimum for the steps of the last round.
+    regrets_ : ndarray, shape (k,)
+        Mean regret of each step on the model's own paths through the training sets: the largest possible gain minus
+        that of the choice. The bound that the objective gives is loose.
+    guarantee_ : float or None
+        ``1 - 1/e`` if the greedy choice is worth at least that share of the set of highest score: if no weight is
+        below zero and those of likeness are zero; else None.
+    fingerprints_ : tuple of str
+        As of :class:`~structsvm.SVMDiv`.
+    n_sets_, n_uninformative_, n_steps_, n_rows_ : int
+        Number of training sets, of those without subtopics or with one document, of steps and their documents.
+
+    See Also
+    --------
+    SVMDiv : the method of Yue's thesis.
+    structsvm.estimators.baselines.MMR : a trade-off of relevance and likeness, which ``fit`` chooses.
+
+    Notes
+    -----
+    With ``g`` the gain of the document chosen at a step and ``g*`` the largest one, ``1 - g/g*`` is at most the step's
+    loss; steps weigh ``g*``. With regrets ``e_t = g*_t - g_t`` the chosen set is worth at least ``(1 - (1 - 1/k)^k) OPT
+    - sum_t (1 - 1/k)^(k-1-t) e_t`` (Streeter and Golovin 2008; Ross et al. 2013).
+
+    The similarity has to be one of content. Where it is not, as between the ranks of runs, the model did worse than the
+    mean of the scores.
+
+    Examples
+    --------
+    >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
+    >>> labels = [[[1, 0], [1, 0], [0, 1]]] * 8
+    >>> model = DiverseRanker(k=2).fit(sets, labels)
+    >>> model.predict(sets[:1]), model.score(sets, labels)
+    ([array([0, 2])], 1.0)
+    """
+
+    k: int = 5
+    C: float = 1.0
+    _: KW_ONLY
+    loss: Literal["unweighted", "weighted", "alpha_ndcg"] = "unweighted"
+    rounds: int = 2
+    positive: bool = False
+    smooth: bool = True
+    vectorizer: Any = None
+    random_state: int = 0
+    tol: float = 1e-3
+    max_rows: int = 5_000_000
+    callback: Callback | None = None
+
+    _repr_html_: ClassVar = FittedRanker._repr_html_
+    _repr_mimebundle_ = FittedRanker._repr_mimebundle_
+    _shown = FittedRanker._shown
+
+    def fit(self, sets: Sequence[CandidateSet], labels: Any) -> DiverseRanker:
+        """Train.
+
+        Parameters
+        ----------
+        sets : sequence of CandidateSet
+            All of one kind, with the same document features.
+        labels : sequence of array-like, shape (n_documents, n_subtopics) each
+            The degree, from 0 to 1, to which each document covers each subtopic. Each set has subtopics of its own.
+            :func:`~structsvm.features.soft_subtopics` makes them of marks and clicks.
+
+        Returns
+        -------
+        self
+        """
+        check_C(self.C)
+        prepared = self._prepare(sets, labels)
+        self._learn(prepared)
+        return self
+
+    def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[DiverseRanker]:
+        """Return fitted models for several values of C, in ascending order; sets are prepared once.
+
+        Examples
+        --------
+        >>> sets, labels = [CandidateSet(["red", "red sea", "blue"])] * 3, [[[1, 0], [1, 0], [0, 1]]] * 3
+        >>> [model.C for model in DiverseRanker(k=2).path(sets, labels, [10.0, 0.1])]
+        [0.1, 10.0]
+        """
+        for C in Cs:
+            check_C(C)
+        prepared = self._prepare(sets, labels)
+        models = [clone(self).set_params(C=float(C)) for C in sorted(set(Cs))]
+        for model in models:
+            model._learn(prepared)
+        return models
+
+    def predict(
+        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
+    ) -> list[Int]:
+        """Return the documents chosen from each set, in the order chosen.
+
+        Parameters
+        ----------
+        sets : sequence of CandidateSet
+        k : int, optional
+            Number of documents; ``self.k`` by default, without bound under a budget.
+        costs : sequence of array-like, optional
+            Cost of each document of each set, > 0, such as its number of tokens.
+        budget : float or sequence of float, optional
+            Largest total cost of the chosen documents, for all sets or each. Of those that fit the document with the
+            largest ``score - log(cost)`` is next: the chances that a document is the next one are in proportion to
+            ``exp(score)``. Equal costs change nothing but the number.
+
+        Returns
+        -------
+        list of ndarray of int64
+        """
+        return [walk.chosen for walk in self._walks(sets, k, costs, budget)]
+
+    def losses(self, sets: Sequence[CandidateSet], labels: Any) -> Float:
+        """Return ``loss`` of the predictions, shape (n_sets,); NaN for a set without subtopics."""
+        checked = check_sets(sets)
+        matrices = check_degrees(labels, [len(one) for one in checked])
+        gains = [SubtopicGain(matrix, self.loss) for matrix in matrices]
+        chosen = self.predict(checked)
+        return np.array(
+            [
+                np.nan if gain.empty else 1.0 - gain.value(rows)
+                for gain, rows in zip(gains, chosen, strict=True)
+            ]
+        )
+
+    def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
+        """Return 1 - the mean ``loss`` of the predictions; sets without subtopics are left out."""
+        losses = self.losses(sets, labels)
+        if np.isnan(losses).all():
+            raise BadInput("labels", "expected a covered subtopic in some set, got none")
+        return float(1.0 - np.nanmean(losses))
+
+    def explain(
+        self,
+        candidates: CandidateSet,
+        k: int | None = None,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+    ) -> list[Choice]:
+        """Return, for each document that :meth:`predict` chooses, how its score is made up.
+
+        Parameters
+        ----------
+        candidates, k, costs, budget
+            As for :meth:`predict`, of a single set.
+
+        Examples
+        --------
+        >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
+        >>> model = DiverseRanker(k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 8)
+        >>> [(choice.id, choice.parts[0][0]) for choice in model.explain(sets[0])]
+        [('0', 'coverage'), ('2', 'coverage')]
+        """
+        choices = []
+        start = Walk(StepFeatures(candidates, self.vectorizer, smooth=self.smooth)).features()
+        weights = self.coef_ * self.scale_
+
+        def note(walk: Walk, features: Float, best: int) -> None:
+            # a score times novelty is relevance as long as nothing is chosen; likeness is what it loses by then
+            likely = self.feature_groups_ == "likeness"
+            first = np.where(likely, start[walk.free], 0.0)
+            later, first = ((x[best] - x.mean(axis=0)) * weights for x in (features - first, first))
+            amounts = {
+                name: float(later[self.feature_groups_ == name].sum())
+                for name in ("relevance", "likeness", "coverage", "words")
+            }
+            amounts["relevance"] += float(first.sum())
+            d = int(walk.free[best])
+            choices.append(Choice(d, candidates.ids[d], sum(amounts.values()), **amounts))
+
+        next(self._walks([candidates], k, None if costs is None else [costs], budget, note))
+        return choices
+
+    def _walks(
+        self,
+        sets: Any,
+        k: Any,
+        costs: Any,
+        budget: Any,
+        note: Callable[[Walk, Float, int], None] | None = None,
+    ) -> Iterator[Walk]:
+        """Yield the model's path through each set; ``note`` is told each step before it is taken."""
+        check_is_fitted(self, "coef_")
+        checked = check_sets(sets)
+        most = None if k is None else check_whole("k", k)
+        if most is None and costs is None:
+            most = self.k
+        weights = self.coef_ * self.scale_
+        for i, (candidates, (price, limit)) in enumerate(
+            zip(checked, check_budget(checked, costs, budget), strict=True)
+        ):
+            one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
+            _check_names([name for _, name in one.names], self.feature_names_in_.tolist(), i, candidates)
+            walk, left = Walk(one), limit * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
+            while len(walk.chosen) < (one.n if most is None else min(most, one.n)):
+                features = walk.features()
+                scores = products(features, weights)
+                if price is not None:
+                    cost = price[walk.free]
+                    if not (cost <= left).any():
+                        break
+                    scores = np.where(cost <= left, scores - log(cost), -np.inf)
+                best = int(np.argmax(scores))
+                if note is not None:
+                    note(walk, features, best)
+                left -= 0.0 if price is None else price[walk.free[best]]
+                walk.add(int(walk.free[best]))
+            yield walk
+
+    def _prepare(self, sets: Any, labels: Any) -> _Prepared:
+        self._check_options()
+        checked = check_sets(sets)
+        matrices = check_degrees(labels, [len(one) for one in checked])
+        found, gains = [], []
+        names: tuple[StepFeature, ...] = ()
+        for i, (candidates, matrix) in enumerate(zip(checked, matrices, strict=True)):
+            gain = SubtopicGain(matrix, self.loss)
+            one = StepFeatures(candidates, self.vectorizer, smooth=self.smooth)
+            names = names or one.names
+            _check_names([name for _, name in one.names], [name for _, name in names], i, candidates)
+            if not gain.empty and one.n > 1:
+                found.append(one)
+                gains.append(gain)
+        rng = np.random.default_rng(self.random_state)
+        n_rows = sum((one.n - t) for one in found for t in range(min(self.k, one.n - 1)))
+        share = self.max_rows / max(1, n_rows * (self.rounds + 1))
+        kept = rng.random((self.rounds + 1, len(found), self.k)) < share
+        steps = [
+            step
+            for one, gain, keep in zip(found, gains, kept[0], strict=True)
+            for step in _steps(one, gain, keep, _ideal(rng))
+        ]
+        if not steps:
+            raise BadInput(
+                "labels",
+                "no candidate set carries a constraint: each needs a covered subtopic, and documents that add more "
+                f"than others; got {len(checked)} sets",
+            )
+        columns = [gain.degrees for gain in gains]
+        if (
+            self.k > 1
+            and all(c.shape[1] == 1 and np.isin(c, (0, 1)).all() for c in columns)
+            and np.sum(columns[0]) > 1
+        ):
+            warn_user(
+                "each set has one subtopic, which one document covers: if it marks useful documents, make labels by "
+                "features.soft_subtopics(sets, marks) (structsvm diversify --marks judged)"
+            )
+        deviations = sum(((s.features - s.features.mean(axis=0)) ** 2).sum(axis=0) for s in steps)
+        deviation = np.sqrt(deviations / sum(len(s.gains) for s in steps))
+        scale = np.where(deviation > _CONSTANT, 1.0 / np.maximum(deviation, _CONSTANT), 0.0)
+        rows, graded = _scaled(steps, scale)
+        return _Prepared(
+            found, gains, kept, rows, graded, scale, names, tuple(one.fingerprint for one in checked)
+        )
+
+    def _learn(self, prepared: _Prepared) -> None:
+        """Train round by round, and set all attributes at once when training is over."""
+        X, gains = prepared.rows, list(prepared.steps)
+        for kept in (*prepared.kept[1:], None):
+            fit = self._train(X, gains)
+            weights = fit.w * prepared.scale
+            if kept is not None:
+                walks = zip(prepared.sets, prepared.gains, kept, strict=True)
+                taken = (
+                    step for one, gain, keep in walks for step in _steps(one, gain, keep, _by_score(weights))
+                )
+                rows, graded = _scaled(taken, prepared.scale)
+                X, gains = np.concatenate([X, rows]), gains + graded
+        regrets = np.zeros(self.k)
+        for one, gain in zip(prepared.sets, prepared.gains, strict=True):
+            for t, regret in enumerate(_regrets(one, gain, weights, self.k)):
+                regrets[t] += regret / len(prepared.sets)
+        self.fit_, self.coef_, self.scale_ = fit, fit.w, prepared.scale
+        self.feature_names_in_ = np.array([name for _, name in prepared.names], dtype=object)
+        self.feature_groups_ = np.array([group for group, _ in prepared.names], dtype=object)
+        self.regrets_ = regrets
+        bad = (fit.w < 0) | ((fit.w != 0) & (self.feature_groups_ == "likeness"))
+        self.guarantee_ = None if bad.any() else 1.0 - 1.0 / math.e
+        self.fingerprints_, self.n_sets_ = prepared.fingerprints, len(prepared.fingerprints)
+        self.n_uninformative_ = self.n_sets_ - len(prepared.sets)
+        self.n_steps_, self.n_rows_ = len(gains), len(X)
+
+    def _train(self, X: Any, gains: list[Float]) -> Fit:
+        """Minimise the log-rank loss of the steps, each weighted by what is at stake."""
+        offsets = np.cumsum([0, *map(len, gains)])
+        separator = NDCG(k=1, gain="linear").bind(np.concatenate(gains), offsets)
+        stakes = np.array([float(gain.max()) for gain in gains])
+        signs = np.ones(X.shape[1]) if self.positive else None
+        problem = RankingProblem(X, offsets, separator, weights=stakes)
+        return next(fit_path(problem, [self.C], tol=float(self.tol), cone=signs, callback=self.callback))
+
+    def _check_options(self) -> None:
+        check_usual(self)
+        check_whole("k", self.k)
+        check_whole("rounds", self.rounds, 0)
+        check_whole("max_rows", self.max_rows)
+        check_flag("positive", self.positive)
+        check_flag("smooth", self.smooth)
+        check_choice("loss", self.loss, COVERAGE_LOSSES)
+
+
+def _ideal(rng: np.random.Generator) -> Callable[[Walk, Any, Float], int]:
+    """Return the policy that takes a document of the largest gain."""
+
+    def policy(walk: Walk, features: Any, gains: Float) -> int:
+        best = np.flatnonzero(gains >= gains.max() - _EQUAL)
+        return int(best[rng.integers(len(best))])
+
+    return policy
+
+
+def _by_score(weights: Float) -> Callable[[Walk, Any, Float], int]:
+    """Return the policy of a model."""
+
+    def policy(walk: Walk, features: Any, gains: Float) -> int:
+        return int(np.argmax(products(walk.features() if features is None else features, weights)))
+
+    return policy
+
+
+def _steps(
+    one: StepFeatures, gain: SubtopicGain, kept: Any, policy: Callable[[Walk, Any, Float], int]
+) -> Iterator[_Step]:
+    """Yield the steps of a path that can teach something, until nothing is left to gain; ``kept`` flags those to keep.
+
+    Features are computed for these only, and by the policy where it needs them.
+    """
+    walk, state = Walk(one), gain.start()
+    for keep in kept[: one.n - 1]:
+        gains = gain.gains(state)[walk.free]
+        if gains.max() <= _EQUAL:
+            return
+        features = walk.features() if keep else None
+        if features is not None and gains.min() < gains.max() - _EQUAL:
+            yield _Step(features, gains)
+        d = int(walk.free[policy(walk, features, gains)])
+        walk.add(d)
+        state = gain.after(state, d)
+
+
+def _regrets(one: StepFeatures, gain: SubtopicGain, weights: Float, k: int) -> Iterator[float]:
+    """Yield the largest gain minus that of the model's choice, step by step."""
+    walk, state, policy = Walk(one), gain.start(), _by_score(weights)
+    for _ in range(min(k, one.n)):
+        gains = gain.gains(state)[walk.free]
+        best = policy(walk, None, gains)
+        yield float(gains.max() - gains[best])
+        d = int(walk.free[best])
+        walk.add(d)
+        state = gain.after(state, d)
+
+
+def _scaled(steps: Iterable[_Step], scale: Float) -> tuple[Any, list[Float]]:
+    """Return the rows of the steps, scaled, in single precision, and the gains of each step."""
+    rows, gains = [np.zeros((0, len(scale)), dtype=np.float32)], []
+    for step in steps:
+        rows.append((step.features * scale).astype(np.float32))
+        gains.append(step.gains)
+    return np.concatenate(rows), gains
+
+
+def _check_names(names: list[str], expected: list[str], i: int, candidates: CandidateSet) -> None:
+    if names != expected:
+        raise BadInput(
+            "sets",
+            f"expected {len(expected)} features of a step as in training, such as {_first_missing(expected, names)!r}, "
+            f"got {len(names)} of {candidates!r}",
+            "train and predict on sets of one kind, with as many document features",
+            at=f"[{i}]",
+        )
+
+
+def _first_missing(expected: list[str], names: list[str]) -> str:
+    return next((name for name in expected if name not in names), expected[-1])

@@ -1,0 +1,70 @@
+"""Labels for diverse selection from marks alone: which documents were useful, or clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.candidates import CandidateSet, check_sets
+from structsvm.common.checks import BadInput, check_flag
+from structsvm.features.word_counts import similarities
+from structsvm.protocols import Float
+
+
+def soft_subtopics(
+    sets: Sequence[CandidateSet], marks: Any, *, complete: bool = True, vectorizer: Any = None
+) -> list[Float]:
+    """Return labels for :class:`structsvm.DiverseRanker` from marks of useful documents, without subtopics.
+
+    Each marked document is a subtopic of its own, which other documents cover to the degree of their similarity to it.
+    It weighs one over the similarities of the marked documents to it, so that a group of like documents counts once.
+
+    Parameters
+    ----------
+    sets : sequence of CandidateSet
+    marks : sequence of array-like of bool or 0 and 1, shape (n_documents,) each
+    complete : bool, default=True
+        Whether documents without a mark were looked at, as judges do: any like document then covers a marked one.
+        False, for clicks: only marked documents do. Train with ``rounds=0`` then: on its own prefixes a model would
+        chase clicks that say nothing.
+    vectorizer : object, optional
+        See :func:`structsvm.features.word_counts.count_words`.
+
+    Returns
+    -------
+    list of ndarray, shape (n_documents, n_marked) each
+        Degrees from 0 to 1; without columns where nothing is marked.
+
+    Examples
+    --------
+    >>> candidates = CandidateSet.from_similarity([[1, 0.8, 0], [0.8, 1, 0], [0, 0, 1]])
+    >>> soft_subtopics([candidates], [[0, 1, 1]])[0].tolist()
+    [[0.8, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    """
+    check_flag("complete", complete)
+    checked, given = check_sets(sets), list(marks)
+    if len(given) != len(checked):
+        raise BadInput("marks", f"expected one list for each of the {len(checked)} sets, got {len(given)}")
+    labels = []
+    for i, (candidates, one) in enumerate(zip(checked, given, strict=True)):
+        values = np.asarray(one)
+        if (
+            values.shape != (len(candidates),)
+            or values.dtype.kind not in "buif"
+            or not np.isin(values, (0, 1)).all()
+        ):
+            raise BadInput(
+                "marks",
+                f"expected 0 or 1 for each of {len(candidates)} documents, got {one!r:.60}",
+                at=f"[{i}]",
+            )
+        marked = np.flatnonzero(values)
+        degrees = np.clip(similarities(candidates, vectorizer)[:, marked], 0.0, 1.0)
+        degrees[marked, np.arange(len(marked))] = 1.0  # of a text without words, too
+        weights = 1.0 / degrees[marked].sum(axis=0)
+        if not complete:
+            degrees[values == 0] = 0.0
+        labels.append(degrees * (weights / weights.max(initial=1e-300)))
+    return labels

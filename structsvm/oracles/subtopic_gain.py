@@ -1,0 +1,89 @@
+"""What a document adds to those chosen before it: gains of subtopics that are covered to a degree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structsvm.common.portable.arrays import products
+from structsvm.common.portable.elementary import log2
+from structsvm.oracles.selection import COVERAGE_LOSSES
+from structsvm.protocols import Float, Int
+
+_ROUNDING = 12
+"""Digits of a gain, whatever the order in which it was summed."""
+
+
+class SubtopicGain:
+    """The value of a set of documents of one query, ``f(A) = sum_s weight_s max_{a in A} degree_as``, and its gains.
+
+    With ``loss="alpha_ndcg"`` a gain is ``sum_s degree_ds prod_{a in A} (1 - degree_as / 2)``. Both are monotone and
+    submodular.
+
+    Parameters
+    ----------
+    degrees : ndarray, shape (n_documents, n_subtopics)
+        From 0 to 1.
+    loss : {"weighted", "unweighted", "alpha_ndcg"}
+        ``weight_s`` is the sum of the degrees ("weighted"), or 1; weights are divided by what all documents together
+        have, so that 1 is the value of all.
+
+    Examples
+    --------
+    >>> gain = SubtopicGain(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.5]]), "unweighted")
+    >>> gain.gains(gain.start()).round(3), gain.value([0, 2])
+    (array([0.667, 0.667, 0.333]), 1.0)
+    """
+
+    def __init__(self, degrees: Float, loss: str) -> None:
+        most = degrees.max(axis=0, initial=0.0)
+        self.degrees, most = degrees[:, most > 0], most[most > 0]
+        self.by_order = loss == COVERAGE_LOSSES[2]
+        weights = self.degrees.sum(axis=0) if loss == "weighted" else np.ones(len(most))
+        self.weights = weights / max(float((weights * most).sum()), 1e-300)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no document covers anything."""
+        return self.weights.size == 0
+
+    def start(self) -> Float:
+        """Return the state of the subtopics before any document is chosen."""
+        return np.ones(self.weights.size) if self.by_order else np.zeros(self.weights.size)
+
+    def gains(self, state: Float) -> Float:
+        """Return the gain of each document; equally good ones have equal gains."""
+        return np.round(self._gains(state), _ROUNDING)
+
+    def _gains(self, state: Float) -> Float:
+        if self.by_order:
+            return products(self.degrees, self.weights * state)
+        return products(np.maximum(self.degrees - state, 0.0), self.weights)
+
+    def after(self, state: Float, d: int) -> Float:
+        """Return the state after document ``d`` is chosen, too."""
+        if self.by_order:
+            return np.asarray(state * (1.0 - 0.5 * self.degrees[d]))
+        return np.asarray(np.maximum(state, self.degrees[d]))
+
+    def value(self, chosen: Int | list[int]) -> float:
+        """Return the value of documents in that order; with "alpha_ndcg" discounted, as a share of the greedy one."""
+        total = self._total(chosen)
+        if not self.by_order:
+            return total
+        ideal: list[int] = []
+        state = self.start()
+        for _ in chosen:
+            gains = self.gains(state)
+            gains[ideal] = -1.0
+            ideal.append(int(np.argmax(gains)))
+            state = self.after(state, ideal[-1])
+        best = self._total(ideal)
+        return total / best if best > 0 else 0.0
+
+    def _total(self, chosen: Int | list[int]) -> float:
+        state, total = self.start(), 0.0
+        for position, d in enumerate(chosen):
+            discount = float(log2(position + 2)) if self.by_order else 1.0
+            total += float(self._gains(state)[d]) / discount
+            state = self.after(state, int(d))
+        return total
