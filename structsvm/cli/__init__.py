@@ -80,8 +80,7 @@ def _options(
         float | None,
         typer.Option(
             help="Largest number of bytes that one byte of a compressed file may expand to, after the first "
-            "64 MB; inf removes the limit.",
-            show_default="200",
+            "64 MB; inf removes the limit. (default: 200)",
         ),
     ] = None,
 ) -> None:

@@ -59,7 +59,7 @@ def simulate(
     ],
     algorithms: Annotated[
         str | None,
-        "Names separated by commas: {bandits}; options as in rucb:alpha=0.6. [default: {compiled_bandits}]",
+        "Names separated by commas: {bandits}; options as in rucb:alpha=0.6. (default: {compiled_bandits})",
     ] = None,
     horizon: Annotated[float, "Comparisons per run."] = 1e5,
     runs: Annotated[int, "Runs of each algorithm."] = 10,

@@ -37,13 +37,13 @@ class Reading(Group):
     format: Annotated[str, "One of auto, {logs}."] = "auto"
     first_position: Annotated[int | None, "First position of the log, 0 or 1; needed if both occur."] = None
     application: Annotated[str | None, "UBI: read this application only."] = None
-    session: Annotated[str | None, "Column of the session in a table. [default: no sessions]"] = None
-    query: Annotated[str | None, "Column of the query in a table. [default: query]"] = None
-    document: Annotated[str | None, "Column of the document in a table. [default: document]"] = None
-    position: Annotated[str | None, "Column of the position in a table. [default: position]"] = None
-    clicked: Annotated[str | None, "Column of the clicks, 0 or 1, in a table. [default: clicked]"] = None
+    session: Annotated[str | None, "Column of the session in a table. (default: no sessions)"] = None
+    query: Annotated[str | None, "Column of the query in a table. (default: query)"] = None
+    document: Annotated[str | None, "Column of the document in a table. (default: document)"] = None
+    position: Annotated[str | None, "Column of the position in a table. (default: position)"] = None
+    clicked: Annotated[str | None, "Column of the clicks, 0 or 1, in a table. (default: clicked)"] = None
 
-    time: Annotated[str | None, "Column of the time in a table, for --since and --until. [default: none]"] = (
+    time: Annotated[str | None, "Column of the time in a table, for --since and --until. (default: none)"] = (
         None
     )
     since: Annotated[str | None, "Only rows from this time on: 2026-03-01, or a number."] = None
@@ -65,11 +65,11 @@ class ReadingOfUsers(Reading):
     """How a log is read whose lists depend on users, or were drawn."""
 
     cluster: Annotated[
-        str | None, "Column of the user in a table; a user's lists depend on each other. [default: no users]"
+        str | None, "Column of the user in a table; a user's lists depend on each other. (default: no users)"
     ] = None
     probability: Annotated[
         str | None,
-        "Column of the probability with which the ranker put the row's document at its position. [default: not logged]",
+        "Column of the probability with which the ranker put the row's document at its position. (default: not logged)",
     ] = None
 
 
@@ -77,7 +77,7 @@ Candidates = Annotated[Path, "<DATA> Candidates of each query: text or a table w
 Holdout = Annotated[
     float,
     "Share of the queries that train leaves out, and that evaluate alone looks at; the same share gives the "
-    "same queries. (By time: --until to train, --since to evaluate.) [default: 0, all queries for both]",
+    "same queries. (By time: --until to train, --since to evaluate.) (default: 0, all queries for both)",
 ]
 Theta = Annotated[
     Path | None,
@@ -227,7 +227,7 @@ class Estimate(Group):
         float, "Largest share of the DCG discounts on documents never shown; more is an error."
     ] = 0.2
     weighting: Annotated[
-        str | None, "policy, ips or logged. [default: logged with --probability, else policy]"
+        str | None, "policy, ips or logged. (default: logged with --probability, else policy)"
     ] = None
     gaps: Annotated[
         str, "What lists have at positions without an impression: empty, or lost impressions."

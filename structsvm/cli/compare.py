@@ -66,8 +66,8 @@ class Study(Group):
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="map (svm-map), ndcg@10, tree-mrr, lightgbm, ...; several with commas or repeated, 'list' shows them.",
-            show_default="svm-map, svm-roc",
+            help="map (svm-map), ndcg@10, tree-mrr, lightgbm, ...; several with commas or repeated, 'list' shows them. "
+            "(default: svm-map, svm-roc)",
             callback=_list_methods,
             is_eager=True,  # the list needs no data
         ),
@@ -156,13 +156,12 @@ def compare(
     data: Source,
     metric: Annotated[
         list[str] | None,
-        "Measure on the test queries; repeat for more. Differences are tested in each. [default: map, ndcg@10]",
+        "Measure on the test queries; repeat for more. Differences are tested in each. (default: map, ndcg@10)",
     ] = None,
     baseline: Annotated[
         list[str] | None,
         typer.Option(
-            help="Method that the others are compared with; several with commas or repeated.",
-            show_default="the first",
+            help="Method that the others are compared with; several with commas or repeated. (default: the first)",
             callback=_list_methods,
         ),
     ] = None,

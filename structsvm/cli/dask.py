@@ -18,7 +18,7 @@ Dask = Annotated[
     str | None,
     "Work on a Dask cluster: 'local' starts one here, tcp://host:port is the address of a scheduler. "
     "DATA are then Parquet files, texts or stores that every worker reaches by the same path. "
-    "[default: in this process]",
+    "(default: in this process)",
 ]
 Groups = Annotated[
     str,

@@ -179,7 +179,7 @@ def compare(
         list[str] | None, "{selections}; several with commas or repeated. All but xquad by default."
     ] = None,
     k: Annotated[
-        int | None, "-k Number of documents to choose. [default: that of the first model, else 5]"
+        int | None, "-k Number of documents to choose. (default: that of the first model, else 5)"
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
     report: Annotated[Path | None, "HTML page: who covers which subtopic, and why."] = None,

@@ -62,7 +62,7 @@ def evaluate(
     metric: Annotated[
         list[str] | None,
         "One of {measures}, k a number, or a name of trec_eval or ir_measures such as ndcg_cut_10 and "
-        "nDCG@10; repeat for more. [default: map, ndcg@10]",
+        "nDCG@10; repeat for more. (default: map, ndcg@10)",
     ] = None,
     convention: Convention = "trec",
     relevance: Relevance = 1.0,

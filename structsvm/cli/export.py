@@ -22,7 +22,7 @@ def export(
     feature_names: Annotated[
         Path | None, "A file with the engine's names of the features, one per line, in order."
     ] = None,
-    name: Annotated[str | None, "Name of the model in the engine. [default: the name of MODEL]"] = None,
+    name: Annotated[str | None, "Name of the model in the engine. (default: the name of MODEL)"] = None,
 ) -> None:
     """Write MODEL in the format of a search engine, its scaling included.
 

@@ -75,7 +75,7 @@ class Table(Columns):
 
     features: Annotated[
         list[str] | None,
-        "Columns of the features in a table: a,b,c, or repeated. [default: all other columns]",
+        "Columns of the features in a table: a,b,c, or repeated. (default: all other columns)",
     ] = None
     missing: Annotated[
         str | None,

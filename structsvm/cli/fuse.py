@@ -37,7 +37,7 @@ class Learning(Group):
         ),
     ] = 1000
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5
-    C: Annotated[str | None, f"{GRID} [default: 0.1:100:7]"] = None
+    C: Annotated[str | None, f"{GRID} (default: seven values from 0.1 to 100)"] = None
     selection: Selection = "max"
     seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0
 

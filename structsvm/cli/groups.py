@@ -16,8 +16,8 @@ class Group:
     """Base of dataclasses whose fields are options: a command takes one as a parameter."""
 
 
-_TEXT = re.compile(r"(?:<([A-Z]+)> |(-\w) )?(.*?)(?: \[default: (.*)\])?", re.DOTALL)
-"""The name of an argument or the letter of an option, the help, and what it says of a default that is not the value."""
+_TEXT = re.compile(r"(?:<([A-Z]+)> |(-\w) )?(.*)", re.DOTALL)
+"""The name of an argument or the letter of an option, and the help."""
 
 
 def _option(name: str, hint: Any, default: Any) -> Any:
@@ -25,11 +25,11 @@ def _option(name: str, hint: Any, default: Any) -> Any:
     kind, *metadata = get_args(hint) or (hint,)
     if not metadata or not isinstance(metadata[0], str):
         return hint
-    argument, letter, text, shown = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]
+    argument, letter, text = _TEXT.fullmatch(metadata[0]).groups()  # type: ignore[union-attr]
     if argument:
-        return Annotated[kind, typer.Argument(metavar=argument, help=text, show_default=shown or True)]
+        return Annotated[kind, typer.Argument(metavar=argument, help=text)]
     names = () if default is True else (f"--{name.replace('_', '-')}", letter)  # for True also --no-name
-    return Annotated[kind, typer.Option(*filter(None, names), help=text, show_default=shown or True)]
+    return Annotated[kind, typer.Option(*filter(None, names), help=text)]
 
 
 def spelled_out(command: Callable[..., Any]) -> Callable[..., Any]:

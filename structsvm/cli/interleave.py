@@ -115,7 +115,7 @@ def learn(
     method: Annotated[str, "inverse_z_test, inverse_rank_test or max_mean_difference."] = "inverse_z_test",
     ridge: Annotated[
         float | None,
-        "Regularisation that keeps the weights of rare clicks small. [default: 0; for inverse_rank_test 1]",
+        "Regularisation that keeps the weights of rare clicks small. (default: 0; for inverse_rank_test 1)",
     ] = None,
     missing_feedback: MissingFeedback = "skip",
     missing_record: MissingRecord = "error",
@@ -176,10 +176,10 @@ def simulate(
     output: Annotated[Path, "-o The log to write (.jsonl, .jsonl.gz)."],
     data: Annotated[
         Path | None,
-        "LETOR text, a table or a store. [default: made data: 200 queries, 20 documents, 10 features]",
+        "LETOR text, a table or a store. (default: made data: 200 queries, 20 documents, 10 features)",
     ] = None,
     ranker: Annotated[
-        list[str] | None, "A feature number (from 1) or a model file; twice or more. [default: 1, 2]"
+        list[str] | None, "A feature number (from 1) or a model file; twice or more. (default: 1, 2)"
     ] = None,
     interleaver: Annotated[str, "One of {interleavers}."] = "team_draft",
     clicks: Annotated[str, "The user: {users}."] = "informational",

@@ -8,6 +8,8 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
+import typer
+
 from structsvm.common.lazy import labelled, labels
 
 
@@ -45,7 +47,7 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
     """Fill in ``{losses}`` and the like in the help texts of the command of ``arguments``, and name values."""
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
-    for parameter in command.params:
+    for parameter in command.get_params(typer.Context(command)):  # with --help
         for attribute in ("help", "show_default"):
             text = getattr(parameter, attribute, None)
             if isinstance(text, str):

@@ -27,7 +27,7 @@ StoreUrl = Annotated[
     str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
 ]
 SecretFile = Annotated[
-    Path | None, "File of the secrets that sign tokens, newest first. [default: FILE.secret]"
+    Path | None, "File of the secrets that sign tokens, newest first. (default: FILE.secret)"
 ]
 Key = Annotated[str, "<KEY> Key of the experiment."]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
@@ -186,7 +186,7 @@ def export(
     key: Key,
     output: Annotated[Path, "-o The click log to write (.jsonl)."],
     store: StoreUrl = DEFAULT_STORE,
-    revision: Annotated[int | None, "Revision of the experiment. [default: the newest]"] = None,
+    revision: Annotated[int | None, "Revision of the experiment. (default: the newest)"] = None,
 ) -> None:
     """Write the closed impressions of an experiment as a click log for 'structsvm interleave analyse'."""
     from structsvm.live.reporting import lines_of

@@ -40,8 +40,8 @@ def predict(
         typer.Option(
             "--format",
             callback=known(lambda: FORMATS),
-            help="scores: one per line. csv: query, document, score and rank of each row. run: a TREC run, best first.",
-            show_default="csv for an output .csv, else scores",
+            help="scores: one per line. csv: query, document, score and rank of each row. run: a TREC run, best first. "
+            "(default: csv for an output .csv, else scores)",
         ),
     ] = None,
     *,

@@ -42,8 +42,8 @@ class Trees(Group):
         "Grow boosted trees by LightGBM and weight their leaves, instead of the features. Features may be "
         "missing.",
     ] = False
-    n_trees: Annotated[int | None, "With --trees: their number. [default: 300]"] = None
-    n_leaves: Annotated[int | None, "With --trees: leaves of each tree. [default: 15]"] = None
+    n_trees: Annotated[int | None, "With --trees: their number. (default: 300)"] = None
+    n_leaves: Annotated[int | None, "With --trees: leaves of each tree. (default: 15)"] = None
     seed: Annotated[int, "With --trees: seed of their growth."] = 0
 
     def check(self, **refused: bool) -> bool:
@@ -77,8 +77,8 @@ class Objective(Group):
             "--C",
             parser=_one_number,
             metavar="FLOAT",
-            help="Trade-off: larger fits the training data more closely.",
-            show_default="1; with --trees by the number of queries",
+            help="Trade-off: larger fits the training data more closely. (default: 1; with --trees by the number "
+            "of queries)",
         ),
     ] = None
     tol: Tol = 1e-3

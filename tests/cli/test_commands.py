@@ -491,19 +491,19 @@ def test_no_help_loses_words_in_brackets_as_markup():
 @pytest.mark.parametrize(
     ("command", "default"),
     [
-        ("compare", "(svm-map, svm-roc)"), ("compare", "(map, ndcg@10)"), ("compare", "(the first)"),
-        ("evaluate", "(map, ndcg@10)"), ("convert", "(the highest in the file)"), ("export", "(the name of MODEL)"),
+        ("compare", "svm-map, svm-roc"), ("compare", "map, ndcg@10"), ("compare", "the first"),
+        ("evaluate", "map, ndcg@10"), ("convert", "the highest in the file"), ("export", "the name of MODEL"),
     ],
 )  # fmt: skip
 def test_help_says_what_stands_in_for_an_option_left_out(command, default, cli):
-    assert f"[default: {default}]" in cli(command, "--help")
+    assert f"(default: {default})" in " ".join(cli(command, "--help").replace("│", " ").split())
 
 
 @pytest.mark.parametrize("command", ["train", "clicks evaluate", "diversify compare", "live create"])
 def test_help_names_values_in_capitals_and_gives_flags_none(command, cli):
     """A flag that is shown with a type would be typed with a value."""
     text = cli(command, "--help")
-    rows = [line for line in text.splitlines() if "--" in line and "--help" not in line]
+    rows = [line for line in text.splitlines() if "--" in line]
     assert not [line for line in rows if "<bool>" in line or "list[" in line]
     (usage,) = [line for line in text.splitlines() if "Usage:" in line]
     assert usage.split("[OPTIONS]")[1].isupper()
