@@ -59,13 +59,15 @@ def predict(
     sorts them.
     """
     if form is None and output.suffix in (".parquet", ".tsv", ".xlsx"):
-        raise ValueError(
-            f"--output {output}: expected the name of a text file, as scores.txt or scores.csv; or state --format"
+        raise BadInput(
+            f"--output {output}",
+            "expected the name of a text file, as scores.txt or scores.csv",
+            "or state --format",
         )
     form = form or ("csv" if output.suffix == ".csv" else "scores")
     sources = [paths.check_file(model), paths.check_input(data)]
     if is_model(data) and not is_model(model):
-        raise ValueError(f"{data}: expected DATA, got a model; MODEL comes first, DATA second")
+        raise BadInput(data, "expected DATA, got a model", "MODEL comes first, DATA second")
     if not paths.is_stdout(output):
         paths.check_output(output, sources)
 
@@ -75,8 +77,8 @@ def predict(
     n_features = ranker.n_features_in_
     if dask is not None:
         if form != "scores":
-            raise ValueError(
-                f"--format {form}: expected --format scores with --dask; or predict on one machine"
+            raise BadInput(
+                f"--format {form}", "expected --format scores with --dask", "or predict on one machine"
             )
         with connecting(dask) as client:
             parts = predict_there(client, ranker, data, columns)
@@ -94,7 +96,7 @@ def predict(
         else:
             rows = by_name(read_data(data, columns, fill=fill, labels=False), names, data)
         if rows.n_features != n_features:
-            raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
+            raise BadInput(data, f"expected {n_features} features, as {model} has, got {rows.n_features}")
     else:
         # neither scaling nor trees take sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
@@ -148,9 +150,10 @@ def _csv_lines(rows: QueryData, scores: Float) -> Iterator[str]:
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
     if rows.docid is None:
-        raise ValueError(
-            f"{data}: expected the id of each document for a run (#docid = ...; in a table the column of --docid), got "
-            "none; take --format csv"
+        raise BadInput(
+            data,
+            "expected the id of each document for a run (#docid = ...; in a table the column of --docid), got none",
+            "take --format csv",
         )
     try:
         run = readers.Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
@@ -163,7 +166,7 @@ def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag:
     except BadInput as error:
         if error.argument.partition("[")[0] not in ("topic", "docid"):
             raise
-        raise ValueError(f"{data}: {error.argument}: {error.problem}; take --format csv") from None
+        raise BadInput(data, f"{error.argument}: {error.problem}", "take --format csv") from None
 
 
 def _width(X: Any) -> int:
