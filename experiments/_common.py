@@ -347,7 +347,7 @@ class Experiment:
         try:
             import matplotlib
         except ImportError:
-            print("no plots: pip install 'structsvm-ranking[plots]'", file=sys.stderr)
+            print("no plots: pip install matplotlib", file=sys.stderr)
             return False
         matplotlib.use("Agg")
         from matplotlib import pyplot

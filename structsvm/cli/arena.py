@@ -12,6 +12,7 @@ import typer
 from structsvm.cli import paths
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import group, print_json
+from structsvm.common.checks import BadInput
 from structsvm.common.files import read_lines
 
 UNDECIDED = 3
@@ -158,7 +159,7 @@ def _read(path: Path, columns: list[str] | None) -> Any:
 def _column(text: str) -> tuple[str, str]:
     role, equals, name = text.partition("=")
     if not (role and equals and name):
-        raise ValueError(f"--columns {text}: expected ROLE=NAME, such as a=left")
+        raise BadInput(f"--columns {text}", "expected ROLE=NAME, such as a=left")
     return role, name
 
 

@@ -18,7 +18,7 @@ from structsvm.cli.lists import default_bandits
 from structsvm.cli.options import AsJson, Report
 from structsvm.cli.terminal import INTERRUPTED, bar, group, note, print_json, print_table
 from structsvm.common.arrays import Archive, Damaged, read_header
-from structsvm.common.checks import check_choice, check_whole
+from structsvm.common.checks import BadInput, check_choice, check_whole
 from structsvm.common.files import read_blocks, read_lines, shorten
 from structsvm.common.machine import count_threads
 from structsvm.common.tables.files import is_json_lines
@@ -100,7 +100,7 @@ def simulate(
         simulated, matrix, names, facts = _letor_world(world, letor, seed=seed, jobs=jobs, table=table)
     elif letor.live or letor.models:
         option = "--live" if letor.live else "--model"
-        raise ValueError(f"{option}: for LETOR data; a matrix has nothing to interleave")
+        raise BadInput(option, "for LETOR data", "a matrix has nothing to interleave")
     else:
         simulated = _matrix_world(world)
         matrix = simulated.preferences
@@ -150,22 +150,22 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
             try:
                 options[key] = int(value) if value.lstrip("+-").isdigit() else float(value)
             except ValueError:
-                raise ValueError(
-                    f"--algorithms {label}: expected options as name:alpha=0.6, got {setting!r}"
+                raise BadInput(
+                    f"--algorithms {label}", f"expected options as name:alpha=0.6, got {setting!r}"
                 ) from None
         try:
             made = make(name, 4, horizon, **options)
         except ValueError as error:
-            raise ValueError(f"--algorithms {label}: {error}") from error
+            raise BadInput(f"--algorithms {label}", f"{error}") from error
         if regret == "sum" and getattr(made, "compares_sets", False):
-            raise ValueError(
-                f"--regret sum: for pairs, but {name} compares sets; use average or weak, or leave it out"
+            raise BadInput(
+                "--regret sum", f"for pairs, but {name} compares sets", "use average or weak, or leave it out"
             )
         if label in players:
-            raise ValueError(f"--algorithms: expected each once, got {label!r} twice")
+            raise BadInput("--algorithms", f"expected each once, got {label!r} twice")
         players[label] = name, options
     if not players:
-        raise ValueError("--algorithms: expected at least one name, got none")
+        raise BadInput("--algorithms", "expected at least one name, got none")
     return players
 
 
@@ -176,12 +176,13 @@ def _matrix_world(path: Path) -> Any:
     try:
         return online.PreferenceMatrix(matrix)
     except NoWinner as error:
-        raise ValueError(
-            f"{path}: expected a Condorcet winner (an arm that beats every other), found none: there is nothing to "
-            "measure regret against"
+        raise BadInput(
+            path,
+            "expected a Condorcet winner (an arm that beats every other), found none: there is nothing to "
+            "measure regret against",
         ) from error
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise BadInput(path, f"{error}") from error
 
 
 def _letor_world(
@@ -206,9 +207,11 @@ def _letor_world(
                 callback=lambda share: shown.update(task, completed=share),
             )  # fmt: skip
     except NoWinner as error:
-        raise ValueError(
-            f"{path}: expected a ranker that beats every other, found none among {len(names)} by {letor.samples} "
-            "interleavings per pair; measure by --gap ndcg, or try more --samples"
+        raise BadInput(
+            path,
+            f"expected a ranker that beats every other, found none among {len(names)} by {letor.samples} "
+            f"interleavings per pair",
+            "measure by --gap ndcg, or try more --samples",
         ) from error
     leader = int(alive.winners[0])
     facts = [
@@ -229,7 +232,7 @@ def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[An
         widths = {str(model): ranker.n_features_in_ for model, ranker in zip(models, loaded, strict=True)}
         if len(set(widths.values())) > 1:
             found = ", ".join(f"{name} with {n}" for name, n in widths.items())
-            raise ValueError(f"--model: expected models of the same features, got {found}")
+            raise BadInput("--model", f"expected models of the same features, got {found}")
         width = None if path.is_dir() else loaded[0].n_features_in_
         rows = table.read(path, n_features=width)
         rows = by_name(rows, getattr(loaded[0], "feature_names_in_", None), path)
@@ -239,7 +242,7 @@ def _rankers(path: Path, models: list[Path], table: Table) -> tuple[Any, list[An
     rows = table.read(path)
     features = informative_features(rows).tolist()
     if not features:
-        raise ValueError(f"{path}: expected features that order documents, got none that differs in a query")
+        raise BadInput(path, "expected features that order documents, got none that differs in a query")
     if rows.feature_names is not None:
         return rows, features, [rows.feature_names[k] for k in features]
     return rows, features, [f"feature {k + 1}" for k in features]
@@ -276,7 +279,7 @@ def _is_letor(path: Path) -> bool:
             content = line.split(b"#")[0].strip()
             if content:
                 return b":" in content
-    raise ValueError(f"{path}: expected a preference matrix or LETOR data, got an empty file")
+    raise BadInput(path, "expected a preference matrix or LETOR data, got an empty file")
 
 
 def _has_names(path: Path) -> bool:
@@ -302,8 +305,8 @@ def _read_matrix(path: Path) -> Any:
                     raise Damaged(f"{n_bytes} bytes of an array of {header.n_bytes}")
             return np.load(path, allow_pickle=False)
         except Damaged as error:
-            raise ValueError(
-                f"{path}: expected one array saved by numpy.save or numpy.savez, got another file ({error})"
+            raise BadInput(
+                path, f"expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             ) from None
     table = []
     for number, line in read_lines(path):
@@ -315,12 +318,12 @@ def _read_matrix(path: Path) -> Any:
                 raise ValueError
             table.append([float(cell) for cell in cells])
         except ValueError:
-            raise ValueError(
-                f"{path}:{number}: expected the numbers of a row of the matrix, got {shorten(line)}"
+            raise BadInput(
+                f"{path}:{number}", f"expected the numbers of a row of the matrix, got {shorten(line)}"
             ) from None
         if len(table[-1]) != len(table[0]):
-            raise ValueError(
-                f"{path}:{number}: expected {len(table[0])} numbers as in the first row, got {len(cells)}"
+            raise BadInput(
+                f"{path}:{number}", f"expected {len(table[0])} numbers as in the first row, got {len(cells)}"
             )
     return np.array(table)
 

@@ -236,7 +236,7 @@ class Estimate(Group):
     def options(self) -> dict[str, Any]:
         """Return arguments of evaluate_from_clicks, with propensities as read from a file."""
         if self.theta is not None and self.trust is not None:
-            raise ValueError("--theta: expected none with --trust, which has its own numbers of positions")
+            raise BadInput("--theta", "expected none with --trust, which has its own numbers of positions")
         given = _theta(self.theta) if self.trust is None else _trust(self.trust)
         named = {name: getattr(self, name) for name in ("k", "most_unseen", "weighting", "gaps")}
         return named | {"propensities": given}
@@ -327,8 +327,8 @@ def judge(
         try:
             limits = [float(v) for v in levels.split(",")]
         except ValueError:
-            raise ValueError(
-                f"--levels {levels}: expected numbers with commas between, such as 0.5,1,2"
+            raise BadInput(
+                f"--levels {levels}", "expected numbers with commas between, such as 0.5,1,2"
             ) from None
     cells = reading.read(log)
     options: Any = {"method": method}
@@ -343,9 +343,7 @@ def judge(
         except BadInput as error:
             if error.argument not in ("query", "document"):
                 raise
-            raise ValueError(
-                f"{output}: {error.problem}; write a table, with --output judgments.tsv"
-            ) from None
+            raise BadInput(output, f"{error.problem}", "write a table, with --output judgments.tsv") from None
     _write_page(report, log, cells, judged=found, levels=limits)
     _print_log(cells)
     typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
@@ -375,7 +373,7 @@ def _part(cells: Any, holdout: float, log: Path, side: int) -> Any:
     try:
         return clicks.divide_by_query(cells, holdout)[side]
     except BadInput as error:
-        raise ValueError(f"{log}: --holdout {holdout:g}: {error.problem}") from None
+        raise BadInput(log, f"--holdout {holdout:g}: {error.problem}") from None
 
 
 def _candidates(data: Path, table: Table) -> Any:
@@ -396,9 +394,10 @@ def _candidates(data: Path, table: Table) -> Any:
             note(f"{data}: took the ids from {taken}; other columns are named by --qid and --docid")
     rows = table.read(data, labels=False)
     if rows.docid is None:
-        raise ValueError(
-            f"{data}: expected the id of each document (#docid = ...; in a table the column of --docid), as in "
-            "the log, got none"
+        raise BadInput(
+            data,
+            "expected the id of each document (#docid = ...",
+            "in a table the column of --docid), as in the log, got none",
         )
     return rows
 
@@ -444,14 +443,15 @@ def _theta(path: Path | None) -> Any:
         i for i, row in enumerate(covariance) if len(row) != len(covariance[0]) or len(row) not in (n, n + 1)
     ]
     if wrong:
-        raise ValueError(
-            f"{path}:{wrong[0] + 1}: expected {n} covariances after the propensity, one for each line, got "
-            f"{len(covariance[wrong[0]])}; degrees of freedom may follow, on every line"
+        raise BadInput(
+            f"{path}:{wrong[0] + 1}",
+            f"expected {n} covariances after the propensity, one for each line, got {len(covariance[wrong[0]])}",
+            "degrees of freedom may follow, on every line",
         )
     whole = np.array(covariance)
     freedom = whole[:, n] if whole.shape[1] > n else np.full(n, math.inf)
     if not np.isfinite(whole[:, :n]).all() or not (freedom > 0).all():
-        raise ValueError(f"{path}: expected finite covariances, and degrees of freedom > 0")
+        raise BadInput(path, "expected finite covariances, and degrees of freedom > 0")
     known = None if np.isinf(freedom).all() else freedom
     return dataclasses.replace(given, covariance=np.ascontiguousarray(whole[:, :n]), freedom=known)
 
@@ -471,11 +471,11 @@ def _numbers(path: Path, expected: str, valid: Callable[..., bool]) -> list[list
             if not rows[-1] or not valid(*rows[-1]):
                 raise ValueError
         except ValueError:
-            raise ValueError(
-                f"{path}:{number}: expected {expected.format(number)}, got {shorten(line.strip())}"
+            raise BadInput(
+                f"{path}:{number}", f"expected {expected.format(number)}, got {shorten(line.strip())}"
             ) from None
     if not rows:
-        raise ValueError(f"{path}: expected {expected.format(1)}, got an empty file")
+        raise BadInput(path, f"expected {expected.format(1)}, got an empty file")
     return rows
 
 
@@ -487,8 +487,8 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
             try:
                 ids = ids.astype(known.dtype)
             except ValueError:
-                raise ValueError(
-                    f"ids: the log has numbers such as {known[0]}, the data {ids[0]!s}"
+                raise BadInput(
+                    "ids", f"the log has numbers such as {known[0]}, the data {ids[0]!s}"
                 ) from None
         elif known.dtype.kind not in "iu" and ids.dtype.kind in "iu":
             ids = ids.astype(str)

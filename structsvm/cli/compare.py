@@ -30,6 +30,7 @@ from structsvm.cli.options import (
 )
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import bar, note, print_json, print_table
+from structsvm.common.checks import BadInput
 
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
@@ -247,9 +248,11 @@ def search(
     signs = read_signs(monotone)
     for name in study.methods:
         if signs and not name.startswith("svm-"):
-            raise ValueError(f"--monotone: expected methods svm-LOSS only, got {name}")
+            raise BadInput("--monotone", f"expected methods svm-LOSS only, got {name}")
         if output is not None and name in _NOT_SAVED:
-            raise ValueError(f"--output: expected methods whose model can be saved, got {name}; leave it out")
+            raise BadInput(
+                "--output", f"expected methods whose model can be saved, got {name}", "leave it out"
+            )
     if output is not None:
         paths.check_model_output(output, [data])
 
@@ -259,7 +262,7 @@ def search(
     measures = study.measures((study.select,))
     found = study.find(data, table, validation=validation, test=False)
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
-        raise ValueError(f"--output: expected one file or store to train on, got the folder {data}")
+        raise BadInput("--output", f"expected one file or store to train on, got the folder {data}")
     training = study.training(signs)
     results = study.run(found, table, measures, training)
     early = [m.name for m in results.methods if m.name in _STOPPED_EARLY]

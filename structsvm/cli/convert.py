@@ -59,8 +59,10 @@ def convert(
     if store is None:
         raise BadInput("STORE", "expected the folder to write, got none", "convert SOURCE STORE")
     if store.suffix in (".parquet", ".csv", ".tsv", ".txt"):
-        raise ValueError(
-            f"{store}: expected the name of a folder, got one of a file; convert makes a store, by custom <name>.store"
+        raise BadInput(
+            store,
+            "expected the name of a folder, got one of a file",
+            "convert makes a store, by custom <name>.store",
         )
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype is not None:
@@ -68,10 +70,10 @@ def convert(
     check_choice("matrix", matrix, kinds)
     from_table = paths.is_table(paths.check_input(source))
     if from_table and (matrix == "sparse" or n_features is not None):
-        raise ValueError(f"--matrix, --n-features: expected LETOR text with them, got the table {source}")
+        raise BadInput("--matrix, --n-features", f"expected LETOR text with them, got the table {source}")
     if percentiles:
         if matrix == "sparse":
-            raise ValueError("--matrix: expected dense or auto with --percentiles, got sparse")
+            raise BadInput("--matrix", "expected dense or auto with --percentiles, got sparse")
         n_jobs = None if source.is_dir() else jobs  # a store is read as it is
         _add_percentiles(source, store, table, dtype, n_features=n_features, n_jobs=n_jobs)
         return
@@ -86,7 +88,7 @@ def convert(
     if columns:
         raise BadInput(next(iter(columns)), f"expected a table with it, got the text {source}")
     if source.is_dir():
-        raise ValueError(f"{source}: expected a text file, got a folder; a store needs no conversion")
+        raise BadInput(source, "expected a text file, got a folder", "a store needs no conversion")
     paths.check_folder(store)
 
     readers.convert_letor(
@@ -120,9 +122,7 @@ def _add_percentiles(source: Path, store: Path, table: Table, dtype: str | None,
 
 def _check(source: Path, store: Path | None) -> None:
     if store is not None:
-        raise ValueError(
-            f"{store}: expected one store and nothing to write, as --check is given, got two paths"
-        )
+        raise BadInput(store, "expected one store and nothing to write, as --check is given, got two paths")
     from structsvm.readers.store import check_store
 
     with bar("reading", data=True) as shown:

@@ -41,13 +41,13 @@ def connecting(address: str) -> Iterator[Any]:
             yield stack.enter_context(Client(cluster, set_as_default=False))
         return
     if "://" not in address:
-        raise ValueError(
-            f"--dask {address}: expected local, or the address of a scheduler such as tcp://host:8786"
+        raise BadInput(
+            f"--dask {address}", "expected local, or the address of a scheduler such as tcp://host:8786"
         )
     try:
         client = Client(address, timeout=_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise ValueError(f"--dask {address}: expected a scheduler there, got no answer ({error})") from None
+        raise BadInput(f"--dask {address}", f"expected a scheduler there, got no answer ({error})") from None
     with client:
         yield client
 
@@ -63,7 +63,7 @@ def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     from structsvm.common.tables.files import is_parquet, is_table
 
     if is_table(data) and not is_parquet(data):
-        raise ValueError(f"{data}: expected Parquet files, texts or stores with --dask, got CSV; convert it")
+        raise BadInput(data, "expected Parquet files, texts or stores with --dask, got another table", "convert it")
     return {"y": columns.label, "qid": columns.qid} if is_parquet(data) else {"y": None, "qid": None}
 
 
@@ -81,8 +81,8 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     from structsvm.dask import DaskStructuralRanker
 
     if not hasattr(model, "coef_") or hasattr(model, "leaves_"):
-        raise ValueError(
-            f"--dask: expected a linear model, got a {type(model).__name__}; predict without --dask"
+        raise BadInput(
+            "--dask", f"expected a linear model, got a {type(model).__name__}", "predict without --dask"
         )
     there = DaskStructuralRanker(
         getattr(model, "loss", "map"),
@@ -101,8 +101,8 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
 def predict_there(client: Any, model: Any, data: Path, columns: Columns) -> Iterator[Any]:
     """Yield the scores of each part of the data, in the order of the rows."""
     if data.is_dir() and (data / "meta.json").exists() and readers.open_store(data).order is not None:
-        raise ValueError(
-            f"{data}: expected a store in the order of its text, got another; predict without --dask"
+        raise BadInput(
+            data, "expected a store in the order of its text, got another", "predict without --dask"
         )
     with _saying():
         yield from _ranker(client, model).score_files(str(data), **_columns(data, columns))

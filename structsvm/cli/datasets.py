@@ -40,7 +40,7 @@ def describe(
 ) -> None:
     """Describe PATH: counts, labels and oddities."""
     if str(path) in ("-", "/dev/stdin"):
-        raise ValueError(f"{path}: expected a file, got the standard input; write it to a file first")
+        raise BadInput(path, "expected a file, got the standard input", "write it to a file first")
     options: dict[str, Any] = {} if table.fill is None else {"fill": table.fill}
     if paths.is_table(paths.check_input(path)):
         options |= table.options()
@@ -72,7 +72,7 @@ def make(
         key, equals, value = pair.partition("=")
         if not equals or key not in known.get(name, {}):
             allowed = ", ".join(known.get(name, {})) or f"a name of {', '.join(known)}"
-            raise ValueError(f"--option {pair}: expected KEY=VALUE with a key of {allowed}")
+            raise BadInput(f"--option {pair}", f"expected KEY=VALUE with a key of {allowed}")
         try:
             options[key] = json.loads(value)
         except json.JSONDecodeError:

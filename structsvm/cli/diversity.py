@@ -16,6 +16,7 @@ from structsvm.cli.files import Jobs, split_names
 from structsvm.cli.groups import Group
 from structsvm.cli.options import AsJson, Selection, Tol, known, parse_grid
 from structsvm.cli.terminal import GapProgress, bar, group, print_json, print_table
+from structsvm.common.checks import BadInput
 
 if TYPE_CHECKING:
     from structsvm.estimators.diverse_ranker import DiverseRanker
@@ -144,7 +145,7 @@ def train(
     for option, given in (of_svmdiv if method == "diverse" else of_diverse).items():
         if given:
             other = "svmdiv" if method == "diverse" else "diverse"
-            raise ValueError(f"{option}: expected only with --method {other}")
+            raise BadInput(option, f"expected only with --method {other}")
 
     found = readers.read_candidates(data)
     options: Any = {} if loss is None else {"loss": loss}
@@ -208,7 +209,7 @@ def apply(
     of documents chosen. Documents without words cost as much as one word of the budget.
     """
     if output is None and run is None:
-        raise ValueError("expected --output, --run or both, got neither: there is nothing to write")
+        raise BadInput("expected --output, --run or both, got neither", "there is nothing to write")
     inputs = [paths.check_input(model), paths.check_input(data)]
     paths.check_outputs({"--output": output, "--run": run}, inputs)
 
@@ -276,7 +277,7 @@ def compare(
         k = next((one.k for one in models.values()), 5)
     method = list(split_names(method or ()))
     if len(models) < len(model or ()):
-        raise ValueError("--model: expected files of different names, got one twice")
+        raise BadInput("--model", "expected files of different names, got one twice")
 
     from structsvm.cli.studies.diversity import check_names, compare_methods, with_subtopics
     from structsvm.cli.studies.diversity.page import as_records, headline, page, table
@@ -286,8 +287,8 @@ def compare(
     read = readers.read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:
-        raise ValueError(
-            f"{data}: expected documents with subtopics to measure by, got none; apply needs no labels"
+        raise BadInput(
+            data, "expected documents with subtopics to measure by, got none", "apply needs no labels"
         )
     rivals: dict[str, Any] = {}
     if tune is not None:
@@ -333,7 +334,7 @@ def _level(text: str) -> Level:
             raise ValueError
     except (KeyError, ValueError):
         expected = "appears, title, count:3, share:.05, top_tfidf:5 or neighbours:.2, or levels by name alone"
-        raise ValueError(f"--level {text}: expected {expected}") from None
+        raise BadInput(f"--level {text}", f"expected {expected}") from None
     level: Level = getattr(features.Level, name)(*numbers)
     return level
 
@@ -349,9 +350,10 @@ def _marked(found: LabelledSets, marks: str) -> LabelledSets:
 def _load(path: Path) -> Selector:
     model = structsvm.load(path)
     if not isinstance(model, (structsvm.DiverseRanker, structsvm.SVMDiv)):
-        raise ValueError(
-            f"{path}: expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}; train one with: structsvm "
-            "diversify train"
+        raise BadInput(
+            path,
+            f"expected a DiverseRanker or an SVMDiv, got a {type(model).__name__}",
+            "train one with: structsvm diversify train",
         )
     return model
 
@@ -372,8 +374,8 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
     ]
     if len(set(topics)) < len(topics):
         twice = next(t for i, t in enumerate(topics) if t in topics[:i])
-        raise ValueError(
-            f"--run: expected queries that differ, got {twice!r} twice: a run has each topic once"
+        raise BadInput(
+            "--run", f"expected queries that differ, got {twice!r} twice: a run has each topic once"
         )
     rows = [
         (topic, one.ids[d], float(len(own) - rank))
@@ -381,7 +383,7 @@ def _write_run(found: LabelledSets, chosen: list[Int], path: Path, tag: str) -> 
         for rank, d in enumerate(own.tolist())
     ]
     if not rows:
-        raise ValueError("--run: expected documents to write, got none: the budget is below every document")
+        raise BadInput("--run", "expected documents to write, got none: the budget is below every document")
     readers.write_run(readers.Run.from_arrays(*map(list, zip(*rows, strict=True)), tag=tag), path)
 
 

@@ -16,6 +16,7 @@ from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import Columns, Data, names_of_runs, read_data, read_scores
 from structsvm.cli.options import AsJson, Convention, Relevance
 from structsvm.cli.terminal import note, print_json
+from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.files import is_stream, read_lines
 
@@ -86,28 +87,28 @@ def evaluate(
     with scores or runs one table has the means, a line per file; a run goes by its tag, or by its file if tags repeat.
     """
     if len({data, *scores}) < 1 + len(scores):
-        raise ValueError("DATA and SCORES: expected different files, got the same twice; name each once")
+        raise BadInput("DATA and SCORES", "expected different files, got the same twice", "name each once")
     for path in scores:
         paths.check_file(path)
     if len(scores) > 1 and per_query and not as_json:
-        raise ValueError("--per-query: expected --json with it for several files of scores")
+        raise BadInput("--per-query", "expected --json with it for several files of scores")
     names = metric or ["map", "ndcg@10"]
     rules: dict[str, Any] = {"convention": convention, "relevance": relevance}
     if dask is not None:
         if len(scores) > 1:
-            raise ValueError(f"--dask: expected one model, got {len(scores)}; evaluate one after the other")
+            raise BadInput("--dask", f"expected one model, got {len(scores)}", "evaluate one after the other")
         with connecting(dask) as client:
             model = structsvm.load(scores[0])
             results = evaluate_there(client, model, data, columns, groups, names, **rules)
         found = {"model": _Measured(scores[0], None, results)}
     elif groups != "refuse":
-        raise ValueError("--groups: expected --dask with it")
+        raise BadInput("--groups", "expected --dask with it")
     elif _kind(paths.check_input(data)) == "judgments":
         found = _of_runs(data, scores, names, complete=not common_topics, **rules)
     elif _kind(data) == "run" and "judgments" in map(_kind, scores):
-        raise ValueError(f"{data}: expected judgments, got a TREC run; judgments come first, the run second")
+        raise BadInput(data, "expected judgments, got a TREC run", "judgments come first, the run second")
     elif common_topics:
-        raise ValueError(f"--common-topics: expected TREC judgments and a run, got {data} of another kind")
+        raise BadInput("--common-topics", f"expected TREC judgments and a run, got {data} of another kind")
     else:
         found = _of_scores(data, scores, columns, names, **rules)
     if as_json:
@@ -169,9 +170,10 @@ def _of_scores(
     for name, path in zip(names_of_runs(files, list(map(str, files))), files, strict=True):
         values, ids = read_scores(path)
         if values.shape[0] != rows.n_rows:
-            raise ValueError(
-                f"{path}: expected {rows.n_rows} scores, one for each row of {data}, got {values.shape[0]}; "
-                "predict on this file"
+            raise BadInput(
+                path,
+                f"expected {rows.n_rows} scores, one for each row of {data}, got {values.shape[0]}",
+                "predict on this file",
             )
         if ids is not None:
             _check_ids(rows, ids, data, path)
@@ -193,9 +195,10 @@ def _check_ids(rows: Any, ids: Sequence[tuple[str, str]], data: Path, scores: Pa
         known, of = ids[row]
         # without --docid in both, documents are numbers of rows
         if known != str(query) or (document is not None and of not in (str(document), str(row + 1))):
-            raise ValueError(
-                f"{scores}, row {row + 1}: expected query {query} and document {document or row + 1} as in {data}, got "
-                f"{known} and {of}; predict on this file"
+            raise BadInput(
+                f"{scores}, row {row + 1}",
+                f"expected query {query} and document {document or row + 1} as in {data}, got {known} and {of}",
+                "predict on this file",
             )
 
 

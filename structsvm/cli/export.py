@@ -12,6 +12,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import read_names
 from structsvm.cli.tables import kept_medians
 from structsvm.cli.terminal import note
+from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 
 
@@ -32,7 +33,7 @@ def export(
     if output is not None:
         paths.check_output(output, [model])
     elif to == "onnx":
-        raise ValueError("--output: expected a file for onnx, which is binary; add -o model.onnx")
+        raise BadInput("--output", "expected a file for onnx, which is binary", "add -o model.onnx")
     names = None if feature_names is None else read_names(feature_names)
 
     from structsvm.export.search_engines import export_model

@@ -94,8 +94,9 @@ class Table(Columns):
             _ = self.fill
         names = self.names
         if names is not None and (not all(names) or len(set(names)) < len(names)):
-            raise ValueError(
-                f"--features {','.join(names)}: expected different names with commas between, such as bm25,age"
+            raise BadInput(
+                f"--features {','.join(names)}",
+                "expected different names with commas between, such as bm25,age",
             )
 
     @property
@@ -115,7 +116,7 @@ class Table(Columns):
         except ValueError:
             learned = "a number; only train, search and compare learn medians"
             expected = learned if self.missing == "median" else "a finite number, or median in train"
-            raise ValueError(f"--fill {self.missing}: expected {expected}") from None
+            raise BadInput(f"--fill {self.missing}", f"expected {expected}") from None
         return value
 
     def read(self, path: Path, **options: Any) -> QueryData:
@@ -179,8 +180,10 @@ def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryDa
     at = {name: j for j, name in enumerate(rows.feature_names)}
     missing = [name for name in names if name not in at]
     if missing:
-        raise ValueError(
-            f"{path}: expected the features of the model, got none called {missing[0]!r}; name the columns alike"
+        raise BadInput(
+            path,
+            f"expected the features of the model, got none called {missing[0]!r}",
+            "name the columns alike",
         )
     return dataclasses.replace(rows, X=rows.X[:, [at[name] for name in names]], feature_names=tuple(names))
 
@@ -189,7 +192,7 @@ def load_ranker(path: Path) -> Any:
     """Read a model that scores rows."""
     model = structsvm.load(paths.check_input(path))
     if not (hasattr(model, "rank") and hasattr(model, "predict")):
-        raise ValueError(f"{path}: expected a ranker, got a {type(model).__name__}; train one first")
+        raise BadInput(path, f"expected a ranker, got a {type(model).__name__}", "train one first")
     return model
 
 
@@ -241,13 +244,15 @@ def read_scores(path: Path) -> tuple[Float, list[tuple[str, str]] | None]:
             if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
                 raise ValueError
         except (ValueError, csv.Error):
-            raise ValueError(
-                f"{path}:{number}: expected one finite number, the score of row {number - (ids is not None)} (or -inf: "
-                f"not retrieved), got {shorten(line)}; write one score per line, or predict again"
+            raise BadInput(
+                f"{path}:{number}",
+                f"expected one finite number, the score of row {number - (ids is not None)} (or -inf: not "
+                f"retrieved), got {shorten(line)}",
+                "write one score per line, or predict again",
             ) from None
         scores.append(score)
     if not scores:
-        raise ValueError(f"{path}: expected one score per line, got an empty file; predict again")
+        raise BadInput(path, "expected one score per line, got an empty file", "predict again")
     return np.array(scores), ids
 
 
@@ -258,9 +263,10 @@ def names_of_runs(files: Sequence[Path], tags: Sequence[str]) -> list[str]:
     for name, n in Counter(names).items():
         if n > 1:
             first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
-            raise ValueError(
-                f"{second}: expected another tag or file name than that of {first}, got {name[:60]!a} in both; "
-                "rename one of the files"
+            raise BadInput(
+                second,
+                f"expected another tag or file name than that of {first}, got {name[:60]!a} in both",
+                "rename one of the files",
             )
     return names
 

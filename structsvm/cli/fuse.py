@@ -91,12 +91,12 @@ def fuse(
     """
     _check_files(runs, qrels, apply, output, save, report)
     if [tag] != tag.split():
-        raise ValueError(f"--tag: expected one word without blanks, got {tag!r}")
+        raise BadInput("--tag", f"expected one word without blanks, got {tag!r}")
     if apply is not None:
         _apply(apply, runs, output, tag, as_json)
         return
     if qrels is None:
-        raise ValueError("--qrels: expected the judgments to learn from, got none; or give --apply MODEL")
+        raise BadInput("--qrels", "expected the judgments to learn from, got none", "or give --apply MODEL")
 
     learning.check()
     depth = learning.depth
@@ -157,7 +157,7 @@ def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool)
 
     model = structsvm.load(path)
     if not isinstance(model, FusionModel):
-        raise ValueError(f"{path}: expected a model that fuse saved, got a {type(model).__name__}")
+        raise BadInput(path, f"expected a model that fuse saved, got a {type(model).__name__}")
     depth = model.depth or 1000
     with working("reading") as status:
         pool = readers.candidates(_read(files, depth, status), depth=depth)

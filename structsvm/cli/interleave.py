@@ -126,8 +126,9 @@ def learn(
     """Learn how much each kind of click tells, from logs whose best ranker is known, for 'analyse --statistic'."""
     paths.check_output(output, [paths.check_file(path) for path in log])
     if len(better) not in (1, len(log)):
-        raise ValueError(
-            f"--better: expected one name, or one for each of {len(log)} logs in their order, got {len(better)}"
+        raise BadInput(
+            "--better",
+            f"expected one name, or one for each of {len(log)} logs in their order, got {len(better)}",
         )
 
     from structsvm.online import clicklog
@@ -137,7 +138,7 @@ def learn(
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
         found = clicklog.read_log(path, missing_record=missing_record, missing_feedback=missing_feedback)
         if name not in found.rankers:
-            raise ValueError(f"{path}: --better: expected one of {', '.join(found.rankers)}, got {name!r}")
+            raise BadInput(path, f"--better: expected one of {', '.join(found.rankers)}, got {name!r}")
         read.append((found, name))
     learned = statistics.learn_weights(read, method, ridge=ridge)
     learned.save(output)
@@ -199,9 +200,9 @@ def simulate(
         check_whole("users", users)
     rankers = ranker or ["1", "2"]
     if len(rankers) < 2:
-        raise ValueError(f"--ranker: expected two or more, got {len(rankers)}; repeat the option")
+        raise BadInput("--ranker", f"expected two or more, got {len(rankers)}", "repeat the option")
     if len({int(name) if name.isdecimal() else name for name in rankers}) != len(rankers):
-        raise ValueError(f"--ranker: expected different rankers, got {', '.join(rankers)}")
+        raise BadInput("--ranker", f"expected different rankers, got {', '.join(rankers)}")
 
     from structsvm.online.clicklog import write_log
     from structsvm.online.users import CascadeUser
@@ -211,8 +212,8 @@ def simulate(
     rows = readers.make_ranking(200, 20, 10, random_state=seed) if data is None else table.read(data)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
-        raise ValueError(
-            f"{data}: expected whole grades from 0 to 4, as the click models know, got up to {highest:g}"
+        raise BadInput(
+            str(data), f"expected whole grades from 0 to 4, as the click models know, got up to {highest:g}"
         )
     try:
         user = CascadeUser.named(clicks, next(n for n in (2, 3, 5) if n > highest))
@@ -237,9 +238,9 @@ def _scores(name: str, rows: Any) -> Any:
 
     if name.isdecimal():
         if not 1 <= int(name) <= rows.n_features:
-            raise ValueError(f"--ranker {name}: expected a feature from 1 to {rows.n_features}")
+            raise BadInput(f"--ranker {name}", f"expected a feature from 1 to {rows.n_features}")
         return dense_column(rows.X, int(name) - 1)
     model = load_ranker(Path(name))
     if model.n_features_in_ != rows.n_features:
-        raise ValueError(f"{name}: expected data of {model.n_features_in_} features, got {rows.n_features}")
+        raise BadInput(name, f"expected data of {model.n_features_in_} features, got {rows.n_features}")
     return model.predict(rows.X, qid=rows.qid)

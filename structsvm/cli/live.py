@@ -84,9 +84,10 @@ def serve(
         prepare(store)
     with _open(store) as opened:
         if not settings.keyless and not opened.callers():
-            raise ValueError(
-                f"{_shown(store)}: expected a key, got none; make the first by: structsvm live init --store "
-                f"{_shown(store)}; to try the service on this machine only, start it with --no-keys"
+            raise BadInput(
+                f"{_shown(store)}",
+                f"expected a key, got none; make the first by: structsvm live init --store {_shown(store)}",
+                "to try the service on this machine only, start it with --no-keys",
             )
         for line in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(line)
@@ -118,8 +119,8 @@ def init(
     Secrets.of_file(settings.secret_path)
     with closing(open_database(store)) as opened:
         if opened.callers():
-            raise ValueError(
-                f"{_shown(store)}: expected a store without keys; for another: structsvm live key add"
+            raise BadInput(
+                f"{_shown(store)}", "expected a store without keys", "for another: structsvm live key add"
             )
     note(f"{_shown(store)} is ready; keep this key, it is not shown again:")
     key_add("admin", store)
@@ -138,9 +139,9 @@ def create(
 
     read = _read_toml(file)
     if "key" not in read:
-        raise ValueError(f'{file}: expected key = "NAME", got none')
+        raise BadInput(file, 'expected key = "NAME", got none')
     if "engines" in read and engines is None:
-        raise ValueError(f"{file}: expected --config FILE, which defines the engines it names, got none")
+        raise BadInput(file, "expected --config FILE, which defines the engines it names, got none")
     try:
         key = check_key(read.pop("key"))
         config = check_config(read, _read_toml(engines).get("engines", {}))
@@ -214,7 +215,7 @@ def backup(
 
     path = sqlite_file(store)
     if path is None:
-        raise ValueError("--store: expected sqlite:///FILE, got PostgreSQL; use pg_dump")
+        raise BadInput("--store", "expected sqlite:///FILE, got PostgreSQL", "use pg_dump")
     _check_there(store)
     paths.check_output(output, [path])
     with working("copying") as status:
@@ -233,8 +234,8 @@ def forget(
     with _open(store) as opened:
         row = _experiment(opened, key, None).row
         if row.unit_key is None:
-            raise ValueError(
-                f"{key}: expected an experiment that goes on; its key of units is deleted, no tie is left"
+            raise BadInput(
+                key, "expected an experiment that goes on", "its key of units is deleted, no tie is left"
             )
         n = opened.forget(row.id, hashed_unit(row.unit_key, unit))
     typer.echo(f"{n:,} impressions" if n else f"no impression of {key} is of the unit {unit!r}")
@@ -279,7 +280,9 @@ def demo(
         try:
             listening.bind(("127.0.0.1", port))
         except OSError as error:
-            raise ValueError(f"--port {port}: {error.strerror}; take another, or 0 for a free one") from None
+            raise BadInput(
+                f"--port {port}", f"{error.strerror}", "take another, or 0 for a free one"
+            ) from None
         listening.listen()  # who comes before the first answer waits for it
         port = listening.getsockname()[1]
         settings = Settings(
@@ -324,7 +327,7 @@ def key_remove(
     """Delete a key; workers refuse it within a second."""
     with _open(store) as opened:
         if not opened.delete_key(identity):
-            raise ValueError(f"{identity}: expected the id of a key, see structsvm live key list")
+            raise BadInput(identity, "expected the id of a key, see structsvm live key list")
 
 
 app = group(
@@ -350,7 +353,7 @@ def _open(url: str) -> Iterator[Store]:
             yield opened
         except (SQLAlchemyError, sqlite3.Error) as error:
             cause = getattr(error, "orig", None) or error
-            raise ValueError(f"{_shown(url)}: expected a store that can be used, got: {cause}") from None
+            raise BadInput(f"{_shown(url)}", f"expected a store that can be used, got: {cause}") from None
 
 
 def _check_there(url: str) -> None:
@@ -359,8 +362,9 @@ def _check_there(url: str) -> None:
 
     path = sqlite_file(url)
     if path is not None and not path.exists():
-        raise ValueError(
-            f"{path}: expected a file to read, got nothing there; make it with structsvm live init --store {url}"
+        raise BadInput(
+            path,
+            f"expected a file to read, got nothing there; make it with structsvm live init --store {url}",
         )
     if path is not None:
         paths.check_file(path)
@@ -374,7 +378,7 @@ def _experiment(store: Store, key: str, revision: int | None) -> Experiment:
         rows = [row for row in rows if row.revision == revision]
     if not rows:
         known = ", ".join(dict.fromkeys(row.key for row in store.experiments())) or "none"
-        raise ValueError(f"{key}: expected an experiment of this store ({known})")
+        raise BadInput(key, f"expected an experiment of this store ({known})")
     return Experiment(rows[-1])
 
 
@@ -385,7 +389,7 @@ def _read_toml(path: Path | None) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path}: expected TOML ({error})") from None
+        raise BadInput(path, f"expected TOML ({error})") from None
 
 
 def _telling(status: Any, title: str) -> Callable[[int], None]:

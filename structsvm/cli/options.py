@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from structsvm.common.checks import BadInput
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Report = Annotated[Path | None, "Also write an HTML page."]
 Relevance = Annotated[float, "Label from which a document is relevant."]
@@ -22,7 +24,7 @@ GRID = "The grid: low:high:number, evenly on a log scale, or a,b,c."
 
 def parse_grid(text: str) -> list[float]:
     """Return the numbers of ``1e-3:1e3:13`` or ``0.1,1,10``."""
-    error = ValueError(f"--C: expected low:high:number or a,b,c with numbers > 0, got {text!r}")
+    error = BadInput("--C", f"expected low:high:number or a,b,c with numbers > 0, got {text!r}")
     try:
         if ":" in text:
             low, high, number = text.split(":")
@@ -48,7 +50,7 @@ def known(choices: Callable[[], Collection[str]]) -> Callable[..., Any]:
     def check(option: typer.CallbackParam, value: Any) -> Any:
         names = choices()
         if value is not None and value not in names:
-            raise ValueError(f"{option.opts[0]} {value}: expected one of {', '.join(names)}")
+            raise BadInput(f"{option.opts[0]} {value}", f"expected one of {', '.join(names)}")
         return value
 
     return check
@@ -83,10 +85,10 @@ def read_signs(texts: list[str] | None) -> dict[str, int]:
     for text in texts or ():
         feature, _, sign = text.rpartition(":")
         if not feature or sign not in ("+1", "1", "-1"):
-            raise ValueError(f"--monotone {text}: expected a feature and +1 or -1, as in 3:+1")
+            raise BadInput(f"--monotone {text}", "expected a feature and +1 or -1, as in 3:+1")
         if re.search(r":[+-]?1,", feature):
-            raise ValueError(f"--monotone {text}: expected one feature; repeat --monotone for others")
+            raise BadInput(f"--monotone {text}", "expected one feature", "repeat --monotone for others")
         if feature in signs:
-            raise ValueError(f"--monotone {text}: the sign of feature {feature} is given twice")
+            raise BadInput(f"--monotone {text}", f"the sign of feature {feature} is given twice")
         signs[feature] = int(sign)
     return signs

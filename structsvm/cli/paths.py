@@ -32,35 +32,33 @@ def check_table(path: Path, option: str) -> None:
 def check_input(path: Path) -> Path:
     """Raise if a file does not exist, before minutes of work on another one."""
     if not path.exists() and not is_table(path):
-        raise ValueError(f"{path}: expected a file to read, got nothing there; check the path")
+        raise BadInput(path, "expected a file to read, got nothing there", "check the path")
     return path
 
 
 def check_file(path: Path) -> Path:
     """Check like :func:`check_input` an input that cannot be a store."""
     if check_input(path).is_dir():
-        raise ValueError(f"{path}: expected a file to read, got a folder; add a file name")
+        raise BadInput(path, "expected a file to read, got a folder", "add a file name")
     return path
 
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
     """Raise if a result would overwrite an input, a folder or a device, or cannot be written."""
     if str(path) == "-":
-        raise ValueError(
-            "-: expected the name of a file to write, got the sign for the standard input; name one"
+        raise BadInput(
+            "-", "expected the name of a file to write, got the sign for the standard input", "name one"
         )
     _check_name(path)
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
-            raise ValueError(
-                f"{path}: expected another file than the input, got the same; choose another {option}"
+            raise BadInput(
+                path, f"expected another file than the input, got the same; choose another {option}"
             )
     if path.is_dir():
-        raise ValueError(f"{path}: expected the name of a file to write, got a folder; add a file name")
+        raise BadInput(path, "expected the name of a file to write, got a folder", "add a file name")
     if path.exists() and not path.is_file():
-        raise ValueError(
-            f"{path}: expected the name of a file to write, got a device or pipe; choose another"
-        )
+        raise BadInput(path, "expected the name of a file to write, got a device or pipe", "choose another")
     check_folder(path)
     return path
 
@@ -68,8 +66,8 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--ou
 def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
     """Check like :func:`check_output` for a model, whose suffixes ``save`` would refuse only after the training."""
     if is_packed(path):
-        raise ValueError(
-            f"{path}: expected a name that ends in .npz, got {path.suffix!r}; models are compressed already"
+        raise BadInput(
+            path, f"expected a name that ends in .npz, got {path.suffix!r}", "models are compressed already"
         )
     return check_output(path, inputs, option=option)
 
@@ -82,8 +80,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
             continue
         file = check_output(path, sources, option=option).resolve()
         if file in taken:
-            raise ValueError(
-                f"{taken[file]} and {option}: expected two files, got the same twice; name another"
+            raise BadInput(
+                f"{taken[file]} and {option}", "expected two files, got the same twice", "name another"
             )
         taken[file] = option
 
@@ -92,7 +90,7 @@ def check_kept(path: Path) -> None:
     """Check a folder for finished runs, which may exist and has to be writable."""
     _check_name(path)
     if path.exists() and not path.is_dir():
-        raise ValueError(f"{path}: expected a folder to keep runs in, got a file; choose another name")
+        raise BadInput(path, "expected a folder to keep runs in, got a file", "choose another name")
     check_folder(path / "run" if path.exists() else path)
 
 
@@ -100,9 +98,9 @@ def check_folder(path: Path) -> None:
     """Check that the folder of ``path`` exists, is writable, and takes a name like that of ``path``."""
     folder = _check_name(path).parent
     if not folder.is_dir():
-        raise ValueError(f"{path}: expected an existing folder, got none called '{folder}'; create it first")
+        raise BadInput(path, f"expected an existing folder, got none called '{folder}'", "create it first")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"{path}: expected a folder to write in, got no permission for '{folder}'")
+        raise BadInput(path, f"expected a folder to write in, got no permission for '{folder}'")
 
 
 def _check_name(path: Path) -> Path:
@@ -115,8 +113,8 @@ def _check_name(path: Path) -> Path:
     except (NotADirectoryError, PermissionError):  # said of the folder
         return path
     except OSError as error:
-        raise ValueError(
-            f"{path}: expected a name that a file can have ({error.strerror}); choose another"
+        raise BadInput(
+            path, f"expected a name that a file can have ({error.strerror})", "choose another"
         ) from error
     return file
 

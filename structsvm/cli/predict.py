@@ -59,17 +59,19 @@ def predict(
     trec_eval sorts them.
     """
     if form is None and output.suffix in (".tsv", ".xlsx"):
-        raise ValueError(
-            f"--output {output}: expected a name such as scores.txt, scores.csv or scores.parquet; or state --format"
+        raise BadInput(
+            f"--output {output}",
+            "expected a name such as scores.txt, scores.csv or scores.parquet",
+            "or state --format",
         )
     form = form or {".csv": "csv", ".parquet": "parquet"}.get(output.suffix, "scores")
     if form == "parquet" and paths.is_stdout(output):
-        raise ValueError(
-            "--format parquet: expected the name of a file with --output, got the standard output"
+        raise BadInput(
+            "--format parquet", "expected the name of a file with --output, got the standard output"
         )
     sources = [paths.check_file(model), paths.check_input(data)]
     if is_model(data) and not is_model(model):
-        raise ValueError(f"{data}: expected DATA, got a model; MODEL comes first, DATA second")
+        raise BadInput(data, "expected DATA, got a model", "MODEL comes first, DATA second")
     if not paths.is_stdout(output):
         paths.check_output(output, sources)
 
@@ -79,8 +81,8 @@ def predict(
     n_features = ranker.n_features_in_
     if dask is not None:
         if form != "scores":
-            raise ValueError(
-                f"--format {form}: expected --format scores with --dask; or predict on one machine"
+            raise BadInput(
+                f"--format {form}", "expected --format scores with --dask", "or predict on one machine"
             )
         with connecting(dask) as client:
             parts = predict_there(client, ranker, data, columns)
@@ -98,7 +100,7 @@ def predict(
         else:
             rows = by_name(read_data(data, columns, fill=fill, labels=False), names, data)
         if rows.n_features != n_features:
-            raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
+            raise BadInput(data, f"expected {n_features} features, as {model} has, got {rows.n_features}")
     else:
         # neither scaling nor trees take sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
@@ -165,9 +167,10 @@ def _csv_lines(table: dict[str, Any]) -> Iterator[str]:
 def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag: str) -> None:
     """Write a TREC run."""
     if rows.docid is None:
-        raise ValueError(
-            f"{data}: expected the id of each document for a run (#docid = ...; in a table the column of --docid), got "
-            "none; take --format csv"
+        raise BadInput(
+            data,
+            "expected the id of each document for a run (#docid = ...; in a table the column of --docid), got none",
+            "take --format csv",
         )
     try:
         run = readers.Run.from_arrays(rows.qid, rows.docid, scores, tag="_".join(tag.split()) or "structsvm")
@@ -180,7 +183,7 @@ def _write_run(rows: QueryData, scores: Float, output: Path, data: Path, *, tag:
     except BadInput as error:
         if error.argument.partition("[")[0] not in ("topic", "docid"):
             raise
-        raise ValueError(f"{data}: {error.argument}: {error.problem}; take --format csv") from None
+        raise BadInput(data, f"{error.argument}: {error.problem}", "take --format csv") from None
 
 
 def _width(X: Any) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from structsvm.cli import paths
 from structsvm.cli.files import Table, read_data, split_names
 from structsvm.cli.terminal import note
+from structsvm.common.checks import BadInput
 
 if TYPE_CHECKING:
     from structsvm.protocols import Float
@@ -77,7 +78,7 @@ def fill_of(model: Any, table: Table) -> float | Literal["keep"] | None:
     if kept_medians(model) is not None:
         return "keep"
     if table.missing == "median":
-        raise ValueError("--fill median: expected a model that was trained with it, got another")
+        raise BadInput("--fill median", "expected a model that was trained with it, got another")
     return "keep" if get_tags(model).input_tags.allow_nan else None
 
 

@@ -16,7 +16,7 @@ from structsvm.cli.groups import Group
 from structsvm.cli.options import Monotone, Relevance, Scale, Tol, read_signs
 from structsvm.cli.tables import TrainingTable
 from structsvm.cli.terminal import GapProgress
-from structsvm.common.checks import check_choice
+from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.escaping import printable
 
 _NAMED = 6
@@ -50,10 +50,10 @@ class Trees(Group):
         """Return whether trees are asked for; raise for options that do not go together."""
         for name, value in (("--n-trees", self.n_trees), ("--n-leaves", self.n_leaves)):
             if value is not None and not self.trees:
-                raise ValueError(f"{name}: expected --trees with it")
+                raise BadInput(name, "expected --trees with it")
         reasons = {"monotone": "; the weights of leaves are bound to no order along a feature"}
         for name in (name for name, given in refused.items() if given and self.trees):
-            raise ValueError(f"--{name}: expected a linear model, without --trees{reasons.get(name, '')}")
+            raise BadInput(f"--{name}", f"expected a linear model, without --trees{reasons.get(name, '')}")
         return self.trees
 
     def ranker(self, loss: str, C: float | None, **options: Any) -> Any:
@@ -152,9 +152,9 @@ def train(
         solvers = ("auto", "partitioned", "one_slack")
         check_choice("solver", objective.solver, solvers, remedy="others train without {dask}")
         if signs:
-            raise ValueError("--monotone: expected training on one machine, without --dask")
+            raise BadInput("--monotone", "expected training on one machine, without --dask")
         if table.categorical is not None or table.missing is not None:
-            raise ValueError("--categorical, --fill: expected training on one machine, without --dask")
+            raise BadInput("--categorical, --fill", "expected training on one machine, without --dask")
         with connecting(dask) as client, GapProgress(tol, output) as progress:
             there = train_there(
                 client, data, table, cluster.groups, loss=objective.loss, C=C, **objective.options,
@@ -170,7 +170,7 @@ def train(
         return
     if cluster.checkpoint is not None or cluster.groups != "refuse":
         option = "groups" if cluster.checkpoint is None else "checkpoint"
-        raise ValueError(f"--{option}: expected --dask with it")
+        raise BadInput(f"--{option}", "expected --dask with it")
     # scaling moves the zeros of a sparse matrix, and trees take none
     in_text = not data.is_dir() and not paths.is_table(data)
     sparse = False if (scaled or trees.trees) and in_text else None

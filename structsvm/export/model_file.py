@@ -20,6 +20,7 @@ import numpy as np
 
 from structsvm._version import __version__
 from structsvm.common.arrays import Archive, Damaged, read_json
+from structsvm.common.checks import BadInput
 from structsvm.common.files import is_packed, replacing
 from structsvm.common.lazy import homes
 from structsvm.common.machine import memory_bytes
@@ -57,7 +58,7 @@ def save(model: Any, path: str | Path) -> None:
     """
     path = Path(path)
     if is_packed(path):
-        raise ValueError(f"{path}: models are compressed already, expected a name such as {path.stem!r}")
+        raise BadInput(path, f"models are compressed already, expected a name such as {path.stem!r}")
     if hasattr(model, "fit"):
         from sklearn.utils.validation import check_is_fitted
 
@@ -119,9 +120,10 @@ def load(path: str | Path) -> Any:
             except (KeyError, TypeError, AttributeError):
                 raise _not_ours(path) from None
             if version > _FORMAT_VERSION:
-                raise ValueError(
-                    f"{path}: model format {version}, this version of structsvm ({__version__}) reads up to "
-                    f"{_FORMAT_VERSION}; upgrade with: pip install -U structsvm-ranking"
+                raise BadInput(
+                    path,
+                    f"model format {version}, this version of structsvm ({__version__}) reads up to {_FORMAT_VERSION}",
+                    "upgrade with: pip install -U structsvm-ranking",
                 )
             try:
                 if not isinstance(content, dict) or "class" not in content:
@@ -136,8 +138,10 @@ def load(path: str | Path) -> Any:
                 KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError,
             ) as error:  # fmt: skip
                 what = " ".join((str(error) if isinstance(error, Damaged) else f"{error!r:.100}").split())
-                raise ValueError(
-                    f"{path}: expected a complete structsvm model, got a damaged one ({what}); train and save again"
+                raise BadInput(
+                    path,
+                    f"expected a complete structsvm model, got a damaged one ({what})",
+                    "train and save again",
                 ) from error
     except Damaged:
         raise _not_ours(path) from None
@@ -170,9 +174,10 @@ def _digest(array: np.ndarray) -> str:
 
 
 def _not_ours(path: Path) -> ValueError:
-    return ValueError(
-        f"{path}: expected a structsvm model (written by save), got another or a damaged file; check the order of the "
-        "files, or train and save again"
+    return BadInput(
+        path,
+        "expected a structsvm model (written by save), got another or a damaged file",
+        "check the order of the files, or train and save again",
     )
 
 

@@ -122,10 +122,8 @@ class PyTerrierRanker(BaseEstimator):
 
 def _qid(group: Any, n_rows: int, argument: str) -> Any:
     if group is None:
-        raise ValueError(
-            f"{argument}: expected the number of documents of each query, got none; use form='ltr'"
-        )
+        raise BadInput(argument, "expected the number of documents of each query, got none", "use form='ltr'")
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or sizes.sum() != n_rows:
-        raise ValueError(f"{argument}: expected whole numbers that add up to {n_rows} rows, got {group!r}")
+        raise BadInput(argument, f"expected whole numbers that add up to {n_rows} rows, got {group!r}")
     return np.repeat(np.arange(sizes.shape[0]), sizes)

@@ -92,8 +92,8 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
             if hasattr(model, "best_estimator_")
             else "only linear models are exported"
         )
-        raise ValueError(
-            f"{kind}: expected a fitted model with one weight per feature (coef_), got none; {remedy}"
+        raise BadInput(
+            kind, f"expected a fitted model with one weight per feature (coef_), got none; {remedy}"
         )
     scaler = getattr(model, "scaler_", None)
     names = _names(model, feature_names, n_features)
@@ -123,9 +123,10 @@ def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearFo
     """Return the form of the last step over what the first one takes."""
     form = linear_form(pipeline.steps[-1][1])
     if form.within_query:
-        raise ValueError(
-            f"{pipeline.steps[-1][0]}: expected a ranker whose scaling is the same for all queries at the end of a "
-            f"pipeline, got scale='query-{form.method}'"
+        raise BadInput(
+            f"{pipeline.steps[-1][0]}",
+            f"expected a ranker whose scaling is the same for all queries at the end of a pipeline, got "
+            f"scale='query-{form.method}'",
         )
     A, b, missing = affine_steps(pipeline)
     n = A.shape[1]
@@ -221,10 +222,11 @@ def export_model(
     check_choice("to", to, FORMATS)
     form = linear_form(model, feature_names)
     if form.within_query and to != "json":
-        raise ValueError(
-            f"{to}: expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
-            "figures are those of each query's own candidates, which the format cannot compute; train with "
-            f"scale={'minmax' if form.method == 'percentile' else form.method!r} or none, or export json"
+        raise BadInput(
+            to,
+            f"expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
+            "figures are those of each query's own candidates, which the format cannot compute",
+            f"train with scale={'minmax' if form.method == 'percentile' else form.method!r} or none, or export json",
         )
     if form.missing is not None and to not in ("json", "onnx"):
         said = ", ".join(
@@ -286,8 +288,8 @@ def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
     ours = products(X, form.raw_weights) + form.raw_intercept
     room = 1e-8 * (np.abs(X * form.raw_weights).sum(axis=1) + abs(form.raw_intercept) + 1e-30)
     if expected.shape != ours.shape or not (np.abs(expected - ours) <= room).all():
-        raise ValueError(
-            f"{kind}: expected a model that is linear in its features, got other scores than its weights"
+        raise BadInput(
+            kind, "expected a model that is linear in its features, got other scores than its weights"
         )
 
 

@@ -161,9 +161,9 @@ def compare(
 def _differences(a: Float, b: Float) -> Float:
     """Return ``a - b`` of the queries with values; raise where the two do not belong together."""
     if a.ndim != 1 or a.shape != b.shape:
-        raise ValueError(f"a and b: expected one value for each query, got {a.shape} and {b.shape}")
+        raise BadInput("a and b", f"expected one value for each query, got {a.shape} and {b.shape}")
     if np.isinf(a).any() or np.isinf(b).any():
-        raise ValueError("a and b: expected finite values, got infinity")
+        raise BadInput("a and b", "expected finite values, got infinity")
     one_sided = np.isnan(a) != np.isnan(b)
     if one_sided.any():
         query = int(np.argmax(one_sided))
@@ -171,7 +171,7 @@ def _differences(a: Float, b: Float) -> Float:
         raise ValueError(f"{problem}; use the same labels and the same empty= policy for both")
     difference = np.round((a - b)[~np.isnan(a)], _DECIMALS)
     if difference.size == 0:
-        raise ValueError("a and b: expected at least one query with values, got none")
+        raise BadInput("a and b", "expected at least one query with values, got none")
     return difference
 
 
@@ -246,19 +246,19 @@ def holm(p: ArrayLike) -> Float:
 def paired(a: Any, b: Any) -> tuple[Float, Float]:
     """Return the values of two systems query by query; results of ``evaluate`` are matched by query id."""
     if isinstance(a, EvaluationResult) != isinstance(b, EvaluationResult):
-        raise ValueError(
-            "a and b: expected two results of evaluate, or two arrays of values, got one of each"
+        raise BadInput(
+            "a and b", "expected two results of evaluate, or two arrays of values, got one of each"
         )
     if not isinstance(a, EvaluationResult):
         return np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if a.name != b.name:
-        raise ValueError(f"a and b: expected results of one measure, got {a.name!r} and {b.name!r}")
+        raise BadInput("a and b", f"expected results of one measure, got {a.name!r} and {b.name!r}")
     row_of = {query: row for row, query in enumerate(b.query_ids.tolist())}
     ids = dict.fromkeys(a.query_ids.tolist())
     for name, own, others in (("a", ids, row_of), ("b", row_of, ids)):
         lonely = next((query for query in own if query not in others), None)
         if lonely is not None:
-            raise ValueError(f"a and b: expected the same queries, but {lonely!r} is in {name} only")
+            raise BadInput("a and b", f"expected the same queries, but {lonely!r} is in {name} only")
     return a.per_query, b.per_query[[row_of[query] for query in ids]]
 
 

@@ -363,9 +363,10 @@ def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[l
         number += len(raws)
         if max(map(len, raws)) > _LONGEST:
             longest, raw = next((at, raw) for at, raw in lines if len(raw) > _LONGEST)
-            raise ValueError(
-                f"{path}:{longest}: expected one list and its clicks per line, got {len(raw):,} bytes, more than "
-                f"{_LONGEST:,}; is this a click log?"
+            raise BadInput(
+                f"{path}:{longest}",
+                f"expected one list and its clicks per line, got {len(raw):,} bytes, more than {_LONGEST:,}",
+                "is this a click log?",
             )
         if not all(map(bytes.strip, raws)):
             lines = [(at, raw) for at, raw in lines if raw.strip()]
@@ -428,7 +429,7 @@ class Lines:
                 f"{_EXPECTED}, got no 'shown': the record of the list is missing; log it with the impression, or pass "
                 'missing_record="skip"'
             )
-        raise ValueError(f"{self.path}:{number}: {problem}") from None
+        raise BadInput(f"{self.path}:{number}", f"{problem}") from None
 
     def check(self, fields: _Fields) -> Line | None:
         """Return the line of these fields, None without a record; raise ValueError where they do not fit each other."""
@@ -469,7 +470,7 @@ class Lines:
         n = len(shown.documents)
         for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
             if counts is not None and len(counts) != n:
-                raise ValueError(f"{key}: expected {n} counts, one per document, got {counts!r:.80}")
+                raise BadInput(key, f"expected {n} counts, one per document, got {counts!r:.80}")
         fields.shown = fields.clicks = None  # which the line holds checked
         return Line(shown, name, clicks, fields)
 
@@ -582,14 +583,17 @@ class Header:
             self.found = found
             self.is_duels = bool(among)
         elif found != self.found or bool(among) != self.is_duels:
-            raise ValueError(
-                f"{self.source}{number}: expected {_say(self.found)}, as before, got {_say(found)}; "
-                "one log holds one experiment"
+            raise BadInput(
+                f"{self.source}{number}",
+                f"expected {_say(self.found)}, as before, got {_say(found)}",
+                "one log holds one experiment",
             )
         if line.clicks is None:
             if self.missing_feedback == "error":
-                raise ValueError(
-                    f"{self.source}{number}: expected 'clicks', got none; [] says that nothing was clicked"
+                raise BadInput(
+                    f"{self.source}{number}",
+                    "expected 'clicks', got none",
+                    "[] says that nothing was clicked",
                 )
             self.n_missing += 1
             return self.missing_feedback != "skip"
@@ -601,7 +605,7 @@ class Header:
             left = (f" ({self.n_missing} without feedback)" if self.n_missing else "") + (
                 f" ({n_missing_record} without a record)" if n_missing_record else ""
             )
-            raise ValueError(f"{origin}: expected impressions with feedback, got none{left}")
+            raise BadInput(origin, f"expected impressions with feedback, got none{left}")
         _, n_rankers, rankers = self.found
         return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
 
@@ -616,9 +620,11 @@ def said(line: Line) -> tuple[Any, ...]:
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
     """Raise ValueError for two lines with one id, of which the ``second`` says another thing than the ``first``."""
     origin = source.removesuffix(":") if source.endswith(":") else "impressions"
-    raise ValueError(
-        f"{source}{second}: expected the impression {impression} as it stands at {origin}:{first}, got other clicks, "
-        "another list, query, session or user; give every impression its own id, and log its clicks in one line"
+    raise BadInput(
+        f"{source}{second}",
+        f"expected the impression {impression} as it stands at {origin}:{first}, got other clicks, another "
+        f"list, query, session or user",
+        "give every impression its own id, and log its clicks in one line",
     )
 
 
@@ -693,11 +699,11 @@ def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
     for i, click in enumerate(given):
         rank = click.rank
         if (rank is None) == (click.document is UNSET):
-            raise ValueError(f"clicks[{i}]: expected an object with either 'rank' or 'document'")
+            raise BadInput(f"clicks[{i}]", "expected an object with either 'rank' or 'document'")
         if rank is None:
             rank = 1 + _place_of(click.document, shown, i)
         elif rank > n:
-            raise ValueError(f"clicks[{i}].rank: expected 1 to {n}, got {rank}")
+            raise BadInput(f"clicks[{i}].rank", f"expected 1 to {n}, got {rank}")
         clicks.append(_new(Click, (rank, click.time, click.dwell, click.download)))
     if len(clicks) > 1 and all(click.time is not None for click in clicks):
         clicks.sort(key=lambda click: click.time or 0.0)
@@ -710,6 +716,7 @@ def _place_of(document: Any, shown: Shown, i: int) -> int:
     for k, one in enumerate(encoded):
         if one == document and type(one) is type(document):
             return k
-    raise ValueError(
-        f"clicks[{i}]: document {document!r:.80} is not among those shown: {shown.to_dict()['documents']!r:.200}"
+    raise BadInput(
+        f"clicks[{i}]",
+        f"document {document!r:.80} is not among those shown: {shown.to_dict()['documents']!r:.200}",
     )

@@ -11,6 +11,7 @@ import json
 from importlib import import_module
 from typing import Any
 
+from structsvm.common.checks import BadInput
 from structsvm.common.lazy import homes, labels
 from structsvm.protocols import Bandit
 
@@ -44,13 +45,13 @@ def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> 
     0.6
     """
     if name not in NAMES:
-        raise ValueError(f"bandit: expected one of {', '.join(NAMES)}, got {name!r}")
+        raise BadInput("bandit", f"expected one of {', '.join(NAMES)}, got {name!r}")
     builder = getattr(import_module(_ROOM), NAMES[name])
     known = inspect.signature(builder).parameters
     allowed = [key for key in known if key not in ("n_arms", "horizon")]
     for key in options:
         if key not in allowed:
-            raise ValueError(f"{name}: expected options among {allowed}, got {key!r}")
+            raise BadInput(name, f"expected options among {allowed}, got {key!r}")
     if "horizon" in known:
         options["horizon"] = horizon
     bandit: Bandit = builder(n_arms, **options)

@@ -32,13 +32,14 @@ class SavedState:
         """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         name, state, digest = read_state(text, cls.__name__)
         if name != cls.__name__:
-            raise ValueError(
-                f"expected the state of a {cls.__name__}, got that of a {name}: use {name}.from_json"
+            raise BadInput(
+                f"expected the state of a {cls.__name__}, got that of a {name}", f"use {name}.from_json"
             )
         if not isinstance(state, dict) or digest != _digest(name, state):
-            raise ValueError(
-                f"state of a {name}: expected the digest that to_json wrote, got another; the text was changed, cut "
-                "or written by an earlier version"
+            raise BadInput(
+                f"state of a {name}",
+                "expected the digest that to_json wrote, got another",
+                "the text was changed, cut or written by an earlier version",
             )
         bandit = cls.__new__(cls)
         vars(bandit).update({key: _decode(value) for key, value in state.items()})

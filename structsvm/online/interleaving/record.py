@@ -97,7 +97,7 @@ class Shown:
         'request-81f3'
         """
         if isinstance(impression, bool) or not isinstance(impression, (str, int)):
-            raise ValueError(f"impression: expected a string or an integer, got {impression!r:.80}")
+            raise BadInput("impression", f"expected a string or an integer, got {impression!r:.80}")
         return replace(self, impression=impression)
 
     def clicked(self, documents: Iterable[Hashable]) -> NDArray[np.bool_]:
@@ -154,20 +154,21 @@ class Shown:
             except ValidationError as error:  # behind the value that did not fit the text may be no JSON
                 raise ValueError(explain(error, decode(text), "shown record: ")) from None
         except (DecodeError, RecursionError) as error:
-            raise ValueError(f"shown record: expected one line of JSON, got {text!r:.80} ({error})") from None
+            raise BadInput("shown record", f"expected one line of JSON, got {text!r:.80} ({error})") from None
 
 
 def restore(fields: RecordFields) -> Shown:
     """Return the record of checked fields; raise ValueError where they do not fit each other."""
     if not fields.method.isprintable():
-        raise ValueError(
-            f"shown record: method: expected a string that can be printed, got {fields.method!r:.80}"
+        raise BadInput(
+            "shown record", f"method: expected a string that can be printed, got {fields.method!r:.80}"
         )
     n = len(fields.documents)
     for i, row in enumerate(fields.evidence):
         if len(row) != n:
-            raise ValueError(
-                f"shown record: evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}"
+            raise BadInput(
+                "shown record",
+                f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}",
             )
     ids = fields.documents
     if set(map(type, ids)) != {str}:
@@ -267,13 +268,14 @@ def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
         try:
             first = seen.setdefault(document, k)
         except TypeError:
-            raise ValueError(f"{argument}[{k}]: expected a hashable document id, got {document!r}") from None
+            raise BadInput(f"{argument}[{k}]", f"expected a hashable document id, got {document!r}") from None
         if document != document:
-            raise ValueError(f"{argument}[{k}]: expected a document id, got {document!r}")
+            raise BadInput(f"{argument}[{k}]", f"expected a document id, got {document!r}")
         if first != k:
-            raise ValueError(
-                f"{argument}: document {document!r} occurs twice, at places {first + 1} and {k + 1}; "
-                "remove the duplicate before interleaving"
+            raise BadInput(
+                argument,
+                f"document {document!r} occurs twice, at places {first + 1} and {k + 1}",
+                "remove the duplicate before interleaving",
             )
 
 
@@ -419,5 +421,5 @@ def _decode(value: Any) -> Any:
     if isinstance(value, dict) and list(value) == ["tuple"] and isinstance(value["tuple"], list):
         return tuple(_decode(part) for part in value["tuple"])
     if isinstance(value, (dict, list)) or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f"shown record: documents: expected ids, got {value!r:.80}")
+        raise BadInput("shown record", f"documents: expected ids, got {value!r:.80}")
     return value

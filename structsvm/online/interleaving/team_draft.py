@@ -95,9 +95,10 @@ def check_draft(shown: Shown) -> None:
     # something else, and every click on it would count for the same ranker.
     teams = [team for row in shown.evidence for team in row if team is not None]
     if len(teams) > 1 and len(set(teams)) == 1:
-        raise ValueError(
-            f"shown record: evidence: expected places of different teams, got all {len(teams)} of team {teams[0]}; "
-            "log what Shown.to_json() returns, unchanged"
+        raise BadInput(
+            "shown record",
+            f"evidence: expected places of different teams, got all {len(teams)} of team {teams[0]}",
+            "log what Shown.to_json() returns, unchanged",
         )
 
 

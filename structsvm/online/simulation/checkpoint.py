@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.arrays import Archive, Damaged, read_json
+from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int, World
 
@@ -61,15 +62,17 @@ class Checkpoint:
                     if not np.isfinite(arrays[name]).all() or (name != "regret" and (arrays[name] < 0).any()):
                         raise Damaged(f"{name}: values that it cannot have")
         except (Damaged, UnicodeError) as error:
-            raise ValueError(
-                f"{path}: expected a checkpoint of simulate, got another file ({error!s:.200}): "
-                "give another path, or delete the file"
+            raise BadInput(
+                path,
+                f"expected a checkpoint of simulate, got another file ({error!s:.200}): give another path, "
+                f"or delete the file",
             ) from error
         if saved_settings != here:
             differ = [key for key in here if here[key] != saved_settings.get(key)] or ["settings"]
-            raise ValueError(
-                f"{path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
-                "give another path, or delete the file"
+            raise BadInput(
+                path,
+                f"expected a checkpoint of this simulation, but {', '.join(differ)} differ: give another "
+                f"path, or delete the file",
             )
         vars(self).update(arrays)
         self.settings = str(settings_array)  # by which it knows its run under way
@@ -151,9 +154,10 @@ class UnderWay:
     of: str = ""
 
     def _broken(self, why: object) -> ValueError:
-        return ValueError(
-            f"{self.path}: expected a run of this simulation, as simulate left it, got another file ({why}): "
-            "give another path, or delete the file to start the run again"
+        return BadInput(
+            str(self.path),
+            f"expected a run of this simulation, as simulate left it, got another file ({why}): give "
+            "another path, or delete the file to start the run again",
         )
 
     def resume(self, run: RunState) -> None:

@@ -21,23 +21,24 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
             raise TypeError("complex numbers")
         matrix = np.array(P, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"preference matrix: expected a square table of real numbers, got {type(P).__name__} ({error})"
+        raise BadInput(
+            "preference matrix", f"expected a square table of real numbers, got {type(P).__name__} ({error})"
         ) from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise ValueError(f"preference matrix: expected shape (K, K) with K >= 1, got {matrix.shape}")
+        raise BadInput("preference matrix", f"expected shape (K, K) with K >= 1, got {matrix.shape}")
     bad = np.argwhere(~((matrix >= 0) & (matrix <= 1)))
     if len(bad):
         i, j = bad[0]
-        raise ValueError(
-            f"preference matrix: expected probabilities in [0, 1], got P[{i}, {j}] = {matrix[i, j]:g}"
+        raise BadInput(
+            "preference matrix", f"expected probabilities in [0, 1], got P[{i}, {j}] = {matrix[i, j]:g}"
         )
     bad = np.argwhere(np.abs(matrix + matrix.T - 1) > tol)
     if len(bad):
         i, j = bad[0]
-        raise ValueError(
-            f"preference matrix: expected P[i, j] + P[j, i] = 1, got P[{i}, {j}] + P[{j}, {i}] = "
-            f"{matrix[i, j]:g} + {matrix[j, i]:g}; give (P + 1 - P.T) / 2 if the matrix holds estimates"
+        raise BadInput(
+            "preference matrix",
+            f"expected P[i, j] + P[j, i] = 1, got P[{i}, {j}] + P[{j}, {i}] = {matrix[i, j]:g} + {matrix[j, i]:g}",
+            "give (P + 1 - P.T) / 2 if the matrix holds estimates",
         )
     return matrix
 

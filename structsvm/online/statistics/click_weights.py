@@ -76,8 +76,10 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     )
     labels = np.repeat([1, 0], len(rows))
     if ridge == 0 and _never_wrong(rows):
-        raise ValueError(
-            "ridge=0: the likelihood has no maximum, some direction of weights is never wrong; pass ridge > 0"
+        raise BadInput(
+            "ridge=0",
+            "the likelihood has no maximum, some direction of weights is never wrong",
+            "pass ridge > 0",
         )
     model.fit(np.vstack([rows, -rows]), labels, sample_weight=half)
     return np.asarray(model.coef_[0], dtype=np.float64)

@@ -136,7 +136,7 @@ def _credit_one(
         bounded = method != _OPTIMIZED or not beyond_bound(to.spread[k : k + 1], record.bound).any()
         matrix = METHODS[method].outcome(shown, clicked) if bounded else signs(to.credit[k])
     except ValueError as error:
-        raise ValueError(f"{source}{rows.numbers[k]}: {error}") from None
+        raise BadInput(f"{source}{rows.numbers[k]}", f"{error}") from None
     to.outcome[k] = [matrix[pair] for pair in pairs]
     if method not in DRAWN:
         to.spread[k] = len(record.documents)

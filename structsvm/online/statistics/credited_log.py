@@ -273,8 +273,9 @@ class _Reader:
         if self.like is None:
             self.like = (shown.method, len(about.among or ()) or shown.n_rankers)
             if shown.method not in METHODS:
-                raise ValueError(
-                    f"{self.source}{number}: method: expected one of {', '.join(METHODS)}, got {shown.method!r:.80}"
+                raise BadInput(
+                    f"{self.source}{number}",
+                    f"method: expected one of {', '.join(METHODS)}, got {shown.method!r:.80}",
                 )
             if about.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
@@ -288,7 +289,7 @@ class _Reader:
             try:
                 features = [click_features(impression, i, j) for i, j in self.pairs]
             except ValueError as error:
-                raise ValueError(f"{self.source}{number}: {error}") from None
+                raise BadInput(f"{self.source}{number}", f"{error}") from None
             self.psi.append(np.array(features))
         known = self.records.get(id(shown))
         if known is not None:

@@ -39,9 +39,10 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     """
     shown, clicks = impression.shown, impression.clicks or ()
     if shown.method != "team_draft":
-        raise ValueError(
-            f"click features need teams: expected records of 'team_draft', got {shown.method!r}; "
-            "use the credit of that method"
+        raise BadInput(
+            "click features need teams",
+            f"expected records of 'team_draft', got {shown.method!r}",
+            "use the credit of that method",
         )
     team_of, order = teams_of(shown), [click.rank for click in clicks]
     downloaded = {click.rank for click in clicks if click.download}
@@ -106,5 +107,5 @@ def psi(
             rows.append(features(impression, own, other))
         except ValueError as error:
             origin = log.place(k) if isinstance(log, ClickLog) else f"impression {k}"
-            raise ValueError(f"{origin}: {error}") from None
+            raise BadInput(origin, f"{error}") from None
     return np.array(rows, dtype=np.float64)

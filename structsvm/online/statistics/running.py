@@ -139,9 +139,10 @@ class RunningStatistics:
             wrong = spread > self.bound
         if np.any(wrong):
             k = int(np.argmax(wrong))
-            raise ValueError(
-                f"impression {rows[k].number}: expected credit of at most {self.bound:g} for a click or team, got "
-                f"{spread[k]:g}; log what show() returns, unchanged"
+            raise BadInput(
+                f"impression {rows[k].number}",
+                f"expected credit of at most {self.bound:g} for a click or team, got {spread[k]:g}",
+                "log what show() returns, unchanged",
             )
         for p, (i, j) in enumerate(combinations(range(len(self.rankers)), 2)):
             values = outcome[:, p] if self.method in DRAWN else credit[:, i] - credit[:, j]
@@ -217,8 +218,8 @@ class RunningStatistics:
                 if pair.rng is not None:
                     pair.rng.bit_generator.state = kept["rng"]
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise ValueError(
-                f"state of running statistics: expected what to_json wrote, got {text[:60]!r} ({error})"
+            raise BadInput(
+                "state of running statistics", f"expected what to_json wrote, got {text[:60]!r} ({error})"
             ) from None
         return running
 

@@ -121,8 +121,8 @@ def _in_folder(data: Path) -> tuple[Fold, ...]:
             for k in range(n)
         )
     names = ", ".join(sorted(path.name for path in inside)[:6]) or "nothing"
-    raise ValueError(
-        f"{data}: expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
+    raise BadInput(
+        data, f"expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
     )
 
 
@@ -132,7 +132,7 @@ def _one_fold(name: str, folder: Path) -> Fold:
         matching = sorted(path for path in folder.iterdir() if _stem(path) in stems)
         if len(matching) != 1:
             got = ", ".join(path.name for path in matching) or "none"
-            raise ValueError(f"{folder}: expected one file or store called {stems[0]}.*, got {got}")
+            raise BadInput(folder, f"expected one file or store called {stems[0]}.*, got {got}")
         parts.append(Part((matching[0],)))
     return Fold(name, *parts)
 
@@ -197,9 +197,10 @@ def _loaded(
         parts.append(_load(part, number, options))
         options = _same_features(parts[0], options)
     if shared := _in_two(parts):
-        raise ValueError(
-            f"{fold.name}: expected each query in one of its parts, query {shared[0]!r} is in two; a model would be "
-            "tested on what it was trained on"
+        raise BadInput(
+            fold.name,
+            f"expected each query in one of its parts, query {shared[0]!r} is in two",
+            "a model would be tested on what it was trained on",
         )
     if fill == "median":
         values = medians(parts[0], fold.train.files[0])
@@ -228,7 +229,7 @@ def _read(path: Path, fill: float | None, columns: Mapping[str, Any]) -> QueryDa
     if is_store and "features" in columns:  # of an earlier part
         data = readers.read_queries(path)
         if data.feature_names not in (None, columns["features"]):
-            raise ValueError(f"{path}: expected the features of the other parts, in their order, got others")
+            raise BadInput(path, "expected the features of the other parts, in their order, got others")
         return data
     return readers.read_queries(path, **columns, **filling)
 
@@ -247,7 +248,7 @@ def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
     pieces = [_fit_to(piece, width, as_sparse) for piece in pieces]
     if shared := _in_two(pieces):
         names = ", ".join(map(str, part.files))
-        raise ValueError(f"{names}: expected different queries, query {shared[0]!r} is in two of them")
+        raise BadInput(names, f"expected different queries, query {shared[0]!r} is in two of them")
     docids = [piece.docid for piece in pieces]
     return QueryData(
         sparse.vstack([p.X for p in pieces], format="csr") if as_sparse else np.vstack([p.X for p in pieces]),

@@ -255,9 +255,10 @@ def _separate(name: str, C: float, options: Training) -> Any:
             random_state=options.random_state,
         )  # fmt: skip
     if options.scale != "none" and name not in _OWN_SCALING:
-        raise ValueError(
-            f"method {name!r}: expected features as they are, got scale={options.scale!r}; scale the files, or compare "
-            "acc3 and acc4, which scale within queries by themselves"
+        raise BadInput(
+            f"method {name!r}",
+            f"expected features as they are, got scale={options.scale!r}",
+            "scale the files, or compare acc3 and acc4, which scale within queries by themselves",
         )
     return structsvm.AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)
 

@@ -407,7 +407,7 @@ def _cell(fold: Fold, name: str, plan: _Plan) -> dict[str, Any]:
     except ValueError as error:
         if isinstance(error, BadInput) and error.argument == "monotone_constraints":
             raise  # an option of the whole study
-        raise ValueError(f"{fold.name}, {name}: {error}") from None
+        raise BadInput(f"{fold.name}, {name}", f"{error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
     # weights of leaves are none of features
