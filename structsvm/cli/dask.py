@@ -63,7 +63,9 @@ def _columns(data: Path, columns: Columns) -> dict[str, str | None]:
     from structsvm.common.tables.files import is_parquet, is_table
 
     if is_table(data) and not is_parquet(data):
-        raise BadInput(data, "expected Parquet files, texts or stores with --dask, got another table", "convert it")
+        raise BadInput(
+            data, "expected Parquet files, texts or stores with --dask, got another table", "convert it"
+        )
     return {"y": columns.label, "qid": columns.qid} if is_parquet(data) else {"y": None, "qid": None}
 
 

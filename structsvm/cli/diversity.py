@@ -161,7 +161,7 @@ def train(
         options |= {"positive": "benefits" if positive else False, "prediction": only.prediction}
         model = structsvm.SVMDiv(
             k=k,
-            levels=levels,
+            levels=levels or "neighbours",
             document_features=tuple(only.feature or ()),
             tol=tol,
             n_jobs=only.jobs,
