@@ -293,7 +293,8 @@ found["solvers"] = {"made_plain", "made_able"} <= set(help_of("train"))
 found["help"] = [path for path in paths if {"made", "made@k"} & set(help_of(*path.split()))]
 simulate = typer.main.get_command(app).commands["bandit"].commands["simulate"]
 fill_lists(simulate, ())
-found["default"] = "made" in next(p.show_default for p in simulate.params if p.name == "algorithms").split(",")
+shown = next(p.help for p in simulate.params if p.name == "algorithms").partition("(default: ")[2]
+found["default"] = "made" in shown.strip(")").split(",")
 
 import reference
 listed = {name.rsplit(".", 1)[1] for names in reference.sections().values() for name in names}
