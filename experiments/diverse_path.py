@@ -182,9 +182,7 @@ def passages(run: Experiment, kind: str) -> dict[str, np.ndarray]:
     return gathered(draws)
 
 
-def spend(
-    weights: np.ndarray, one: StepFeatures, costs: np.ndarray, *, per_cost: bool
-) -> np.ndarray:
+def spend(weights: np.ndarray, one: StepFeatures, costs: np.ndarray, *, per_cost: bool) -> np.ndarray:
     walk, left = Walk(one), BUDGET
     while (costs[walk.free] <= left).any():
         values = walk.features() @ weights / (costs[walk.free] if per_cost else 1.0)
