@@ -400,7 +400,7 @@ def table_3(run: Experiment, ranked: dict, worlds: dict) -> None:
         "0 to 41.3%.",
         length=(f"{repeats} subsets, 3,000 multileavings", "30 runs, 3,000 multileavings"),
         verdict="other data",
-        reason="The queries of MSLR, Yahoo and Yandex are not in the data folder.",
+        reason="The paper's queries are not there.",
     )
 
 
