@@ -389,6 +389,23 @@ def test_the_bandit_learns_in_order(client):
     assert main(["live", "check", "--store", client.service.settings.store]) == 0
 
 
+def test_a_coin_by_the_id_of_the_impression_decides_a_tie(client):
+    client.create(kind="bandit", rankers=["prod", "b", "c"], policy="rucb")
+    for k in range(40):
+        _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})
+        rankings = {name: [f"{name}{d}" for d in range(9)] for name in assigned["rankers"]}
+        client.show(f"r{k}", rankings=rankings, assignment=assigned["assignment"])
+    client.wait_closed()
+    expected = np.zeros((3, 3))
+    for one in client.stored("e"):
+        a, b = one.record["arms"]
+        won = np.random.default_rng(int.from_bytes(one.id)).random() < 0.5
+        expected[a, b] += won
+        expected[b, a] += not won
+    np.fill_diagonal(expected, 0)
+    np.testing.assert_array_equal(client.service.registry.known("e").bandit.wins, expected)
+
+
 @pytest.mark.parametrize("method", ["team_draft", "optimized"])
 def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, method):
     names = ["prod", "b", "c", "d"]

@@ -190,9 +190,9 @@ def literal_sosm(rankings, grades, tables, stream):
 )
 def test_live_comparisons_are_won_by_credit(literal, method, n_arms, user, credit):
     """MDB, 3.1: the sign of the scores, ties at random; by exact fractions, from the same random numbers."""
-    ranked = _world(8, sizes=(6, 1, 9, 4))
-    live = comparisons.LiveComparisons(ranked, USERS[user], method=method, length=5, credit=credit)
-    tables = USERS[user].tables(5)
+    ranked = _world(8, sizes=(12, 1, 6, 11))
+    live = comparisons.LiveComparisons(ranked, USERS[user], method=method, length=10, credit=credit)
+    tables = USERS[user].tables(10)
     ours, theirs, choice = (np.random.default_rng(seed) for seed in (1, 1, 2))
     results = set()
     for _ in range(300):
