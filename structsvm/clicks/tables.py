@@ -28,7 +28,7 @@ from structsvm.common.tables.columns import (
     to_numpy,
 )
 from structsvm.common.tables.opening import open_tables
-from structsvm.common.tables.roles import name_unit, seconds, settled_words
+from structsvm.common.tables.roles import UNITS, seconds, settled_words
 
 _BATCH = 1 << 20  # rows counted at once
 _IDS = ("query", "document", "session", "cluster")
@@ -130,8 +130,8 @@ def read_table(
             )
     whole = reading.settled(counted.whole(source, reading.dropped))
     guessed = {role: name for role, name in usual.items() if name != role and asked[role] is None}
-    if reading.unit not in (None, 1):
-        guessed["time"] = f"{time} in {name_unit(reading.unit)}"
+    if reading.unit is not None and reading.unit > 1:
+        guessed["time"] = f"{time} in {UNITS[reading.unit]}"
     return replace(whole, guessed=guessed)
 
 
@@ -198,7 +198,6 @@ class _Reading:
             array = columns[role]
             if not pa.types.is_string(array.type):
                 values, known = to_numpy(array)
-                values = values if values.dtype.kind in "iu" else np.zeros(len(values), dtype=np.int64)
                 given[role] = Ids(values, np.ones(len(values), dtype=bool) if known is None else known)
                 continue
             codes, distinct = coded(array)
@@ -285,10 +284,8 @@ def _limit(limit: Any) -> float:
 
 
 def _taken(column: Any, rows: Any) -> Any:
-    """Return some rows, by number or as a slice."""
+    """Return some rows, by number."""
     if isinstance(column, np.ndarray):
-        return column[rows]
-    if isinstance(rows, slice):
         return column[rows]
     return compute.take(column, pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
 
@@ -301,32 +298,25 @@ def _sliced(columns: _Columns, first: int, last: int) -> _Columns:
     return {role: one[first:last] for role, one in columns.items()}
 
 
-def _alike(a: _Columns, b: _Columns) -> bool:
-    """Whether ids of two parts have one type."""
-    pairs = [(a[role].type, b[role].type) for role in _IDS if role in a]
-    return all(one == other or pa.null() in (one, other) for one, other in pairs)
-
-
 def _concatenated(parts: Sequence[_Columns]) -> _Columns:
     joined: _Columns = {}
-    for role in parts[0] if len(parts) > 1 else ():
+    for role in parts[0]:
         columns = [part[role] for part in parts]
         if isinstance(columns[0], np.ndarray):
             joined[role] = np.concatenate(columns)
             continue
-        kind = next((one.type for one in columns if one.type != pa.null()), pa.null())
-        joined[role] = pa.concat_arrays([one.cast(kind) for one in columns])
-    return joined or dict(parts[0])
+        if any(one.type != columns[0].type for one in columns):
+            problem = "expected ids that are all numbers or all strings, got files of both"
+            raise BadInput(role, problem, "convert them")
+        joined[role] = pa.concat_arrays(columns)
+    return joined
 
 
 def _joined(batches: Iterator[_Columns]) -> Iterator[_Columns]:
-    """Yield parts of ``_BATCH`` rows, but for the last and where the type of ids changes."""
+    """Yield parts of ``_BATCH`` rows, but for the last."""
     held: list[_Columns] = []
     n = 0
     for columns in batches:
-        if held and not _alike(held[0], columns):
-            yield _concatenated(held)
-            held, n = [], 0
         first, size = 0, _size(columns)
         while first < size:
             last = min(size, first + _BATCH - n)
@@ -343,9 +333,6 @@ def _whole_lists(parts: Iterator[_Columns]) -> Iterator[_Columns]:
     """Move the list that a part ends in to the next part, so that none is cut."""
     kept: _Columns | None = None
     for part in parts:
-        if kept is not None and not _alike(kept, part):
-            yield kept
-            kept = None
         columns = part if kept is None else _concatenated([kept, part])
         cut = size = _size(columns)
         # the last part is whole; a row without a session is in no list

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bz2
 import contextlib
-import csv
 import gzip
 import io
 import lzma
@@ -321,33 +320,6 @@ def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tu
         for raw in block.tobytes().split(b"\n")[:-1]:
             number += 1
             yield number, decode(raw, f"{path}:{number}").removesuffix("\r")
-
-
-def read_rows(path: Path, *, max_expansion: float | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Number (from 1) and cells of each line that has some, between tabs if the name ends in ``.tsv``, else commas.
-    A row of several lines is refused: a stray quote makes one cell of all lines up to the next, whose rows are lost.
-    """
-    delimiter = "\t" if unpacked(path.name.lower()).endswith(".tsv") else ","
-    lines = (line for _, line in read_lines(path, max_expansion=max_expansion))
-    rows, number = csv.reader(lines, delimiter=delimiter, strict=True), 0
-    while True:
-        try:
-            cells = next(rows, None)
-        except csv.Error as error:
-            raise BadInput(
-                f"{path}:{number + 1}", f"expected a row of {'tabs' if delimiter != ',' else 'commas'} ({error})",
-                "close its quotes and double those within a field; lines end in a line feed",
-            ) from None  # fmt: skip
-        if cells is None:
-            return
-        if rows.line_num != number + 1:
-            raise BadInput(
-                f"{path}:{number + 1}", f"expected a row on one line, got a quoted field up to line {rows.line_num}",
-                "close the quote, or replace line breaks in ids",
-            )  # fmt: skip
-        number += 1
-        if cells:
-            yield number, cells
 
 
 def decode(raw: bytes, place: str) -> str:

@@ -106,9 +106,9 @@ def read_to_train(
 ) -> QueryData:
     """Read a table to train on, in one pass: columns of numbers, and a feature for each value of the others."""
     named = [options.get(role, role) for role in ("label", QID, "docid")]
-    features = features or _check_categories(path, categorical, named)
+    known = _check_categories(path, categorical, named)
+    features = features or known
     numbers = [name for name in features if name not in categorical]
-    _check_categories(path, categorical, named)
     rows, words = read_rows(path, **options, features=numbers, words=categorical)
     values = {name: set(words[name][1]) for name in categorical}
     return _with_categories(rows, words, _named(path, values, rows.n_rows, features), {})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from structsvm.common.checks import BadInput
 from structsvm.common.files import shorten
@@ -56,21 +56,15 @@ def checked(batch: Batch, work: Callable[[Batch], _R]) -> _R:
         raise
 
 
-class Read(Protocol):
-    """Read the columns that are asked for, each with its role; of Parquet files some groups of rows if named."""
-
-    def __call__(
-        self, roles: Mapping[str, Role], *, row_groups: Sequence[int] | None = None
-    ) -> Iterator[Batch]: ...
-
-
 @dataclass(frozen=True)
 class Table:
     """A file or a frame, of which only the names of the columns were read."""
 
     source: Path | str
     names: list[str]
-    read: Read
+    read: Callable[..., Iterator[Batch]]
+    """Read the columns of ``roles`` (by name), each for its role; of Parquet only some ``row_groups`` if named."""
+
     kinds: Mapping[str, Any] | None = None
     """Types of the columns; None for a text, in which roles give them."""
 

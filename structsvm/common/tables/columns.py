@@ -20,8 +20,8 @@ from structsvm.common.files import shorten
 from structsvm.common.tables.batches import Batch
 from structsvm.common.tables.roles import (
     NUMBER,
+    UNITS,
     first_inexact,
-    name_unit,
     seconds,
     settled_words,
     spelling_of,
@@ -111,7 +111,9 @@ def ids(batch: Batch, name: str, what: str, *, missing: bool = False) -> Any:
             raise batch.wrong(row, name, what, "one that ends in a NUL character", "NumPy would drop it")
     elif types.is_integer(kind):
         array = compute.cast(array, pa.uint64() if kind == pa.uint64() else pa.int64())
-    elif not types.is_null(kind):
+    elif types.is_null(kind):
+        array = compute.cast(array, pa.string())
+    else:
         raise batch.wrong(0, name, what, str(kind), "write ids as whole numbers or text")
     if array.null_count and not missing:
         row = int(to_numpy(array.is_valid())[0].argmin())
@@ -247,7 +249,7 @@ def _in_one_unit(
     if other is not None:
         got = f"{values[other] * (unit or 1):.0f}"
         raise batch.wrong(
-            other, name, f"times in {name_unit(unit)} as before", got, "write all times in one unit"
+            other, name, f"times in {UNITS[unit or 1]} as before", got, "write all times in one unit"
         )
     return values
 

@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"0|-?[1-9][0-9]*")
 """A whole number as Python writes it."""
 
 _EXACT = 2**53
-_UNITS = {1: "seconds", 10**3: "milliseconds", 10**6: "microseconds", 10**9: "nanoseconds"}
+UNITS = {1: "seconds", 10**3: "milliseconds", 10**6: "microseconds", 10**9: "nanoseconds"}
 
 
 def first_inexact(ids: NDArray[Any]) -> tuple[int, str] | None:
@@ -117,8 +117,3 @@ def seconds(times: NDArray[Any], unit: int | None) -> tuple[NDArray[Any], int | 
         unit = unit or int(own[told[0]])
     other = told[own[told] != unit]
     return times / (unit or 1), unit, int(other[0]) if other.size else None
-
-
-def name_unit(unit: int | None) -> str:
-    """Return what a unit of time is called."""
-    return _UNITS[unit or 1]
