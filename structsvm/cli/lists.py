@@ -48,7 +48,10 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
     """Fill in ``{losses}`` and the like in the help texts of the command of ``arguments``, and name values."""
     for argument in arguments:
         command = getattr(command, "commands", {}).get(argument, command)
-    for parameter in command.get_params(typer.Context(command)):  # with --help
+    context = typer.Context(
+        command, help_option_names=["-h", "--help"]
+    )  # the command keeps the option made for it
+    for parameter in command.get_params(context):
         for attribute in ("help", "show_default"):
             text = getattr(parameter, attribute, None)
             if isinstance(text, str):
