@@ -110,7 +110,7 @@ def make_cache(
     ``root`` is what users are told where code is kept beside its source.
     """
     # the user's own locators would not stamp the folder
-    if MISSING is not None or getattr(config, "CACHE_LOCATOR_CLASSES", None):
+    if MISSING is not None or getattr(config, "CACHE_LOCATOR_CLASSES", False):
         return None
 
     class Locator(_BESIDE):  # type: ignore[misc, valid-type]
