@@ -56,6 +56,13 @@ def test_an_empty_table_is_said_in_one_line(predict, cli, options):
     assert cli.refuses("train e.csv -o m --categorical a") == said
 
 
+def test_parquet_has_the_rows_of_the_csv(predict, table, cli):
+    for name in ("s.csv", "s.parquet"):
+        cli(predict, table, f"-o {name}")
+    pd.testing.assert_frame_equal(pd.read_parquet("s.parquet"), pd.read_csv("s.csv", dtype={"query": str}))
+    assert "expected the name of a file" in cli.refuses(predict, table, "--format parquet -o -")
+
+
 def test_a_table_without_labels_is_scored_in_its_order(room, predict, table, cli):
     scores = room[1]
     cli(predict, table, "-o s")
@@ -129,7 +136,7 @@ def test_a_csv_of_predict_is_evaluated(cli):
     [
         ("anonymous.txt", "run", "expected the id of each document for a run"),
         ("rows.csv", "run", "without white space or NUL, got 'red, lamp'; take --format csv"),
-        ("rows.csv", "json", "--format json: expected one of scores, csv, run"),
+        ("rows.csv", "json", "--format json: expected one of scores, csv, parquet, run"),
     ],
 )
 def test_what_cannot_be_written(room, predict, cli, source, form, said):

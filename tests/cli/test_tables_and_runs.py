@@ -146,8 +146,9 @@ def test_other_commands_read_tables(room, cli):
 )  # fmt: skip
 def test_what_is_wrong_with_a_table_is_one_line(cli, tmp_path, content, message):
     Path("t.csv").write_text(content)
-    for command in ("train t.csv -o m.npz", "convert t.csv t.store"):
-        assert message in cli.refuses(command)
+    assert message in cli.refuses("train t.csv -o m.npz")
+    if "finite label, got an empty cell" not in message:  # labels that are not needed may have gaps
+        assert message in cli.refuses("convert t.csv t.store")
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
@@ -349,7 +350,7 @@ def test_files_in_the_wrong_order_or_of_another_kind_are_told(trec, cli):
         ("evaluate letor.txt m.npz", [model]),
         ("train m.npz -o out.npz", [model]),
         ("convert m.npz out.store", [model]),
-        ("train zip.npz -o out.npz", ["zip.npz: expected UTF-8 text, plain or gzip, bzip2, xz, got zip; convert it"]),
+        ("train zip.npz -o out.npz", ["zip.npz: expected UTF-8 text, plain or gzip, bzip2, xz, zstd, got zip; convert"]),
         ("predict letor.txt m.npz -o out", ["m.npz: expected DATA, got a model; MODEL comes first, DATA second"]),
         ("predict letor.txt log.csv -o out", ["expected a structsvm model (written by save), got another",
                                               "check the order of the files"]),
@@ -373,7 +374,7 @@ def test_slips_of_predict_and_of_signs(room, cli):
     for command, message in (
         (f"train {rows} -o no.npz --monotone bm52:+1",
          "--monotone bm52: expected a feature from 1 to 4, or its name; did you mean 'bm25'?"),
-        (f"predict m.npz {rows} -o s.parquet", "a text file, as scores.txt or scores.csv; or state --format"),
+        (f"predict m.npz {rows} -o s.tsv", "a name such as scores.txt, scores.csv or scores.parquet; or state"),
         ("predict m.npz other.csv -o s", "its cells seem to be separated by ';': write it with commas"),
         (f"train {rows} -o m.npz --monotone bm25:+1,2:-1", "expected one feature; repeat --monotone for others"),
     ):  # fmt: skip
