@@ -142,7 +142,7 @@ def played(
 def compared(run: Experiment) -> None:
     columns = ["rule", "votes, median / 90 %", "wrong", "undecided", "runs"]
     rules = {"default": by_default, "evenly": evenly, "Bradley-Terry, peeking": peeking,
-             **{name: by_bandit(name) for name in ("rucb", "rmed1")}}  # fmt: skip
+             **{name: by_bandit(name) for name in ("dts", "rucb", "rmed1")}}  # fmt: skip
     n = run.runs(3, 48)
     sets = {"ten synthetic models": synthetic(n, run.seed)}
     if (run.data / MATRICES).is_dir():
@@ -286,7 +286,7 @@ def _draw(rng: Any, truth: Any, n: int, questions: int, spread: float, shift: fl
 
 
 def main() -> None:
-    run = Experiment("best_arm", __doc__, PARTS)
+    run = Experiment("best_arm", __doc__, PARTS, uses=[MATRICES, "votes"])
     if run.part("votes"):
         compared(run)
     if run.part("worlds"):

@@ -323,7 +323,7 @@ def by_draws(make: Callable[[int], Any], n_train: int, first_test: int, seeds) -
 
 
 def main() -> None:
-    run = Experiment("diverse_path", __doc__)
+    run = Experiment("diverse_path", __doc__, uses=["ambient"])
     few = 1 if run.quick else None
     run.section("Passages for generation: share of the needed facts in five passages")
     for kind in list(KINDS)[:few]:
