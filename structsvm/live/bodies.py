@@ -310,6 +310,9 @@ class Pair(_Strict):
     always_valid_queries_needed: float | None
     unit_wins: int | None
     unit_losses: int | None
+    log_evidence: Annotated[
+        list[float] | None, said("That a beats b, and the reverse; valid at every look.")
+    ] = None
 
 
 class Guardrail(_Strict):

@@ -103,6 +103,11 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     undecided = {"winner": None, "p": None, "decided_at": None}
     running, bandit = folded.running, figures["bandit"]
     if running is None:
+        policy: Any = folded.policy
+        if policy is not None and policy.label == "best" and policy.decided() >= 0:
+            sentence = f"{bandit['best']} is best: {folded.n_duels:,} duels show that it beats each other ranker, "
+            sentence += f"with an error of at most {policy.alpha:g}, however often one looks."
+            return {**undecided, "winner": bandit["best"], "sentence": sentence}
         in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])
         sentence = f"{bandit['best']} is ahead after {folded.n_duels:,} duels; in play: {in_play}."
         return {**undecided, "sentence": sentence if folded.n_duels else "No duel is closed yet."}

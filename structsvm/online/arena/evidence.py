@@ -13,6 +13,7 @@ from math import comb
 import numpy as np
 
 from structsvm.common.checks import check_fraction
+from structsvm.common.portable.arrays import combine
 from structsvm.common.portable.elementary import exp, log, log1p
 from structsvm.online.statistics.always_valid import SHARES
 from structsvm.protocols import Float, Int
@@ -62,6 +63,14 @@ class Evidence:
             out.append(np.atleast_1d(mixture(path)))
             self.peak[first, second] = max(self.peak[first, second], out[-1].max())
         return out[0], out[1]
+
+
+def log_evidence(shares: Float, counts: Int) -> tuple[float, float]:
+    """Return the logarithms of the evidence that the first of two arms beats the second, and of the reverse, where each
+    share of the first occurs so often, in any order.
+    """
+    ahead, behind = (combine(counts, factors(won[:, None])) for won in (shares, 1.0 - shares))
+    return float(mixture(ahead)), float(mixture(behind))
 
 
 def factors(share: float | Float, epsilon: float = 0.0) -> Float:

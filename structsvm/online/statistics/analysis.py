@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from os import PathLike
 from typing import Any, NamedTuple, cast
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
+from structsvm.online.arena.evidence import log_evidence, shown_best, thresholds
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.credit_formulas import DRAWN
@@ -62,6 +63,7 @@ class PairComparison:
     always_valid_queries_needed: float | None
     unit_wins: int | None = None
     unit_losses: int | None = None
+    log_evidence: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,9 @@ class Analysis:
           The interval is of this pair alone, the p-value is corrected for the number of pairs. None if the credit has
           no bound;
         * ``unit_wins``, ``unit_losses``: what the sign test counts, queries or, of a log analysed by clusters, users by
-          the sign of their mean. None without a sign test.
+          the sign of their mean. None without a sign test;
+        * ``log_evidence``: logarithm of the evidence that ``a`` beats ``b``, and of the reverse, valid at every look.
+          None if the credit has no bound.
     winner : str or None
         The ranker that beats every other with corrected ``p_value <= alpha``; None if that is not decided.
     leader : str
@@ -171,8 +175,14 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """Like ``winner``, by the always-valid p-values and intervals."""
-        return _winner(self.rankers, self.pairs, self.alpha, always_valid=True) if self.independent else None
+        """The ranker shown to beat each other one, at every look: of two by the always-valid p-value, of more by the
+        evidence of :class:`~structsvm.online.bandits.BestArm`, whose error does not grow with the number of rankers.
+        """
+        if not self.independent:
+            return None
+        if len(self.rankers) == 2:
+            return _winner(self.rankers, self.pairs, self.alpha, always_valid=True)
+        return _best_by_evidence(self.rankers, self.pairs, self.alpha)
 
     def more_queries(self) -> float:
         """Return the further queries until the leader is expected to have won, 0 if it has.
@@ -308,27 +318,25 @@ _OF_LOG = (
 def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Settings) -> Analysis:
     """The answer, from the figures of every pair of rankers."""
     independent = log.cluster is not None or log.again is None
-    winner, sure = (
-        _winner(log.rankers, pairs, settings.alpha, always_valid=kind) if independent else None
-        for kind in (False, True)
-    )
+    winner = _winner(log.rankers, pairs, settings.alpha) if independent else None
     clusters: dict[str, Any] = dict.fromkeys(("n_clusters", "n_effective_clusters", "largest_cluster_share"))
     if log.codes is not None:
         sizes = np.bincount(log.codes)
         effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
         clusters = dict(zip(clusters, (len(sizes), effective, float(sizes.max() / sizes.sum())), strict=True))
     notes = _remarks(log, *clusters.values())
-    notes += _contradictions(pairs, settings.test, winner, sure)
-    return Analysis(
+    answer = Analysis(
         **{name: getattr(log, name) for name in _OF_LOG},
         **clusters,
         **asdict(settings),
         pairs=pairs,
         winner=winner,
         leader=_leader(log.rankers, pairs),
-        notes=tuple(notes),
+        notes=(),
         independent=independent,
     )
+    notes += _contradictions(pairs, settings.test, winner, answer.always_valid_winner)
+    return replace(answer, notes=tuple(notes))
 
 
 def _remarks(
@@ -408,7 +416,7 @@ class PairFigures(NamedTuple):
     """What is computed of one pair of rankers alone."""
 
     # `needed` are queries for the chosen power, `sequence` the always-valid lower and upper bound, p-value
-    # and needed queries, or None.
+    # and needed queries, `evidence` as `log_evidence` of a comparison; or None.
 
     wins: int
     losses: int
@@ -418,6 +426,7 @@ class PairFigures(NamedTuple):
     results: dict[str, TestResult]
     needed: float
     sequence: tuple[float, float, float, float] | None
+    evidence: tuple[float, float] | None
 
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
@@ -439,11 +448,14 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
             results = {"sign": TESTS["sign"](drawn), **results}
         mean, per_unit = float(values.mean()), len(delta) / len(values)
         sequence = None if bound is None else (-bound, bound, 1.0, math.inf)
+        evidence = None if bound is None else (0.0, 0.0)
         if bound is not None and has_met:
             seen = confidence_sequence(values / bound, alpha=alpha)
             ends = bound * float(seen.lower[-1]), bound * float(seen.upper[-1])
             needed_always = per_unit * outcomes_needed(values / bound, alpha=level)
             sequence = (*ends, float(seen.p_values[-1]), needed_always)
+            distinct, counts = np.unique(values / bound, return_counts=True)
+            evidence = log_evidence(np.clip((1.0 + distinct) / 2.0, 0.0, 1.0), counts)
         figures.append(
             PairFigures(
                 int((signs > 0).sum()),
@@ -454,6 +466,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
                 results,
                 per_unit * queries_needed(values, alpha=level, power=settings.power) if has_met else math.inf,
                 sequence,
+                evidence,
             )
         )
     return compared(log.rankers, figures, settings)
@@ -488,6 +501,7 @@ def compared(
                 always_valid_queries_needed=needed_always,
                 unit_wins=None if sign is None else int(sign.statistic),
                 unit_losses=None if sign is None else sign.n - int(sign.statistic),
+                log_evidence=one.evidence,
             )
         )
     return tuple(made)
@@ -519,6 +533,16 @@ def _winner(
             wins[ahead] += 1
     best = max(rankers, key=wins.__getitem__)
     return best if wins[best] == len(rankers) - 1 else None
+
+
+def _best_by_evidence(
+    rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float
+) -> str | None:
+    peak = np.zeros((len(rankers), len(rankers)))
+    for (i, j), pair in zip(combinations(range(len(rankers)), 2), pairs, strict=True):
+        peak[i, j], peak[j, i] = pair.log_evidence or (0.0, 0.0)
+    best = shown_best(peak, thresholds(alpha, len(rankers)))
+    return rankers[best] if best >= 0 else None
 
 
 def _sure(pair: PairComparison) -> tuple[float, str | None]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_positive
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
+from structsvm.online.arena.evidence import log_evidence
 from structsvm.online.statistics.always_valid import counted_needed, counted_sequence, log_capitals
 from structsvm.online.statistics.analysis import (
     Analysis,
@@ -295,6 +296,7 @@ class RunningStatistics:
             results,
             units_needed(mean, square / n, n, level, power),
             (bound * lower, bound * upper, p, needed),
+            log_evidence(np.clip((1.0 + values / bound) / 2.0, 0.0, 1.0), counts),
         )
 
 

@@ -18,10 +18,10 @@ from structsvm.plots import pages
 def capital(values, m):
     """The mixture of bets, product by product: each factor has mean 1 if the outcomes have mean ``m``."""
     wealth = 0.0
-    for c in av._SHARES:
+    for c in av.SHARES:
         wealth += np.prod([(1 - c) + c * (1 + x) / (1 + m) for x in values])
         wealth += np.prod([(1 - c) + c * (1 - x) / (1 - m) for x in values])
-    return wealth / (2 * len(av._SHARES))
+    return wealth / (2 * len(av.SHARES))
 
 
 @pytest.mark.parametrize("seed", range(4))

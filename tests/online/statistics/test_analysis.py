@@ -356,3 +356,27 @@ def test_a_page_in_place_of_the_log_is_refused(cli):
     said = cli.refuses("interleave analyse log.jsonl --report log.jsonl")
     assert "got the same; choose another --report" in said
     assert Path("log.jsonl").read_bytes() == before
+
+
+def test_the_best_of_three_is_named_by_the_evidence_of_its_pairs() -> None:
+    """One error rate for any number of rankers: less evidence than Holm's correction of all pairs asks for."""
+    from structsvm.online.arena.evidence import Evidence, thresholds
+    from structsvm.online.clicklog import Click, ClickLog, Impression
+    from structsvm.online.interleaving import TeamDraft
+
+    rng, best = np.random.default_rng(0), TeamDraft()
+    rankings = [[0, 1, 2, 3], [1, 0, 2, 3], [2, 3, 1, 0]]
+    impressions = []
+    for _ in range(60):
+        shown = best.show(rankings, 4, rng)
+        impressions.append(Impression(shown, (Click(shown.documents.index(0) + 1),), rankers=("a", "b", "c")))
+    answer = analyse(ClickLog.of(impressions))
+    assert answer.always_valid_winner == "a"
+    levels = thresholds(answer.alpha, 3)
+    for pair in answer.pairs:
+        if "a" in (pair.a, pair.b):
+            shown_by = pair.log_evidence[0 if pair.a == "a" else 1]
+            assert shown_by >= levels[0]
+    one = Evidence(2)
+    one.extend(0, 1, np.array([1.0] * answer.pairs[0].wins + [0.0] * answer.pairs[0].losses))
+    assert answer.pairs[0].log_evidence[0] <= one.peak[0, 1] + 1e-12
