@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.export.checking import ExportCheck as ExportCheck
+    from structsvm.export.checking import check_export as check_export
     from structsvm.export.model_file import load as load
     from structsvm.export.pyterrier import PyTerrierRanker as PyTerrierRanker
     from structsvm.export.search_engines import FORMATS as FORMATS
@@ -18,6 +20,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.export.model_file": "load",
+        "structsvm.export.checking": "ExportCheck check_export",
         "structsvm.export.pyterrier": "PyTerrierRanker",
         "structsvm.export.search_engines": "FORMATS export_model linear_form write_export",
     },
