@@ -96,8 +96,9 @@ def check_export(
     >>> from structsvm.export import export_model
     >>> X = [[1.0, 0.0], [0.5, 1.0], [0.0, 0.0]]
     >>> model = SVMMap(C=0.1, scale="zscore").fit(X, [1, 0, 0], qid=0)
-    >>> print(check_export(export_model(model, "solr"), model, "solr", X))
-    largest difference 0 of the spread, 0 of 3 pairs reversed
+    >>> result = check_export(export_model(model, "solr"), model, "solr", X)
+    >>> result.difference < 1e-6, result.n_reversed, result.n_pairs
+    (True, 0, 3)
     """
     names = _names(model, feature_names, model.n_features_in_)
     missing = missing_names(names, getattr(model, "missing_features_", ()), unmatched)
