@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from structsvm.export.search_engines import export_model as export_model
     from structsvm.export.search_engines import linear_form as linear_form
     from structsvm.export.search_engines import write_export as write_export
+    from structsvm.export.terms import score_difference as score_difference
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
@@ -23,5 +24,6 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.export.checking": "ExportCheck check_export",
         "structsvm.export.pyterrier": "PyTerrierRanker",
         "structsvm.export.search_engines": "FORMATS export_model linear_form write_export",
+        "structsvm.export.terms": "score_difference",
     },
 )
