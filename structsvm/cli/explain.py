@@ -12,7 +12,7 @@ from structsvm.cli import paths
 from structsvm.cli.files import Data, Table, load_ranker, predicted
 from structsvm.cli.options import AsJson
 from structsvm.cli.tables import kept_medians, read_for_model
-from structsvm.cli.terminal import Column, note, print_json, print_table
+from structsvm.cli.terminal import note, print_json, print_table
 
 
 def show(
@@ -52,11 +52,7 @@ def show(
     if as_json:
         print_json({"model": type(ranker).__name__, "features": table})
         return
-    names = list(table[0])
-    print_table(
-        [Column(name, name != "feature") for name in names],
-        [[str(one["feature"]), *(f"{one[name]:+.6g}" for name in names[1:])] for one in table],
-    )
+    _print(table)
 
 
 def explain(
@@ -105,10 +101,15 @@ def explain(
         return
     above = "above" if scores[i] > scores[j] else "below" if scores[i] < scores[j] else "level with"
     typer.echo(f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}")
-    print_table(
-        [Column(name, name != "feature") for name in ("feature", "adds", "a", "b")],
-        [[one["feature"], f"{one['adds']:+.6g}", f"{one['a']:g}", f"{one['b']:g}"] for one in table],
-    )
+    _print(table)
+
+
+def _print(table: list[dict[str, Any]]) -> None:
+    from structsvm.plots.pages import Column
+
+    names = list(table[0])
+    rows = [[str(one["feature"]), *(f"{one[name]:.6g}" for name in names[1:])] for one in table]
+    print_table([Column(name, name != "feature") for name in names], rows)
 
 
 def _read(path: Path, columns: Table, ranker: Any) -> Any:

@@ -180,7 +180,8 @@ def _print_weights(
         weights = [dict(zip(("name", "weight", "lower", "upper"), one, strict=True)) for one in each]
         print_json({"to": to, "weights": weights, "better": result.better, "advice": result.advice})
     else:
-        note(str(result))
+        for line in str(result).splitlines():
+            note(line)
     if output is not None:
         paths.write_text(output, result.text())
     elif not as_json:

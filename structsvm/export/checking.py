@@ -197,8 +197,8 @@ def _added(parts: Any, n: int) -> NDArray[np.float32]:
 def score_plugin(content: bytes, X: Float, names: Sequence[str], target: Target) -> NDArray[np.float32]:
     """Score rows by a model of the Learning to Rank plugin, or by the trees alone."""
     spec = json.loads(content)
-    model = {"type": "model/xgboost+json"} if isinstance(spec, list) else spec["model"]["model"]
-    definition = spec if isinstance(spec, list) else json.loads(model["definition"])
+    model: dict[str, Any] = {"type": "trees"} if isinstance(spec, list) else spec["model"]["model"]
+    definition: Any = spec if isinstance(spec, list) else json.loads(model["definition"])
     at = {name: j for j, name in enumerate(names)}
     if model["type"] == "model/linear":
         values = _by_name(np.nan_to_num(X), names)
@@ -337,7 +337,7 @@ def score_json(content: bytes, X: Float, names: Sequence[str], target: Target) -
 
 def score_onnx(content: bytes, X: Float, names: Sequence[str], target: Target) -> Float:
     """Score rows by onnxruntime."""
-    import onnxruntime
+    import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     scores: Float = session.run(["scores"], {"features": X})[0]
@@ -348,8 +348,7 @@ def score_lightgbm(content: bytes, X: Float, names: Sequence[str], target: Targe
     """Score rows by LightGBM."""
     import lightgbm
 
-    scores: Float = lightgbm.Booster(model_str=content.decode()).predict(X, num_threads=1)
-    return scores
+    return np.asarray(lightgbm.Booster(model_str=content.decode()).predict(X, num_threads=1))
 
 
 def _by_name(X: Float, names: Sequence[str]) -> dict[str, NDArray[np.float32]]:
