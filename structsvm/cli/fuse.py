@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 class Learning(Group):
     """What is learned from the judgments, and on which folds."""
 
+    weights_for: Annotated[
+        str | None,
+        "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
+        "table with the columns qid, label and scores, whose empty cells are documents that a list lacks.",
+    ] = None
     relevance: Annotated[float, "Grade from which a document is relevant."] = 1.0
     loss: Annotated[
         str | None,
@@ -80,11 +85,6 @@ def fuse(
     apply: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
     ] = None,
-    weights_for: Annotated[
-        str | None,
-        "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
-        "table with the columns qid, label and scores, whose empty cells are documents that a list lacks.",
-    ] = None,
     *,
     learning: Learning,
     tag: Annotated[str, "Name (tag) of the run written."] = "structsvm",
@@ -100,8 +100,8 @@ def fuse(
     without judgments are ranked by the model of all judged ones, which --save writes. Runs are named by their tag, or
     by their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
-    if weights_for is not None:
-        _print_weights(weights_for, runs, qrels, output, learning, as_json)
+    if learning.weights_for is not None:
+        _print_weights(learning.weights_for, runs, qrels, output, learning, as_json)
         return
     if output is None:
         raise ValueError("--output: expected the run to write, got none")

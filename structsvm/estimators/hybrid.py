@@ -61,6 +61,10 @@ class HybridWeights:
         These values against "equal weights" and "RRF" (k = 60) of the same lists.
     n_queries, depth, k : int
         Judged queries, and how the lists were fused.
+
+    Examples
+    --------
+    See :func:`structsvm.estimators.hybrid_weights`.
     """
 
     to: str

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
+from structsvm.export.linear import engine_names, linear_form
 from structsvm.export.pipelines import as_given
-from structsvm.export.search_engines import _names, linear_form
 from structsvm.export.target import Target, missing_names, parse_version
 from structsvm.protocols import Float
 
@@ -41,6 +41,10 @@ class ExportCheck(NamedTuple):
         Pairs of rows that were compared (all, or a random sample), and those in another order.
     features : tuple of str
         Features whose values explain the largest difference, where it is above 1e-4.
+
+    Examples
+    --------
+    See :func:`structsvm.export.check_export`.
     """
 
     difference: float
@@ -100,7 +104,7 @@ def check_export(
     >>> result.difference < 1e-6, result.n_reversed, result.n_pairs
     (True, 0, 3)
     """
-    names = _names(model, feature_names, model.n_features_in_)
+    names = engine_names(model, feature_names, model.n_features_in_)
     missing = missing_names(names, getattr(model, "missing_features_", ()), unmatched)
     target = Target(to, "", missing, parse_version(to, engine_version))
     return compare_scores(content, model, target, X, feature_names)
@@ -110,7 +114,7 @@ def compare_scores(
     content: bytes, model: Any, target: Target, X: Any, feature_names: Sequence[str] | None = None
 ) -> ExportCheck:
     """Return the comparison; ``target.missing`` says which unset features are missing values."""
-    names = _names(model, feature_names, model.n_features_in_)
+    names = engine_names(model, feature_names, model.n_features_in_)
     own = getattr(model, "feature_names_in_", None)
     rows = np.array(X[list(own)] if own is not None and hasattr(X, "columns") else X, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != len(names) or not len(rows):

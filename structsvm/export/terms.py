@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput
-from structsvm.export.search_engines import LinearForm, _names, linear_form
+from structsvm.export.linear import LinearForm, engine_names, linear_form
 from structsvm.export.trees import ValuedForest, valued_forest
 from structsvm.protocols import Float
 
@@ -39,7 +39,7 @@ def score_difference(model: Any, a: Any, b: Any) -> list[tuple[str, float]]:
     """
     rows = np.array([a, b], dtype=np.float64)
     if hasattr(model, "leaves_"):
-        valued = valued_forest(model, _names(model, None, model.n_features_in_))
+        valued = valued_forest(model, engine_names(model, None, model.n_features_in_))
         names, terms = valued.names, _of_trees(valued, rows)
     else:
         form = linear_form(model)
