@@ -88,7 +88,8 @@ def check_export(
         As it was called; ``onnx`` needs onnxruntime, ``lightgbm`` LightGBM.
     X : array-like or frame, shape (n_rows, n_features)
         NaN where a feature does not match. Features whose unset values count as 0 are tried both ways where they
-        are 0. For scaling within queries there is no check.
+        are 0, but for OpenSearch 3.2 to 3.7, where features have to match. For scaling within queries there is no
+        check.
 
     Returns
     -------
@@ -125,7 +126,8 @@ def compare_scores(
     sent = rows
     if hasattr(model, "leaves_"):
         rows = np.where(zero & np.isnan(rows), 0.0, rows)
-        sent = np.where(zero & (rows == 0), np.nan, rows)  # the feature may as well not match
+        if target.follows_branches:  # else features are to match always, and NaN says where one does not
+            sent = np.where(zero & (rows == 0), np.nan, rows)
         if target.to in ("onnx", "lightgbm", "json"):
             sent = rows
     else:

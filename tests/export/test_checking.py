@@ -133,6 +133,22 @@ def test_an_unset_feature_goes_where_0_goes_or_a_missing_value():
             assert got.tolist() == [1, 3, expected], (missing, how, to)
 
 
+def test_a_version_that_takes_the_wrong_branch_is_checked_on_what_matches():
+    model = stump(0.5)
+    with pytest.warns(UserWarning, match="3.2 to 3.7 sends a document that a feature does not match"):
+        content = export_model(model, "opensearch", engine_version="3.5")
+    for unset, off in ((0.0, False), (np.nan, True)):
+        X = np.array([[1.0, 0], [unset, 0], [0.0, 0], [2.0, 0]])
+        result = check_export(content, model, "opensearch", X, engine_version="3.5")
+        assert (result.difference > 0.5) == off
+
+
+def test_a_model_that_the_store_of_solr_may_lose_is_said(monkeypatch):
+    monkeypatch.setattr("structsvm.export.target._MOST_BYTES", 100)
+    with pytest.warns(UserWarning, match="SolrCloud holds all models of a collection in 1 MB"):
+        export_model(stump(0.5), "solr")
+
+
 @pytest.mark.parametrize("size", [1e-7, 1e-12, 1e-28, 1e25])
 def test_the_slack_of_solr_vanishes(size):
     model = stump(3 * size)
