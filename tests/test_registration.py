@@ -169,7 +169,7 @@ LINES = [
         '    "roc": Measure',
         '    "made": Measure(made, "optional", "a made-up measure"),\n',
     ),
-    ("export/search_engines.py", "FORMATS: dict", "def _made(form, name):\n    return b'made'\n\n\n"),
+    ("export/search_engines.py", "FORMATS: dict", "def _made(form, target):\n    return b'made'\n\n\n"),
     ("export/search_engines.py", '    "svmlight": _svm', '    "made": _made,\n'),
     ("estimators/baselines.py", "class OriginalOrder(", _CHOICE),
     ("estimators/baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),

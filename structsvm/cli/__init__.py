@@ -32,6 +32,8 @@ COMMANDS = {
     "compare": "compare",
     "search": "compare",
     "export": "export",
+    "show": "explain",
+    "explain": "explain",
     "fuse": "fuse",
     "demo": "demo",
     "warm-up": "warm_up",

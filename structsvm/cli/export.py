@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,8 +10,8 @@ import typer
 
 import structsvm
 from structsvm.cli import paths
-from structsvm.cli.files import read_names
-from structsvm.cli.tables import kept_medians
+from structsvm.cli.files import Table, read_names, split_names
+from structsvm.cli.tables import kept_medians, read_for_model
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
@@ -24,10 +25,30 @@ def export(
         Path | None, "A file with the engine's names of the features, one per line, in order."
     ] = None,
     name: Annotated[str | None, "Name of the model in the engine. (default: the name of MODEL)"] = None,
+    unmatched: Annotated[
+        list[str] | None,
+        "What a feature that matches no value meant in training: zero or missing, for all or by name: "
+        "title=zero,price=missing. (default: missing for features with missing values in training, else zero)",
+    ] = None,
+    engine_version: Annotated[
+        str | None, "Version of OpenSearch, Solr or Elasticsearch, such as 3.8. (default: the newest)"
+    ] = None,
+    store: Annotated[str | None, "For solr: the feature store. (default: _DEFAULT_)"] = None,
+    feature_queries: Annotated[
+        Path | None, "For elastic: a JSON file with the query of each feature, by name."
+    ] = None,
+    check: Annotated[
+        Path | None,
+        "Rows to score from the exported text by the rules of the engine; empty cells are features without a value. "
+        "Fails where scores are off.",
+    ] = None,
+    *,
+    columns: Table,
 ) -> None:
     """Write MODEL in the format of a search engine, its scaling included.
 
-    Scaling within queries can only be represented in json, and is refused in the other formats.
+    Scaling within queries can only be represented in json, and as query-minmax in vespa. json also shows the weights,
+    or the trees, to programs of your own.
     """
     paths.check_input(model)
     if output is not None:
@@ -35,11 +56,28 @@ def export(
     elif to == "onnx":
         raise BadInput("--output", "expected a file for onnx, which is binary", "add -o model.onnx")
     names = None if feature_names is None else read_names(feature_names)
+    how = dict(part.rpartition("=")[::2] for part in split_names(unmatched or ["auto"]))
+    named: Any = how.get("", how)
 
-    from structsvm.export.search_engines import export_model
+    from structsvm.export import check_export, export_model
 
     ranker = structsvm.load(model)
-    content = export_model(ranker, to, feature_names=names, name=model.stem if name is None else name)
+    same: Any = {"feature_names": names, "unmatched": named, "engine_version": engine_version}
+    queries = None if feature_queries is None else json.loads(paths.check_input(feature_queries).read_text())
+    content = export_model(
+        ranker, to, name=model.stem if name is None else name, store=store, feature_queries=queries, **same
+    )
+    if check is not None:
+        medians = kept_medians(ranker)
+        trees = hasattr(ranker, "leaves_") or medians is not None
+        rows = read_for_model(check, columns, ranker, fill="keep" if trees else None, sparse=False)
+        if medians is not None:
+            from structsvm.features.scaling import filled
+
+            rows = filled(rows, medians)
+        result = check_export(content, ranker, to, rows.X, **same)
+        result.require(to)
+        note(f"{check}: {result}")
     if (medians := kept_medians(ranker)) is not None:
         known: Any = names or getattr(ranker, "feature_names_in_", range(1, len(medians) + 1))
         were = ranker.table_.get("missing", range(len(medians)))  # models of 0.1 do not say
@@ -48,7 +86,8 @@ def export(
                 f"training had medians in place of missing features, which no format holds; send them: {said}"
             )
     if output is None:
-        typer.echo(content.decode(), nl=False)
+        text = content.decode()
+        typer.echo(text, nl=not text.endswith("\n"))
         return
     with replacing(output) as file:
         file.write(content)

@@ -12,7 +12,7 @@ import typer
 import structsvm
 from structsvm import oracles, readers
 from structsvm.cli import paths
-from structsvm.cli.files import Jobs, names_of_runs
+from structsvm.cli.files import Jobs, names_of_runs, read_data
 from structsvm.cli.groups import Group
 from structsvm.cli.options import GRID, AsJson, PerQuery, Selection, parse_grid
 from structsvm.cli.terminal import note, print_json, print_table, working
@@ -27,15 +27,24 @@ if TYPE_CHECKING:
 class Learning(Group):
     """What is learned from the judgments, and on which folds."""
 
+    weights_for: Annotated[
+        str | None,
+        "Learn weights of a hybrid query instead, for the fusion of this engine: one of {engines}. RUNS may be one "
+        "table with the columns qid, label and scores, whose empty cells are documents that a list lacks.",
+    ] = None
     relevance: Annotated[float, "Grade from which a document is relevant."] = 1.0
-    loss: Annotated[str, "One of {losses}; k is any cut-off, as in ndcg@10."] = "map"
+    loss: Annotated[
+        str | None,
+        "One of {losses}; k is any cut-off, as in ndcg@10. (default: map; ndcg@10 with --weights-for)",
+    ] = None
     depth: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
-            help="Documents of each run that are pooled, and length of rankings. Single runs are measured whole.",
+            help="Documents of each run that are pooled, and length of rankings; with --weights-for those that the "
+            "engine fuses. Single runs are measured whole. (default: 1000; 100 with --weights-for)",
         ),
-    ] = 1000
+    ] = None
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5
     C: Annotated[str | None, f"{GRID} (default: seven values from 0.1 to 100)"] = None
     selection: Selection = "max"
@@ -44,7 +53,7 @@ class Learning(Group):
     def check(self) -> None:
         """Check what can be checked before the files are read."""
         check_positive("relevance", self.relevance)
-        oracles.get_oracle(self.loss, relevance=self.relevance)
+        oracles.get_oracle(self.loss or "map", relevance=self.relevance)
         _ = self.grid
 
     @property
@@ -58,14 +67,16 @@ class Learning(Group):
 
         selection: Any = self.selection
         return cross_validate_fusion(
-            pool, judgments, **self.grid, loss=self.loss, relevance=self.relevance, folds=self.folds,
-            selection=selection, depth=self.depth, random_state=self.seed, **options,
+            pool, judgments, **self.grid, loss=self.loss or "map", relevance=self.relevance, folds=self.folds,
+            selection=selection, depth=self.depth or 1000, random_state=self.seed, **options,
         )  # fmt: skip
 
 
 def fuse(
     runs: Annotated[list[Path], "<RUNS> TREC runs (plain, gzip, bzip2, xz)."],
-    output: Annotated[Path, "-o The re-ranked TREC run to write."],
+    output: Annotated[
+        Path | None, "-o The re-ranked TREC run to write; with --weights-for the text for the engine."
+    ] = None,
     qrels: Annotated[Path | None, "TREC judgments to learn from."] = None,
     # takes no value: what follows are arguments, as many as a shell pattern gives
     runs_follow: Annotated[
@@ -89,6 +100,11 @@ def fuse(
     without judgments are ranked by the model of all judged ones, which --save writes. Runs are named by their tag, or
     by their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
+    if learning.weights_for is not None:
+        _print_weights(learning.weights_for, runs, qrels, output, learning, as_json)
+        return
+    if output is None:
+        raise ValueError("--output: expected the run to write, got none")
     _check_files(runs, qrels, apply, output, save, report)
     if [tag] != tag.split():
         raise BadInput("--tag", f"expected one word without blanks, got {tag!r}")
@@ -99,7 +115,7 @@ def fuse(
         raise BadInput("--qrels", "expected the judgments to learn from, got none", "or give --apply MODEL")
 
     learning.check()
-    depth = learning.depth
+    depth = learning.depth or 1000
 
     from structsvm.cli.studies.fusion.page import as_record, headline, page, table
 
@@ -137,6 +153,39 @@ def fuse(
     for name, path in (("run", output), ("model", save), ("report", report)):
         if path is not None:
             typer.echo(f"{name:<7}{path}")
+
+
+def _print_weights(
+    to: str, files: list[Path], qrels: Path | None, output: Path | None, learning: Learning, as_json: bool
+) -> None:
+    """Learn weights of a hybrid query; print them with the advice, and the text for the engine."""
+    from structsvm.estimators import hybrid_weights
+
+    inputs = [paths.check_input(path) for path in (*files, qrels) if path is not None]
+    if output is not None:
+        paths.check_output(output, inputs)
+    table = len(files) == 1 and paths.is_table(files[0])
+    if table == (qrels is not None):
+        raise ValueError("--qrels: expected the judgments of runs; a table has its own, in the column label")
+    depth, loss = learning.depth or 100, learning.loss or "ndcg@10"
+    with working("reading") as status:
+        lists: Any = read_data(files[0], fill="keep") if table else _read(files, depth, status)
+        status.update("learning")
+        judgments = None if qrels is None else readers.read_qrels(qrels)
+        result = hybrid_weights(lists, judgments, to=to, depth=depth, loss=loss, random_state=learning.seed)
+    if as_json:
+        each = zip(
+            result.names, result.weights.tolist(), result.lower.tolist(), result.upper.tolist(), strict=True
+        )
+        weights = [dict(zip(("name", "weight", "lower", "upper"), one, strict=True)) for one in each]
+        print_json({"to": to, "weights": weights, "better": result.better, "advice": result.advice})
+    else:
+        for line in str(result).splitlines():
+            note(line)
+    if output is not None:
+        paths.write_text(output, result.text())
+    elif not as_json:
+        typer.echo(result.text(), nl=False)
 
 
 def _check_files(

@@ -39,6 +39,7 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "formats": lambda: dict.fromkeys(
         [*_of("structsvm.export", "FORMATS"), *_of("structsvm.export.trees", "TREE_FORMATS")]
     ),
+    "engines": lambda: _of("structsvm.export.hybrid", "ENGINES"),
     "measures": lambda: import_module("structsvm.metrics").available_metrics(),
     "selections": lambda: _of("structsvm.cli.studies.diversity", "METHODS"),
 }

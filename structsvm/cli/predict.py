@@ -16,9 +16,9 @@ import typer
 from structsvm import readers
 from structsvm.cli import paths
 from structsvm.cli.dask import Dask, connecting, predict_there
-from structsvm.cli.files import Data, Jobs, Table, by_name, load_ranker, predicted, read_data
+from structsvm.cli.files import Data, Jobs, Table, load_ranker, predicted, read_data
 from structsvm.cli.options import known
-from structsvm.cli.tables import fill_of, kept_medians, read_as_trained
+from structsvm.cli.tables import fill_of, kept_medians, read_for_model
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 from structsvm.common.files import is_model, replacing
@@ -89,18 +89,8 @@ def predict(
             paths.write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
         return
     fill = fill_of(ranker, columns)
-    known = getattr(ranker, "feature_names_in_", None)
-    names = None if known is None else tuple(map(str, known))
     if data.is_dir() or paths.is_table(data):
-        if paths.is_table(data) and names is not None:
-            if columns.names and set(columns.names) != set(names):
-                note("warning: --features is of no effect, as the model knows the names of its features")
-            categories = getattr(ranker, "categories_", {})
-            rows = read_as_trained(data, columns, names, categories, fill=fill)
-        else:
-            rows = by_name(read_data(data, columns, fill=fill, labels=False), names, data)
-        if rows.n_features != n_features:
-            raise BadInput(data, f"expected {n_features} features, as {model} has, got {rows.n_features}")
+        rows = read_for_model(data, columns, ranker)
     else:
         # neither scaling nor trees take sparse rows
         dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse

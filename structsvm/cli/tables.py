@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from structsvm.cli import paths
-from structsvm.cli.files import Table, read_data, split_names
+from structsvm.cli.files import Table, by_name, read_data, split_names
 from structsvm.cli.terminal import note
 from structsvm.common.checks import BadInput
 
@@ -112,3 +112,21 @@ def read_as_trained(
     named = table.options(labels=False)
     named.pop("features", None)
     return read_categories(path, wanted, places=numbers, unknown=unknown, **named, **_filling(fill))
+
+
+def read_for_model(path: Path, table: Table, model: Any, *, fill: Any = None, **options: Any) -> QueryData:
+    """Read rows with the features of a model: by name, where it knows names; ``fill`` as it was trained by default."""
+    fill = fill_of(model, table) if fill is None else fill
+    known = getattr(model, "feature_names_in_", None)
+    names = None if known is None else tuple(map(str, known))
+    if paths.is_table(path) and names is not None:
+        if table.names and set(table.names) != set(names):
+            note("warning: --features is of no effect, as the model knows the names of its features")
+        rows = read_as_trained(path, table, names, getattr(model, "categories_", {}), fill=fill)
+    else:
+        rows = by_name(read_data(path, table, fill=fill, labels=False, **options), names, path)
+    if rows.n_features != model.n_features_in_:
+        raise ValueError(
+            f"{path}: expected {model.n_features_in_} features, as the model has, got {rows.n_features}"
+        )
+    return rows

@@ -122,7 +122,7 @@ _EVERYWHERE = {
 
 _ARGUMENTS = {
     "jobs": "n_jobs", "missing": "fill", "monotone": "monotone_constraints", "seed": "random_state",
-    "since": "between",
+    "since": "between", "weights_for": "to",
 }  # fmt: skip
 """Arguments of the library that options have another name for."""
 

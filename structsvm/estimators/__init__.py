@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from structsvm.estimators.cross_validation import cross_validate_C as cross_validate_C
     from structsvm.estimators.fusion import FusionModel as FusionModel
     from structsvm.estimators.fusion import fusion_path as fusion_path
+    from structsvm.estimators.hybrid import HybridWeights as HybridWeights
+    from structsvm.estimators.hybrid import hybrid_weights as hybrid_weights
     from structsvm.estimators.structural import model_path as model_path
     from structsvm.estimators.view import as_regressor as as_regressor
 
@@ -23,6 +25,7 @@ __getattr__, __dir__, __all__ = attach(
         "structsvm.estimators.choosing_C": "select_C",
         "structsvm.estimators.cross_validation": "cross_validate_C",
         "structsvm.estimators.fusion": "FusionModel fusion_path",
+        "structsvm.estimators.hybrid": "HybridWeights hybrid_weights",
         "structsvm.estimators.structural": "model_path",
         "structsvm.estimators.view": "as_regressor",
     },

@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.export.checking import ExportCheck as ExportCheck
+    from structsvm.export.checking import check_export as check_export
+    from structsvm.export.linear import linear_form as linear_form
     from structsvm.export.model_file import load as load
     from structsvm.export.pyterrier import PyTerrierRanker as PyTerrierRanker
     from structsvm.export.search_engines import FORMATS as FORMATS
     from structsvm.export.search_engines import export_model as export_model
-    from structsvm.export.search_engines import linear_form as linear_form
     from structsvm.export.search_engines import write_export as write_export
+    from structsvm.export.terms import score_difference as score_difference
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.export.model_file": "load",
+        "structsvm.export.linear": "linear_form",
+        "structsvm.export.checking": "ExportCheck check_export",
         "structsvm.export.pyterrier": "PyTerrierRanker",
-        "structsvm.export.search_engines": "FORMATS export_model linear_form write_export",
+        "structsvm.export.search_engines": "FORMATS export_model write_export",
+        "structsvm.export.terms": "score_difference",
     },
 )

@@ -1,4 +1,4 @@
-"""Linear models in the formats of search engines: Solr, Elasticsearch/OpenSearch, SVM-light, JSON, ONNX.
+"""Linear models in the formats of search engines: Solr, Elasticsearch/OpenSearch, Vespa, SVM-light, JSON, ONNX.
 
 Weights and scaling go out together, so that the engine scores raw features. What a format cannot say is refused with
 the reason, never left out silently.
@@ -6,10 +6,7 @@ the reason, never left out silently.
 
 from __future__ import annotations
 
-import json
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,126 +14,22 @@ import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.files import replacing
-from structsvm.common.portable.arrays import combine, dot, products
-from structsvm.export.pipelines import affine_steps, as_given
-from structsvm.export.trees import ABSENT, TREE_FORMATS, import_onnx, onnx_model, valued_forest
-from structsvm.protocols import Float
+from structsvm.common.rows import warn_user
+from structsvm.export.checking import compare_scores
+from structsvm.export.linear import LinearForm, engine_names, linear_form
+from structsvm.export.target import (
+    Target,
+    Unmatched,
+    check_figures,
+    missing_names,
+    parse_version,
+    warn_of_unset,
+)
+from structsvm.export.trees import TREE_FORMATS, as_json, import_onnx, onnx_model, valued_forest
 
 _SOLR = "org.apache.solr.ltr"
 _ONNX_OPSET = 13  # any onnxruntime of the last years
 _ONNX_IR = 8
-
-
-@dataclass(frozen=True)
-class LinearForm:
-    """``score = sum of weights * (x - shift) / scale + intercept`` over raw features."""
-
-    names: tuple[str, ...]
-    weights: Float
-    shift: Float
-    scale: Float
-    intercept: float
-    method: str
-    within_query: bool
-    missing: Float | None = None
-
-    @property
-    def raw_weights(self) -> Float:
-        """Weights of the raw features."""
-        return self.weights / self.scale
-
-    @property
-    def raw_intercept(self) -> float:
-        """Score of a document whose raw features are all 0."""
-        return float(self.intercept - dot(self.raw_weights, self.shift))
-
-
-def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> LinearForm:
-    """Weights, scaling and intercept of a fitted linear model of this package.
-
-    Parameters
-    ----------
-    model : estimator or sklearn.pipeline.Pipeline
-        Fitted, with ``coef_``; of a pipeline the last step, the others are affine (scalers, imputers, projections).
-    feature_names : sequence of str, optional
-        Default: the column names the model was trained with, or ``feature_1``, ``feature_2``, ...
-
-    Returns
-    -------
-    LinearForm
-        ``score = sum of weights * (x - shift) / scale + intercept`` over raw features: ``names``; the arrays
-        ``weights``, ``shift`` and ``scale`` (0, 0 and 1 of a feature that was constant in training); ``intercept``;
-        ``method``, what shift and scale are ("none", "minmax", "zscore", "percentile"); ``within_query``, whether they
-        are figures of each query, and the arrays say nothing; and ``missing``, the numbers that missing values count
-        as, by the imputer of a pipeline, NaN for features without, or None. ``raw_weights`` and ``raw_intercept`` are
-        those without shift and scale.
-
-    Examples
-    --------
-    >>> from structsvm import SVMMap
-    >>> model = SVMMap(C=0.1, scale="minmax").fit([[10.0, 1.0], [20.0, 0.0], [30.0, 0.0]], [1, 0, 0], qid=0)
-    >>> form = linear_form(model, ["age", "in stock"])
-    >>> for name, weight, shift, scale in zip(form.names, form.weights, form.shift, form.scale):
-    ...     print(f"{weight:+.2f} * ({name} - {shift:g}) / {scale:g}")
-    -0.06 * (age - 10) / 20
-    +0.11 * (in stock - 0) / 1
-    """
-    if hasattr(model, "steps"):
-        return _of_pipeline(model, feature_names)
-    kind = type(model).__name__
-    coef = np.asarray(getattr(model, "coef_", np.empty(0)), dtype=np.float64)
-    n_features = getattr(model, "n_features_in_", -1)
-    if coef.shape != (n_features,) or not hasattr(model, "predict"):
-        remedy = (
-            "pass its best_estimator_"
-            if hasattr(model, "best_estimator_")
-            else "only linear models are exported"
-        )
-        raise BadInput(
-            kind, f"expected a fitted model with one weight per feature (coef_), got none; {remedy}"
-        )
-    scaler = getattr(model, "scaler_", None)
-    names = _names(model, feature_names, n_features)
-    within = scaler is not None and scaler.within == "query"
-    shift, scale = np.zeros(n_features), np.ones(n_features)
-    if within:
-        intercept = float(getattr(model, "intercept_", 0.0))
-    else:
-        if scaler is not None:
-            constant = ~np.isfinite(scaler.scale_)
-            coef = np.where(constant, 0.0, coef)
-            shift = np.where(constant, 0.0, scaler.shift_)
-            scale = np.where(constant, 1.0, scaler.scale_)
-        moved = coef / scale * shift
-        intercept = float(_predict(model, np.zeros((1, n_features)))[0] + moved.sum())
-        if abs(intercept) <= 1e-12 * np.abs(moved).sum():  # the same sum in another order
-            intercept = 0.0
-    form = LinearForm(
-        names, coef, shift, scale, intercept, "none" if scaler is None else scaler.method, within
-    )
-    if not within:
-        _check_linear(model, form, kind)
-    return form
-
-
-def _of_pipeline(pipeline: Any, feature_names: Sequence[str] | None) -> LinearForm:
-    """Return the form of the last step over what the first one takes."""
-    form = linear_form(pipeline.steps[-1][1])
-    if form.within_query:
-        raise BadInput(
-            f"{pipeline.steps[-1][0]}",
-            f"expected a ranker whose scaling is the same for all queries at the end of a pipeline, got "
-            f"scale='query-{form.method}'",
-        )
-    A, b, missing = affine_steps(pipeline)
-    n = A.shape[1]
-    weights, intercept = combine(form.raw_weights, A), form.raw_intercept + dot(form.raw_weights, b)
-    out = LinearForm(
-        _names(pipeline, feature_names, n), weights, np.zeros(n), np.ones(n), intercept, "none", False,
-        None if np.isnan(missing).all() else missing,
-    )  # fmt: skip
-    _check_linear(pipeline, out, "Pipeline")
-    return out
 
 
 def export_model(
@@ -145,6 +38,11 @@ def export_model(
     *,
     feature_names: Sequence[str] | None = None,
     name: str = "structsvm",
+    unmatched: Unmatched | Mapping[str, str] = "auto",
+    engine_version: str | None = None,
+    store: str | None = None,
+    feature_queries: Mapping[str, Any] | None = None,
+    check: Any = None,
 ) -> bytes:
     """Return a linear model, or a ranker over trees, in the format of another system.
 
@@ -152,26 +50,31 @@ def export_model(
     ``to``            what comes out
     ================= ===============================================================================================
     ``solr``          the body of a PUT to ``/schema/model-store``: a ``LinearModel``, scaling as ``MinMaxNormalizer``
-                      or ``StandardNormalizer`` of each feature
+                      or ``StandardNormalizer`` of each feature; of trees a ``MultipleAdditiveTreesModel``
     ``elasticsearch`` the body of a POST to ``_ltr/_featureset/<set>/_createmodel`` (the Learning to Rank plugin;
-                      ``opensearch`` is the same): ``model/linear`` with ``feature_normalizers``
+                      ``opensearch`` is the same): ``model/linear`` with ``feature_normalizers``, or
+                      ``model/xgboost+json``
+    ``elastic``       the body of a PUT to ``_ml/trained_models/<name>``: trees for Elastic's own learning to rank,
+                      which needs no plugin, from 8.12 on
+    ``vespa``         a rank profile of a linear model; scaling ``query-minmax`` as ``normalize_linear``
+    ``xgboost``       trees as XGBoost dumps them, which Vespa's ``xgboost("model.json")`` reads
     ``svmlight``      a model file for ``svm_rank_classify`` and ``svm_classify``; the scaling is folded into weights
                       and threshold
-    ``json``          names, weights, scaling and intercept, with the formula; the only one that can also describe
-                      scaling within queries
-    ``onnx``          a graph from ``features`` (rows, n_features) to ``scores`` (rows,) in float64, opset 13
+    ``lightgbm``      trees as LightGBM's model file, which any runtime that reads LightGBM serves
+    ``json``          names, weights, scaling and intercept, or trees, with the formula; it can also describe scaling
+                      within queries
+    ``onnx``          a graph from ``features`` (rows, n_features) to ``scores`` (rows,) in float64: opset 13, for trees
+                      opset 21 with ``ai.onnx.ml`` 5, which onnxruntime has from 1.21 on
     ================= ===============================================================================================
 
-    A ranker over trees is written as trees with values in their leaves, followed by one tree per feature for its bins:
-    to ``lightgbm`` (its model file, which any runtime that reads LightGBM serves), ``solr`` (a
-    ``MultipleAdditiveTreesModel``), ``elasticsearch`` and ``opensearch`` (``model/xgboost+json``), and ``onnx``
-    (``TreeEnsemble`` in float64, opset 21 with ``ai.onnx.ml`` 5). LightGBM takes values up to 1e-35 in magnitude for 0.
-    Values that were missing in training go along branches of their own to ``lightgbm``, ``onnx``, ``elasticsearch`` and
-    ``opensearch``, where only recent versions of the plugin follow them; to Solr they cannot be written.
+    Trees are written with values in their leaves, followed by one tree per feature for its bins. To ``elasticsearch``
+    and ``opensearch`` a last tree of one leaf makes all scores positive, as documents behind the window of a rescorer
+    have score 0. LightGBM takes values up to 1e-35 in magnitude for 0.
 
-    Solr and the plugin compute in float32, so their scores agree to about seven digits. Thresholds of trees are
-    rounded as the engine rounds values, so that a value goes the way it goes in ``predict``, unless a threshold stands
-    between it and another value that are the same in float32.
+    The engines compute in float32, so their scores agree to about seven digits. Thresholds of trees are rounded as the
+    engine rounds values, so that a value goes the way it goes in ``predict``, unless a threshold stands between it and
+    another value that are the same in float32. Solr's slack of 1e-6 at thresholds is compensated, by a power of two as
+    ``StandardNormalizer`` where the values of a feature are small.
 
     Parameters
     ----------
@@ -184,6 +87,20 @@ def export_model(
         What the engine calls the features, in the order of the columns; see :func:`linear_form` for the default.
     name : str, default="structsvm"
         What the engine calls the model.
+    unmatched : {"auto", "zero", "missing"}, or mapping of names to these, default="auto"
+        What it meant in training that a feature does not match a document, which leaves it without a value in the
+        engine: the value 0, or a missing one (NaN). "auto": missing for features with missing values in training, else
+        zero. Linear models count it as 0.
+    engine_version : str, optional
+        Of Solr, OpenSearch or Elasticsearch (``elastic``), such as "3.8". Default: the newest, with a warning that
+        names versions for which the file is wrong.
+    store : str, optional
+        For Solr: the feature store. Default: its ``_DEFAULT_``.
+    feature_queries : mapping of str to dict, optional
+        For ``elastic``: the query of each feature. Default: the file has the trees only.
+    check : array-like or frame, shape (n_rows, n_features), optional
+        Rows that are scored from the exported text by the rules of the engine, see
+        :func:`~structsvm.export.check_export`, NaN where a feature does not match.
 
     Returns
     -------
@@ -193,50 +110,73 @@ def export_model(
     ------
     ImportError
         For ``onnx`` where the package is missing.
+    BadInput
+        Where the format, or float32, cannot hold the model, or scores of ``check`` are off by more than 1e-4 of their
+        spread.
 
     Warns
     -----
     UserWarning
         Where the format has no place for an intercept (ranks do not depend on it, scores do), or for the values that an
-        imputer gives missing features; where an engine may score a missing value by other branches than the trees do.
+        imputer gives missing features; where a version of the engine, or float32, may give other scores.
 
     Examples
     --------
     >>> from structsvm import SVMMap
     >>> model = SVMMap(C=0.1).fit([[1.0, 0.0], [0.0, 0.0]], [1, 0], qid=0)
+    >>> import json
     >>> json.loads(export_model(model, "solr", feature_names=["bm25", "recency"]))["params"]
     {'weights': {'bm25': 0.2, 'recency': 0.0}}
     """
-    if hasattr(model, "leaves_"):
-        check_choice("to", to, TREE_FORMATS)
-        valued = valued_forest(model, _names(model, feature_names, model.n_features_in_))
-        content = TREE_FORMATS[to](valued, name)
-        if to in ABSENT and (missing := getattr(model, "missing_features_", np.zeros(0, np.int64))).size:
-            warnings.warn(
-                f"values of {', '.join(valued.names[j] for j in missing)} were missing in training: {ABSENT[to]}",
-                stacklevel=2,
+    version = parse_version(to, engine_version)
+    for given, argument, only in ((store, "store", "solr"), (feature_queries, "feature_queries", "elastic")):
+        if given is not None and to != only:
+            raise BadInput(
+                argument, f"expected none, as only the format {only!r} has a place for it, got {to!r}"
             )
-        return content
-    if to in TREE_FORMATS and to not in FORMATS:
+    target = Target(to, name, frozenset(), version, store, feature_queries)
+    trees = hasattr(model, "leaves_")
+    if not trees and to in TREE_FORMATS and to not in FORMATS:
         raise BadInput("to", f"expected a tree ranker, got {type(model).__name__}", value=to)
-    check_choice("to", to, FORMATS)
-    form = linear_form(model, feature_names)
-    if form.within_query and to != "json":
+    check_choice("to", to, TREE_FORMATS if trees else FORMATS)
+    if trees:
+        valued = valued_forest(model, engine_names(model, feature_names, model.n_features_in_))
+        seen = getattr(model, "missing_features_", ())
+        target = target._replace(missing=missing_names(valued.names, seen, unmatched))
+        content = TREE_FORMATS[to](valued, target)
+        warn_of_unset(target)
+    else:
+        content = _linear(linear_form(model, feature_names), target, unmatched)
+    if check is not None:
+        compare_scores(content, model, target, check, feature_names).require(to)
+    return content
+
+
+def _linear(form: LinearForm, target: Target, unmatched: Any) -> bytes:
+    to = target.to
+    if missing_names(form.names, (), unmatched):
         raise BadInput(
-            to,
-            f"expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
-            "figures are those of each query's own candidates, which the format cannot compute",
-            f"train with scale={'minmax' if form.method == 'percentile' else form.method!r} or none, or export json",
+            "unmatched", "expected 'zero' or 'auto' for a linear model, as engines count an unset feature as 0",
+            value=unmatched,
+        )  # fmt: skip
+    if form.within_query and not (to == "json" or (to == "vespa" and form.method == "minmax")):
+        raise ValueError(
+            f"{to}: expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
+            "figures are those of each query's own candidates, which the format cannot compute; train with "
+            f"scale={'minmax' if form.method == 'percentile' else form.method!r} or none, or export json; for weights "
+            "of a hybrid query see hybrid_weights"
         )
     if form.missing is not None and to not in ("json", "onnx"):
         said = ", ".join(
             f"{n} {v:.6g}" for n, v in zip(form.names, form.missing, strict=True) if not np.isnan(v)
         )
-        warnings.warn(
-            f"{to} has no place for missing values: let the engine's features give {said} where a document has none",
-            stacklevel=2,
+        warn_user(
+            f"{to} has no place for missing values: let the engine's features give {said} where a document has none"
         )
-    return FORMATS[to](form, name)
+    if to in ("solr", "elasticsearch", "opensearch"):
+        range_ = form.method == "minmax"
+        check_figures(form.names, form.weights, form.shift, form.scale, to, range_=range_)
+    return FORMATS[to](form, target)
 
 
 def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
@@ -260,49 +200,15 @@ def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
         file.write(content)
 
 
-def _names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
-    own = getattr(model, "feature_names_in_", None)
-    if given is None:
-        given = [f"feature_{j + 1}" for j in range(n_features)] if own is None else [str(n) for n in own]
-    names = tuple(given)
-    if isinstance(given, str) or len(names) != n_features:
-        shown = f"the text {given!r:.60}" if isinstance(given, str) else len(names)
-        raise BadInput("feature_names", f"expected {n_features} names, one per feature, got {shown}")
-    bad = [name for name in names if not (isinstance(name, str) and name.strip())]
-    if bad:
-        raise BadInput("feature_names", f"expected names that are not empty, got {bad[0]!r}")
-    if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise BadInput("feature_names", f"expected different names, got {twice!r} twice")
-    return names
-
-
-def _predict(model: Any, X: Float) -> Float:
-    return np.asarray(model.predict(as_given(model, X)), dtype=np.float64)
-
-
-def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
-    """Compare with the model's own scores: ``coef_`` may mean something else in a class we do not know."""
-    X = form.shift + form.scale * np.random.default_rng(0).normal(size=(16, form.weights.shape[0]))
-    expected = _predict(model, X)
-    ours = products(X, form.raw_weights) + form.raw_intercept
-    room = 1e-8 * (np.abs(X * form.raw_weights).sum(axis=1) + abs(form.raw_intercept) + 1e-30)
-    if expected.shape != ours.shape or not (np.abs(expected - ours) <= room).all():
-        raise BadInput(
-            kind, "expected a model that is linear in its features, got other scores than its weights"
-        )
-
-
 def _warn_intercept(form: LinearForm, system: str) -> None:
     if form.intercept:
-        warnings.warn(
+        warn_user(
             f"{system} has no intercept: its scores are lower by {form.intercept:.6g}, for every document alike; ranks "
-            "are the same",
-            stacklevel=4,
+            "are the same"
         )
 
 
-def _solr(form: LinearForm, name: str) -> bytes:
+def _solr(form: LinearForm, target: Target) -> bytes:
     _warn_intercept(form, "Solr's LinearModel")
     features: list[dict[str, Any]] = []
     for j, feature in enumerate(form.names):
@@ -319,21 +225,23 @@ def _solr(form: LinearForm, name: str) -> bytes:
                 "params": {key: repr(float(value)) for key, value in params.items()},
             }
         features.append(entry)
-    return _json({
+    return as_json({
         "class": f"{_SOLR}.model.LinearModel",
-        "name": name,
+        "name": target.name,
+        **({} if target.store is None else {"store": target.store}),
         "features": features,
         "params": {"weights": dict(zip(form.names, form.weights.tolist(), strict=True))},
     })  # fmt: skip
 
 
-def _elasticsearch(form: LinearForm, name: str) -> bytes:
+def _elasticsearch(form: LinearForm, target: Target) -> bytes:
     _warn_intercept(form, "the plugin's linear model")
     model: dict[str, Any] = {"type": "model/linear"}
     if form.method != "none":
         model["feature_normalizers"] = {
+            # the plugin refuses a negative minimum; the other normalizer is the same function
             feature: {"min_max": {"minimum": float(shift), "maximum": float(shift + scale)}}
-            if form.method == "minmax"
+            if form.method == "minmax" and shift >= 0
             else {"standard": {"mean": float(shift), "standard_deviation": float(scale)}}
             for feature, weight, shift, scale in zip(
                 form.names, form.weights, form.shift, form.scale, strict=True
@@ -341,13 +249,34 @@ def _elasticsearch(form: LinearForm, name: str) -> bytes:
             if weight
         }
     # the plugin wants the definition as a string of JSON
-    model["definition"] = json.dumps(
-        dict(zip(form.names, form.weights.tolist(), strict=True)), allow_nan=False
+    weights = dict(zip(form.names, form.weights.tolist(), strict=True))
+    model["definition"] = as_json(weights).decode()
+    return as_json({"model": {"name": target.name, "model": model}})
+
+
+def _vespa(form: LinearForm, target: Target) -> bytes:
+    """One term per line, so that the expression can be read, and edited."""
+    terms = [
+        f"{weight!r} * " + (
+            f"normalize_linear({name})" if form.within_query
+            else name if form.method == "none" else f"({name} - {shift!r}) / {scale!r}"
+        )
+        for name, weight, shift, scale in zip(
+            form.names, form.weights.tolist(), form.shift.tolist(), form.scale.tolist(), strict=True
+        ) if weight
+    ]  # fmt: skip
+    if form.intercept or not terms:
+        terms.append(repr(form.intercept))
+    # the rank of a document among those of its query is known to the container only
+    phase, count = (
+        ("global-phase", "        rerank-count: 100\n") if form.within_query else ("first-phase", "")
     )
-    return _json({"model": {"name": name, "model": model}})
+    lines = "\n            + ".join(terms)
+    body = f"{count}        expression {{\n            {lines}\n        }}"
+    return f"rank-profile {target.name} {{\n    {phase} {{\n{body}\n    }}\n}}\n".encode()
 
 
-def _svmlight(form: LinearForm, name: str) -> bytes:
+def _svmlight(form: LinearForm, target: Target) -> bytes:
     weights = form.raw_weights
     pairs = " ".join(f"{j + 1}:{weight!r}" for j, weight in enumerate(weights.tolist()) if weight)
     lines = [
@@ -368,7 +297,7 @@ def _svmlight(form: LinearForm, name: str) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _own_json(form: LinearForm, name: str) -> bytes:
+def _own_json(form: LinearForm, target: Target) -> bytes:
     features: list[dict[str, Any]] = [
         {"name": feature, "weight": float(weight)}
         for feature, weight in zip(form.names, form.weights, strict=True)
@@ -383,11 +312,11 @@ def _own_json(form: LinearForm, name: str) -> bytes:
     if form.missing is not None:
         for entry, value in zip(features, form.missing.tolist(), strict=True):
             entry |= {} if np.isnan(value) else {"missing": value}
-    return _json(
+    return as_json(
         {
             "format": "structsvm-linear",
             "format_version": 1,
-            "name": name,
+            "name": target.name,
             "formula": formula,
             "scaling": {"method": form.method, "within": "query" if form.within_query else "data"},
             "intercept": form.intercept,
@@ -396,7 +325,7 @@ def _own_json(form: LinearForm, name: str) -> bytes:
     )
 
 
-def _onnx(form: LinearForm, name: str) -> bytes:
+def _onnx(form: LinearForm, target: Target) -> bytes:
     make_node = import_onnx().helper.make_node
     constants = {name: getattr(form, name) for name in ("shift", "scale", "weights", "intercept")}
     nodes = []
@@ -412,17 +341,14 @@ def _onnx(form: LinearForm, name: str) -> bytes:
         make_node("MatMul", ["scaled", "weights"], ["sums"]),
         make_node("Add", ["sums", "intercept"], ["scores"]),
     ]
-    return onnx_model(name, nodes, constants, {"": _ONNX_OPSET}, _ONNX_IR, feature_names=form.names)
+    return onnx_model(target.name, nodes, constants, {"": _ONNX_OPSET}, _ONNX_IR, feature_names=form.names)
 
 
-def _json(content: Any) -> bytes:
-    return (json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
-
-
-FORMATS: dict[str, Callable[[LinearForm, str], bytes]] = {
+FORMATS: dict[str, Callable[[LinearForm, Target], bytes]] = {
     "solr": _solr,
     "elasticsearch": _elasticsearch,
     "opensearch": _elasticsearch,
+    "vespa": _vespa,
     "svmlight": _svmlight,
     "json": _own_json,
     "onnx": _onnx,

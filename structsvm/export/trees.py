@@ -1,4 +1,4 @@
-"""Tree rankers as trees with values in their leaves: LightGBM's text, Elasticsearch/OpenSearch, Solr, ONNX.
+"""Tree rankers as trees with values in their leaves, in the formats of engines and runtimes.
 
 The bins of a feature are one more tree, which has no other condition. A missing value goes to a leaf of its own there.
 """
@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
+from structsvm.common.rows import warn_user
+from structsvm.export.target import HUGE, Target, below_slack, power_without_slack, warn_of_size
 from structsvm.protocols import Float
-from structsvm.queries import warn_user
 
 _LARGEST = float(np.finfo(np.float64).max)
 _ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # of the first ONNX whose trees add up float64
 _LEQ, _MEMBER, _SUM = 0, 6, 1
+_DEEPEST = 400
+"""Levels of a tree in nested JSON: each takes two of the 1,000 that Jackson reads."""
+_ZERO = 1.001e-35
+"""LightGBM takes smaller values for 0, and so has thresholds on both sides of it."""
+_NO_BOUND = np.float32(3e38)
+"""A threshold that all values are below."""
 
 
 class ValuedForest(NamedTuple):
@@ -84,7 +91,7 @@ def _step_tree(feature: int, edges: list[float]) -> _Steps:
     return _Steps([feature] * n, threshold, [False] * n, left, right, n + 1, {})
 
 
-def _lightgbm(valued: ValuedForest, name: str) -> bytes:
+def _lightgbm(valued: ValuedForest, target: Target) -> bytes:
     forest = valued.forest
     names = [name if not set(name) & set(' \t\n"[]{},:') else "" for name in valued.names]
     if "" in names:
@@ -159,10 +166,12 @@ def _tree_fields(valued: ValuedForest, t: int) -> dict[str, str]:
     return fields | {"is_linear": "0", "shrinkage": "1"}
 
 
-def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[int, float], Any]) -> list[Any]:
+def _nested(
+    valued: ValuedForest, target: Target, node: Callable[..., Any], leaf: Callable[[int, float], Any]
+) -> list[Any]:
     """Each tree as nested values; ``node`` and ``leaf`` are told their number, from the root on, left before right.
 
-    ``node`` is also told its depth, and the largest float32 that goes to the left.
+    ``node`` is also told its depth, the largest float32 that goes to the left, and whether an unset value does.
     """
     forest = valued.forest
     if (forest.sets >= 0).any():
@@ -171,9 +180,14 @@ def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[int,
             f"the format has no categories; expected a model without them, got {', '.join(map(repr, used))}; encode "
             "these by OneHotEncoder, or export to 'lightgbm' or 'onnx'"
         )
-    # both engines hold values in float32: where a threshold is a value of the data, as edges of bins are, it has to be
+    if (deepest := _depth(forest)) > _DEEPEST:
+        raise BadInput(
+            "to", f"expected trees of at most {_DEEPEST} levels, as parsers limit how deep JSON nests, got {deepest}",
+            "limit the depth of the trees, or export to 'lightgbm' or 'onnx'", value=target.to,
+        )  # fmt: skip
+    # the engines hold values in float32: where a threshold is a value of the data, as edges of bins are, it has to be
     # rounded as they round it, or the value itself would go the other way
-    below = np.clip(forest.threshold, -np.finfo(np.float32).max, np.finfo(np.float32).max).astype(np.float32)
+    below = float32_thresholds(forest)
     _warn_of_float32(valued, below)
 
     def grown(t: int, child: int, depth: int, numbers: Iterator[int]) -> Any:
@@ -183,30 +197,93 @@ def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[int,
         k = int(forest.nodes[t]) + child
         left = grown(t, int(forest.left[k]), depth + 1, numbers)
         right = grown(t, int(forest.right[k]), depth + 1, numbers)
-        name, nan_left = valued.names[forest.feature[k]], bool(forest.nan_left[k])
-        return node(number, depth, name, below[k], nan_left, left, right)
+        name = valued.names[forest.feature[k]]
+        # training saw no missing value of the other features: their unset values are its zeros
+        unset_left = bool(forest.nan_left[k] if name in target.missing else below[k] >= 0)
+        return node(number, depth, name, below[k], unset_left, left, right)
 
     roots = np.where(np.diff(forest.nodes) > 0, 0, ~0).tolist()
     return [grown(t, root, 0, count()) for t, root in enumerate(roots)]
 
 
-def _elasticsearch(valued: ValuedForest, name: str) -> bytes:
+def float32_thresholds(forest: Any) -> NDArray[np.float32]:
+    """Return the thresholds as an engine rounds values."""
+    return np.clip(forest.threshold, -HUGE, HUGE).astype(np.float32)
+
+
+def _depth(forest: Any) -> int:
+    """Return the number of nodes above the deepest leaf."""
+    depth = np.ones(forest.feature.shape[0], dtype=np.int64)
+    for t in range(forest.n_trees):
+        start = int(forest.nodes[t])
+        for k in range(start, int(forest.nodes[t + 1])):  # children have higher numbers than parents
+            for child in (int(forest.left[k]), int(forest.right[k])):
+                if child >= 0:
+                    depth[start + child] = depth[k] + 1
+    return int(depth.max(initial=0))
+
+
+def _plugin_trees(valued: ValuedForest, target: Target) -> list[Any]:
+    """Trees as XGBoost dumps them: smaller values go to ``yes``."""
+
     def node(
-        number: int, depth: int, feature: str, below: np.float32, nan_left: bool, left: Any, right: Any
+        number: int, depth: int, feature: str, below: np.float32, unset_left: bool, left: Any, right: Any
     ) -> Any:
-        # smaller values go to "yes": the first float32 that does not, or infinity's neighbour
+        # the first float32 that does not go to the left, or infinity's neighbour
         with np.errstate(over="ignore"):
             edge = np.nextafter(below, np.float32(np.inf))
-        missing = left if nan_left else right
         return {
             "nodeid": number, "depth": depth, "split": feature,
-            "split_condition": float(edge if np.isfinite(edge) else below),
-            "yes": left["nodeid"], "no": right["nodeid"], "missing": missing["nodeid"], "children": [left, right],
+            "split_condition": float(edge if np.isfinite(edge) else below), "yes": left["nodeid"],
+            "no": right["nodeid"], "missing": (left if unset_left else right)["nodeid"], "children": [left, right],
         }  # fmt: skip
 
-    trees = _nested(valued, node, lambda number, value: {"nodeid": number, "leaf": value})
-    content = {"type": "model/xgboost+json", "definition": json.dumps(trees, allow_nan=False)}
-    return _json({"model": {"name": name, "model": content}})
+    return _nested(valued, target, node, lambda number, value: {"nodeid": number, "leaf": value})
+
+
+def _xgboost(valued: ValuedForest, target: Target) -> bytes:
+    return as_json(_plugin_trees(valued, target))
+
+
+def _elasticsearch(valued: ValuedForest, target: Target) -> bytes:
+    trees, bounds = _plugin_trees(valued, target), valued.forest.leaves
+    least = sum(float(valued.values[a:b].min()) for a, b in pairwise(bounds.tolist()))
+    if least < 0:  # documents behind the window of a rescorer have score 0, and have to stay there
+        trees.append({"nodeid": 0, "leaf": -1.001 * least})
+    content = {"type": "model/xgboost+json", "definition": as_json(trees).decode()}
+    return as_json({"model": {"name": target.name, "model": content}})
+
+
+def _elastic(valued: ValuedForest, target: Target) -> bytes:
+    names = list(valued.names)
+    common = {"feature_names": names, "target_type": "regression"}
+
+    def node(
+        number: int, depth: int, feature: str, below: np.float32, unset_left: bool, left: Any, right: Any
+    ) -> Any:
+        me = {
+            "node_index": number, "decision_type": "lte", "split_feature": names.index(feature),
+            "threshold": float(below), "default_left": unset_left,
+            "left_child": left[0]["node_index"], "right_child": right[0]["node_index"],
+        }  # fmt: skip
+        return [me, *left, *right]  # in the order of their numbers
+
+    roots = _nested(valued, target, node, lambda number, value: [{"node_index": number, "leaf_value": value}])
+    trees = [{"tree": {"tree_structure": root, **common}} for root in roots]
+    ensemble = {"trained_models": trees, "aggregate_output": {"weighted_sum": {}}, **common}
+    body: dict[str, Any] = {"definition": {"trained_model": {"ensemble": ensemble}}}
+    if target.lists_fields:
+        body["input"] = {"field_names": names}
+    if target.queries is not None:
+        if lacking := [name for name in names if name not in target.queries]:
+            raise BadInput(
+                "feature_queries", f"expected a query for each feature, got none for {lacking[0]!r}"
+            )
+        extractors = [
+            {"query_extractor": {"feature_name": name, "query": target.queries[name]}} for name in names
+        ]
+        body["inference_config"] = {"learning_to_rank": {"feature_extractors": extractors}}
+    return as_json(body)
 
 
 def _warn_of_float32(valued: ValuedForest, below: NDArray[np.float32]) -> None:
@@ -228,32 +305,77 @@ _SLACK = np.float32(1e-6)
 """What Solr adds to each threshold, in float32."""
 
 
-def _without_slack(below: np.float32) -> np.float32:
-    """Return the threshold that is ``below`` with Solr's slack, or as little above it as a float32 can be."""
-    threshold = below - _SLACK
-    while threshold + _SLACK > below:
-        threshold = np.nextafter(threshold, np.float32(-np.inf))
-    while threshold + _SLACK < below:
-        threshold = np.nextafter(threshold, np.float32(np.inf))
-    if below < 0 <= threshold + _SLACK:  # LightGBM's -1e-35, say, between the negative values and 0
-        threshold = np.nextafter(threshold, np.float32(-np.inf))
-    return threshold
+def _solr(valued: ValuedForest, target: Target) -> bytes:
+    feature, below32 = valued.forest.feature, float32_thresholds(valued.forest)
+    powers = {name: power_without_slack(below32[feature == j], _SLACK) for j, name in enumerate(valued.names)}
+    inexact = set()
 
-
-def _solr(valued: ValuedForest, name: str) -> bytes:
     def node(
-        number: int, depth: int, feature: str, below: np.float32, nan_left: bool, left: Any, right: Any
+        number: int, depth: int, feature: str, below: np.float32, unset_left: bool, left: Any, right: Any
     ) -> Any:
-        threshold = repr(float(_without_slack(below)))
-        return {"feature": feature, "threshold": threshold, "left": left, "right": right}
+        # Solr applies normalizers to the features of trees, too
+        with np.errstate(over="ignore"):
+            scaled = exact = below * np.float32(2.0 ** powers[feature])
+        if abs(below) <= 1e-30:  # a threshold at 0, on either side of it
+            scaled = np.float32(0.0 if below >= 0 else -1e-45)
+        edge = below_slack(scaled, _SLACK)
+        if _ZERO < abs(below) < _NO_BOUND and edge + _SLACK != exact:
+            inexact.add(feature)
+        out = {
+            "feature": feature, "threshold": repr(float(edge)) if below < _NO_BOUND else "Infinity",
+            "left": left, "right": right,
+        }  # fmt: skip
+        return out | ({"missing": "left" if unset_left else "right"} if target.nulls else {})
 
-    roots = _nested(valued, node, lambda _, value: {"value": repr(value)})
-    trees = [{"weight": "1", "root": root} for root in roots]
-    return _json({
+    roots = _nested(valued, target, node, lambda _, value: {"value": repr(value)})
+    if inexact:
+        warn_user(
+            f"{', '.join(sorted(inexact))}: Solr's slack of 1e-6 at thresholds is not negligible beside the feature's "
+            "values, so that scores differ from those of predict; multiply the feature by a constant"
+        )
+    features: list[dict[str, Any]] = [
+        {"name": name}
+        | ({} if not power else {
+            "norm": {
+                "class": "org.apache.solr.ltr.norm.StandardNormalizer",
+                "params": {"avg": "0.0", "std": repr(2.0**-power)},
+            }
+        })
+        for name, power in powers.items()
+    ]  # fmt: skip
+    params: dict[str, Any] = {"isNullSameAsZero": False} if target.nulls else {}
+    content = as_json({
         "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
-        "name": name,
-        "features": [{"name": feature} for feature in valued.names],
-        "params": {"trees": trees},
+        "name": target.name,
+        **({} if target.store is None else {"store": target.store}),
+        "features": features,
+        "params": params | {"trees": [{"weight": "1", "root": root} for root in roots]},
+    })  # fmt: skip
+    warn_of_size(content, target)
+    return content
+
+
+def _own_json(valued: ValuedForest, target: Target) -> bytes:
+    """Trees as flat lists; a child is a node, or ``-1 - leaf``."""
+    forest, trees = valued.forest, []
+    for t in range(forest.n_trees):
+        nodes = slice(int(forest.nodes[t]), int(forest.nodes[t + 1]))
+        tree = {
+            key: getattr(forest, key)[nodes].tolist() for key in ("feature", "threshold", "left", "right")
+        }
+        tree["missing_left"] = forest.nan_left[nodes].astype(bool).tolist()
+        tree["values"] = valued.values[int(forest.leaves[t]) : int(forest.leaves[t + 1])].tolist()
+        sets = {
+            k: forest.set_values[forest.set_starts[n] : forest.set_starts[n + 1]].tolist()
+            for k, n in enumerate(forest.sets[nodes].tolist()) if n >= 0
+        }  # fmt: skip
+        trees.append(tree | ({"categories_left": sets} if sets else {}))
+    return as_json({
+        "format": "structsvm-trees", "format_version": 1, "name": target.name,
+        "formula": "score = sum over trees of the value of the leaf that is reached; a row goes to the left where "
+        "x <= threshold, or x is in categories_left of the node; a missing value where missing_left is true; a child "
+        "below 0 is the leaf -1 - child",
+        "features": list(valued.names), "categories": valued.categories, "trees": trees,
     })  # fmt: skip
 
 
@@ -293,7 +415,7 @@ def onnx_model(
     return bytes(model.SerializeToString())
 
 
-def _onnx(valued: ValuedForest, name: str) -> bytes:
+def _onnx(valued: ValuedForest, target: Target) -> bytes:
     onnx = import_onnx()
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
     forest, values = valued.forest, valued.values
@@ -346,34 +468,22 @@ def _onnx(valued: ValuedForest, name: str) -> bytes:
     constants = {"axis": np.array([1], dtype=np.int64), "constant": constant}
     opsets = {"": _ONNX_OPSET, "ai.onnx.ml": _ONNX_ML_OPSET}
     more = {"categories": valued.categories} if valued.categories else {}
-    return onnx_model(name, nodes, constants, opsets, _ONNX_IR, feature_names=valued.names, **more)
+    return onnx_model(target.name, nodes, constants, opsets, _ONNX_IR, feature_names=valued.names, **more)
 
 
-def _json(content: Any) -> bytes:
-    return (json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+def as_json(content: Any) -> bytes:
+    """Return JSON without blanks: models of many trees are large, and stores of engines small."""
+    return json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-TREE_FORMATS: dict[str, Callable[[ValuedForest, str], bytes]] = {
+TREE_FORMATS: dict[str, Callable[[ValuedForest, Target], bytes]] = {
     "lightgbm": _lightgbm,
     "solr": _solr,
     "elasticsearch": _elasticsearch,
     "opensearch": _elasticsearch,
+    "elastic": _elastic,
+    "xgboost": _xgboost,
     "onnx": _onnx,
+    "json": _own_json,
 }
 """The formats of tree rankers by name."""
-
-_BY_PLUGIN = (
-    "the feature must not match a document without the value, in a version of the plugin that follows the branches of "
-    "'missing' (for OpenSearch since July 2026); older ones count it as 0, or take the branch 'no'. For these, fill "
-    "the values in training by a number that the engine gives, too"
-)
-ABSENT = {
-    "elasticsearch": _BY_PLUGIN,
-    "opensearch": _BY_PLUGIN,
-    "solr": "the format has no branches for them, and Solr counts a feature without a value as 0; fill the values in "
-    "training by a number that the engine gives, too",
-}
-"""What to send where a feature has no value, for formats whose engines may take other branches than the trees.
-
-The plugin of OpenSearch: 0 up to 3.1, NaN since its change 206, which went to "no" until its change 379.
-"""

@@ -105,7 +105,9 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
     if running is None:
         policy: Any = folded.policy
         if policy is not None and policy.label == "best" and policy.decided() >= 0:
-            sentence = f"{bandit['best']} is best: {folded.n_duels:,} duels show that it beats each other ranker, "
+            sentence = (
+                f"{bandit['best']} is best: {folded.n_duels:,} duels show that it beats each other ranker, "
+            )
             sentence += f"with an error of at most {policy.alpha:g}, however often one looks."
             return {**undecided, "winner": bandit["best"], "sentence": sentence}
         in_play = ", ".join(one["name"] for one in bandit["rankers"] if one["in_play"])

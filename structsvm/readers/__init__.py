@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from structsvm.readers.candidate_sets import write_candidates as write_candidates
     from structsvm.readers.conversion import convert_letor as convert_letor
     from structsvm.readers.describing import describe as describe
+    from structsvm.readers.feature_logs import read_feature_log as read_feature_log
     from structsvm.readers.letor import read_letor as read_letor
     from structsvm.readers.letor import write_letor as write_letor
     from structsvm.readers.making import list_datasets as list_datasets
@@ -59,6 +60,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "structsvm.readers.conversion": "convert_letor",
         "structsvm.readers.describing": "describe",
+        "structsvm.readers.feature_logs": "read_feature_log",
         "structsvm.readers.letor": "read_letor write_letor",
         "structsvm.readers.making": "list_datasets make_dataset make_runs",
         "structsvm.readers.qrels": "Qrels read_qrels write_qrels",

@@ -72,5 +72,15 @@ def test_the_option_is_named(command, option, files, cli, tmp_path):
 
 def test_every_command_with_checked_options_is_here():
     here = {command.split()[0] for command in CASES}
-    with_their_own = {"clicks", "predict", "export", "datasets", "live", "warm-up"}
+    with_their_own = {
+        "arena",
+        "clicks",
+        "predict",
+        "export",
+        "show",
+        "explain",
+        "datasets",
+        "live",
+        "warm-up",
+    }
     assert {*COMMANDS, *GROUPS} - here == with_their_own

@@ -9,7 +9,9 @@ import pytest
 
 import structsvm
 from structsvm import SVMMap, TreeRanker
-from structsvm.export import export_model, write_export
+from structsvm.export import check_export, export_model, write_export
+from structsvm.export.checking import RULES
+from structsvm.export.target import Target
 from structsvm.export.trees import TREE_FORMATS
 from structsvm.features import LeafFeatures
 from structsvm.features.boosters import lightgbm_forest
@@ -112,78 +114,55 @@ def test_onnx(model, plain):
         assert json.loads(session.get_modelmeta().custom_metadata_map["feature_names"])[0] == "feature_1"
 
 
-def xgboost_score(tree, row):
-    """As the plugin and XGBoost do: float32, smaller goes to yes."""
-    while "leaf" not in tree:
-        value = np.float32(row[tree["split"]])
-        if np.isnan(value):
-            chosen = tree["missing"]
-        else:
-            chosen = tree["yes"] if value < np.float32(tree["split_condition"]) else tree["no"]
-        (tree,) = (child for child in tree["children"] if child["nodeid"] == chosen)
-    return tree["leaf"]
+@pytest.mark.parametrize("to", ["opensearch", "elasticsearch", "solr", "elastic", "xgboost", "json"])
+def test_engines_score_as_predict(plain, to):
+    options = {"feature_names": list("abcdef")} | ({"engine_version": "3.8"} if to == "opensearch" else {})
+    X = tried(plain, n=2000, missing=0)
+    content = export_model(plain, to, name="mine", check=X, **options)
+    result = check_export(content, plain, to, X, **options)
+    assert result.difference < 2e-6
+    assert result.n_reversed == 0
+    if to in ("opensearch", "elasticsearch"):  # what is behind the window of a rescorer has score 0
+        score = RULES[to](content, X, "abcdef", Target(to, ""))
+        assert score.min() > 0
 
 
-def named(X):
-    return [{f"feature_{j + 1}": value for j, value in enumerate(row)} for row in X.tolist()]
-
-
-def by_plugin(content, X):
-    trees = json.loads(content["model"]["definition"])
-    return [sum(xgboost_score(tree, row) for tree in trees) for row in named(X)]
-
-
-def test_elasticsearch(plain):
-    content = json.loads(export_model(plain, "opensearch", name="mine"))["model"]
-    assert content["name"] == "mine"
-    assert content["model"]["type"] == "model/xgboost+json"
-    X = tried(plain)[::13]
-    np.testing.assert_allclose(by_plugin(content, X), plain.predict(X), rtol=0, atol=1e-9)
-
-
-def said_of(model, to, names):
-    """The warnings of an export."""
+def said_of(model, to, names, **options):
+    """The warnings of an export, and what it is."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        export_model(model, to, feature_names=names)
-    return [str(warning.message) for warning in caught]
+        content = export_model(model, to, feature_names=names, **options)
+    return [str(warning.message) for warning in caught], content
 
 
-@pytest.mark.parametrize("to", ["opensearch", "elasticsearch", "solr", "lightgbm", "onnx"])
-def test_features_with_missing_values_are_named_where_engines_differ(to, tmp_path):
+@pytest.mark.parametrize(
+    ("to", "version", "warnings"),
+    [
+        ("opensearch", None, ["3.2 to 3.7", "before 3.2 counts"]), ("opensearch", "3.8", []),
+        ("opensearch", "3.5", ["3.2 to 3.7"]), ("opensearch", "3.1", ["before 3.2 counts"]),
+        ("elasticsearch", None, ["releases of the plugin before 2024"]), ("elastic", None, []),
+        ("solr", None, ['"defaultValue": "NaN"']), ("solr", "9.1", ["Solr before 9.2 counts those as 0"]),
+        ("lightgbm", None, []), ("onnx", None, []),
+    ],
+)  # fmt: skip
+def test_features_with_missing_values_are_named_where_engines_differ(to, version, warnings, tmp_path):
     data = make_taught("forest", 20, 20, 3, dtype=np.float64)
     data.X[::7, 1] = np.nan
+    names = ["title", "price", "stock"]
     model = TreeRanker(n_trees=3, n_leaves=4, random_state=0).fit(data.X, data.y, qid=data.qid)
     model.save(tmp_path / "model.npz")
     for one in (model, structsvm.load(tmp_path / "model.npz")):
         assert one.missing_features_.tolist() == [1]
-        said = said_of(one, to, ["title", "price", "stock"])
-        if to in ("lightgbm", "onnx"):
-            assert said == []
-        else:
-            assert len(said) == 1
-            assert said[0].startswith("values of price were missing in training: ")
-            assert ("must not match" in said[0]) == (to != "solr")
-
-
-def solr_score(tree, row):
-    """As Solr does: float32, with its slack at each threshold."""
-    while "value" not in tree:
-        threshold = np.float32(tree["threshold"]) + np.float32(1e-6)
-        tree = tree["left" if np.float32(row[tree["feature"]]) <= threshold else "right"]
-    return float(tree["value"])
-
-
-def by_solr(content, X):
-    trees = content["params"]["trees"]
-    return [sum(float(t["weight"]) * solr_score(t["root"], row) for t in trees) for row in named(X)]
-
-
-def test_solr(plain):
-    content = json.loads(export_model(plain, "solr"))
-    assert [feature["name"] for feature in content["features"]] == [f"feature_{j}" for j in range(1, 7)]
-    X = tried(plain, missing=0)[::13]
-    np.testing.assert_allclose(by_solr(content, X), plain.predict(X), rtol=0, atol=1e-9)
+        said, content = said_of(one, to, names, engine_version=version)
+        assert len(said) == len(warnings)
+        for message, expected in zip(said, warnings, strict=True):
+            assert expected in message
+            assert message.startswith("price: values were missing") or "3.2 to 3.7" in message
+    result = check_export(content, one, to, data.X, feature_names=names, engine_version=version)
+    exact = to not in ("opensearch", "solr") or version in (None, "3.8")
+    assert (result.difference < 1e-5) == exact
+    with pytest.raises(ValueError, match="expected names of features, such as 'title', got 'prize'"):
+        export_model(model, to, feature_names=names, unmatched={"prize": "zero"})
 
 
 @pytest.mark.parametrize("n_bins", [0, 20])
@@ -197,21 +176,18 @@ def test_decimals_that_are_thresholds_go_the_same_way_in_an_engine(n_bins):
     ], axis=1)  # fmt: skip
     y = np.digitize(np.argsort(np.argsort(X, axis=0), axis=0).mean(axis=1) / n, [0.4, 0.5, 0.6])
     model = TreeRanker(n_trees=15, n_bins=n_bins, random_state=0).fit(X, y, qid=np.arange(n) // 20)
-    expected = model.predict(X)
-    content = json.loads(export_model(model, "opensearch"))["model"]
-    np.testing.assert_allclose(by_plugin(content, X), expected, rtol=0, atol=1e-9)
-    content = json.loads(export_model(model, "solr"))
-    np.testing.assert_allclose(by_solr(content, X), expected, rtol=0, atol=1e-9)
+    for to in ("elasticsearch", "solr", "elastic"):
+        assert check_export(export_model(model, to), model, to, X).difference < 2e-6
 
 
-@pytest.mark.parametrize("to", ["opensearch", "solr", "lightgbm"])
+@pytest.mark.parametrize("to", ["elasticsearch", "solr", "lightgbm"])
 def test_thresholds_that_an_engine_cannot_tell_apart_are_said(to):
     rng = np.random.default_rng(0)
     seconds = 1.7e9 + rng.integers(0, 900, 600)  # float32 knows each 128
     X = np.stack([seconds, rng.normal(size=600)], axis=1)
     y = np.digitize(X[:, 0] - 1.7e9, [300, 600])
     model = TreeRanker(n_trees=5, random_state=0).fit(X, y, qid=np.arange(600) // 20)
-    said = said_of(model, to, ["published", "title"])
+    said, _ = said_of(model, to, ["published", "title"])
     assert len(said) == (to != "lightgbm")
     assert all(one.startswith("published: thresholds are the same in float32") for one in said)
 
@@ -223,8 +199,8 @@ def test_without_bins_and_trees_of_one_leaf(tmp_path):
     write_export(tmp_path / "model.txt", model, "lightgbm")
     scores = lightgbm.Booster(model_file=tmp_path / "model.txt").predict(data.X)
     np.testing.assert_allclose(scores, model.predict(data.X), atol=1e-12)
-    for to in TREE_FORMATS:
-        assert export_model(model, to)
+    for to in set(TREE_FORMATS) - {"opensearch"}:
+        assert check_export(export_model(model, to), model, to, data.X).difference < 1e-5
 
 
 def test_refusals(model):

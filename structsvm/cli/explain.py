@@ -1,0 +1,156 @@
+"""``structsvm show`` and ``structsvm explain``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from structsvm.cli import paths
+from structsvm.cli.files import Data, Table, load_ranker, predicted
+from structsvm.cli.options import AsJson
+from structsvm.cli.tables import kept_medians, read_for_model
+from structsvm.cli.terminal import note, print_json, print_table
+
+
+def show(
+    model: Annotated[Path, "<MODEL> A model that train or search wrote."],
+    rows: Annotated[
+        Path | None, "Labelled rows on which the importance of each feature is measured, by shuffling it."
+    ] = None,
+    measure: Annotated[str, "What shuffling loses, one of {measures}."] = "ndcg@10",
+    as_json: AsJson = False,
+    *,
+    columns: Table,
+) -> None:
+    """Show the weights of MODEL, or what its trees use, the largest first.
+
+    scaled is the weight of the feature as the model scales it, by which features compare; raw that of the feature as it
+    is, which is what one unit adds to the score. Of trees the number of splits, and the range of scores that the trees
+    and bins of a feature alone add.
+    """
+    ranker = load_ranker(model)
+    table = _of_trees(ranker) if hasattr(ranker, "leaves_") else _of_linear(ranker)
+    if rows is not None:
+        from structsvm.metrics.importance import permutation_importance
+
+        data = _read(rows, columns, ranker)
+        if data.y is None:
+            raise ValueError(f"{rows}: expected labels, got none; importance is what a measure loses")
+        X, frame = data.X, getattr(ranker, "feature_names_in_", None)
+        if frame is not None:
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=frame)
+        result = permutation_importance(ranker, X, data.y, qid=data.qid, measure=measure, random_state=0)
+        for entry, value in zip(table, result.mean.tolist(), strict=True):
+            entry["importance"] = value
+    key = "importance" if rows is not None else next(name for name in table[0] if name != "feature")
+    table.sort(key=lambda entry: -abs(entry[key]))
+    if as_json:
+        print_json({"model": type(ranker).__name__, "features": table})
+        return
+    _print(table)
+
+
+def explain(
+    model: Annotated[Path, "<MODEL> A linear or tree model that train or search wrote."],
+    data: Data,
+    query: Annotated[str, "The query of both documents."],
+    a: Annotated[str, typer.Option("--a", help="Id of a document, or its rank by the model.")],
+    b: Annotated[str, typer.Option("--b", help="Id of the other document, or its rank.")],
+    as_json: AsJson = False,
+    *,
+    columns: Table,
+) -> None:
+    """Explain why document A of a query is above B, or below: what each feature adds to the difference of their scores.
+
+    The terms add up to the difference. Of trees they are Shapley values.
+    """
+    from structsvm.export.terms import score_difference
+
+    ranker = load_ranker(model)
+    rows = _read(data, columns, ranker)
+    ids = [str(one) for one in rows.query_ids]
+    if query not in ids:
+        raise ValueError(f"--query {query}: expected a query of {data}, such as {ids[0]}")
+    here = rows.select([ids.index(query)])
+    scores = predicted(ranker, here, data)
+    order = np.argsort(-scores, kind="stable")
+    documents = [] if here.docid is None else [str(one) for one in here.docid]
+
+    def row_of(option: str, document: str) -> int:
+        if document in documents:
+            return documents.index(document)
+        if document.isdigit() and 1 <= int(document) <= here.n_rows:
+            return int(order[int(document) - 1])
+        kind = "a rank" if not documents else f"a document such as {documents[0]}, or a rank"
+        raise ValueError(f"{option} {document}: expected {kind} from 1 to {here.n_rows} in query {query}")
+
+    i, j = row_of("--a", a), row_of("--b", b)
+    terms = score_difference(ranker, here.X[i], here.X[j])
+    at = {name: k for k, name in enumerate(_names(ranker))}
+    table: list[dict[str, Any]] = [
+        {"feature": name, "adds": value, "a": float(here.X[i, at[name]]), "b": float(here.X[j, at[name]])}
+        for name, value in terms if value or len(terms) < 10
+    ]  # fmt: skip
+    if as_json:
+        print_json({"a": float(scores[i]), "b": float(scores[j]), "terms": table})
+        return
+    above = "above" if scores[i] > scores[j] else "below" if scores[i] < scores[j] else "level with"
+    typer.echo(f"{a} ({scores[i]:.6g}) is {above} {b} ({scores[j]:.6g}) by {abs(scores[i] - scores[j]):.6g}")
+    _print(table)
+
+
+def _print(table: list[dict[str, Any]]) -> None:
+    from structsvm.plots.pages import Column
+
+    names = list(table[0])
+    rows = [[str(one["feature"]), *(f"{one[name]:.6g}" for name in names[1:])] for one in table]
+    print_table([Column(name, name != "feature") for name in names], rows)
+
+
+def _read(path: Path, columns: Table, ranker: Any) -> Any:
+    paths.check_input(path)
+    rows = read_for_model(path, columns, ranker, sparse=False if not paths.is_table(path) else None)
+    if (medians := kept_medians(ranker)) is not None:
+        from structsvm.features.scaling import filled
+
+        rows = filled(rows, medians)
+    return rows
+
+
+def _names(ranker: Any) -> list[str]:
+    known = getattr(ranker, "feature_names_in_", None)
+    return [f"feature_{j + 1}" for j in range(ranker.n_features_in_)] if known is None else [*map(str, known)]
+
+
+def _of_linear(ranker: Any) -> list[dict[str, Any]]:
+    from structsvm.export import linear_form
+
+    form = linear_form(ranker)
+    if form.within_query:
+        note("scaled within queries: there are no weights of raw features")
+    raw = {} if form.within_query else {"raw": form.raw_weights.tolist()}
+    columns = {"feature": list(form.names), "scaled": form.weights.tolist()} | raw
+    return [dict(zip(columns, one, strict=True)) for one in zip(*columns.values(), strict=True)]
+
+
+def _of_trees(ranker: Any) -> list[dict[str, Any]]:
+    from structsvm.export.trees import valued_forest
+
+    forest, names = ranker.leaves_.forest_, _names(ranker)
+    valued = valued_forest(ranker, tuple(names))
+    splits = np.bincount(forest.feature, minlength=len(names))
+    alone = np.zeros(len(names))  # trees of one feature
+    for t in range(valued.forest.n_trees):
+        used = np.unique(valued.forest.feature[valued.forest.nodes[t] : valued.forest.nodes[t + 1]])
+        if len(used) == 1:
+            leaves = valued.values[valued.forest.leaves[t] : valued.forest.leaves[t + 1]]
+            alone[used[0]] += np.ptp(leaves)
+    return [
+        {"feature": name, "splits": int(splits[j]), "range alone": float(alone[j])}
+        for j, name in enumerate(names)
+    ]

@@ -1,0 +1,284 @@
+"""``hybrid_weights``: weights of a hybrid query from judged queries, over the columns that an engine adds up."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.estimators.cross_validation import StructuralRankerCV
+from structsvm.estimators.structural import StructuralRanker
+from structsvm.export.hybrid import ENGINES
+from structsvm.features.hybrid import clause_columns
+from structsvm.metrics import compare, evaluate
+from structsvm.metrics.significance import Comparison
+from structsvm.protocols import Float, Int
+from structsvm.queries import QueryData, offsets_of, rows_from
+from structsvm.readers.qrels import Qrels
+from structsvm.readers.run_features import Candidates, candidates
+from structsvm.readers.runs import Run
+from structsvm.trainers.certificate import NothingLearnedWarning
+
+_PULL = 3.0
+"""Factor of the column of sums, whose weight all clauses share: the larger, the nearer are the weights to equal ones.
+
+A few dozen queries do not tell two lists' weights: without it they lose against equal weights on TREC DL 2020.
+"""
+_FEWEST = 5
+_EDGES = logging.getLogger("structsvm")
+"""Says that C is at an end of its grid, which is fixed here."""
+_GRID = [10.0**power for power in range(-3, 4)]
+
+
+def _never(record: logging.LogRecord) -> bool:
+    """Leave out the warning of an edge of the grid."""
+    return "of the grid" not in record.msg
+
+
+@dataclass(frozen=True, eq=False)
+class HybridWeights:
+    """Weights of a hybrid query, and whether they are better than equal ones.
+
+    Attributes
+    ----------
+    to : str
+        The engine's fusion.
+    names : tuple of str
+        Of the clauses.
+    weights, lower, upper : ndarray of float64, shape (n_clauses,)
+        Weights >= 0 of sum 1, and the 95 % interval of each over resampled queries, at the C that was chosen.
+    C : float
+        By cross-validation.
+    measure : str
+    mean : float
+        Of the measure on queries left out of the training, choice of C included.
+    against : dict of str to Comparison
+        These values against "equal weights" and "RRF" (k = 60) of the same lists.
+    n_queries, depth, k : int
+        Judged queries, and how the lists were fused.
+
+    Examples
+    --------
+    See :func:`structsvm.estimators.hybrid_weights`.
+    """
+
+    to: str
+    names: tuple[str, ...]
+    weights: Float
+    lower: Float
+    upper: Float
+    C: float
+    measure: str
+    mean: float
+    against: dict[str, Comparison]
+    n_queries: int
+    depth: int
+    k: int
+
+    @property
+    def better(self) -> bool:
+        """Whether the interval of the gain over equal weights is above 0."""
+        return self.against["equal weights"].lower > 0
+
+    @property
+    def recommended(self) -> Float:
+        """The weights where they are better than equal ones, else equal ones."""
+        return self.weights if self.better else np.full(len(self.names), 1 / len(self.names))
+
+    def text(self, weights: Any = None) -> str:
+        """Return the configuration of the engine, ready to be pasted, by default with the recommended weights."""
+        chosen = np.asarray(self.recommended if weights is None else weights, dtype=np.float64)
+        if chosen.shape != (len(self.names),):
+            raise BadInput("weights", f"expected {len(self.names)}, got shape {chosen.shape}")
+        return ENGINES[self.to].text(self.names, chosen.tolist(), self.depth, self.k)
+
+    @property
+    def advice(self) -> str:
+        """Return what to do, in a sentence."""
+        gain = self.against["equal weights"]
+        bounds = f"[{gain.lower:+.4f}, {gain.upper:+.4f}]"
+        size = f"{gain.mean_difference:+.4f} {bounds} in {self.measure} on queries left out"
+        if self.better:
+            return f"take the learned weights: {size} over equal weights"
+        return f"keep equal weights: the learned ones are not shown to be better ({size}); judge more queries"
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names))
+        lines = [
+            f"{name:{width}}  {weight:.3f}  [{low:.3f}, {high:.3f}]"
+            for name, weight, low, high in zip(self.names, self.weights, self.lower, self.upper, strict=True)
+        ]
+        lines.append(f"{self.measure} on queries left out: {self.mean:.4f}")
+        lines += [f"  against {name}: {one!r}" for name, one in self.against.items()]
+        return "\n".join([*lines, self.advice])
+
+
+def hybrid_weights(
+    runs: Mapping[str, Run] | Sequence[Run] | QueryData,
+    qrels: Qrels | None = None,
+    *,
+    to: str,
+    depth: int = 100,
+    k: int = 60,
+    loss: str = "ndcg@10",
+    n_boot: int = 500,
+    random_state: int = 0,
+) -> HybridWeights:
+    """Learn the weights of a hybrid query (BM25, vectors, ...) from judged queries, for the fusion of an engine.
+
+    The columns are those that the engine adds up: each list cut to ``depth``, its scores normalized within the list as
+    the engine does it, 0 where it lacks the document. Weights for one engine are therefore wrong for another.
+
+    Parameters
+    ----------
+    runs : mapping of names to Run, sequence of Run, or QueryData
+        The lists of each clause; or rows with a column of scores for each clause, NaN where its list lacks the
+        document, and the grades as labels.
+    qrels : Qrels, optional
+        The judgments of runs.
+    to : str
+        One of :data:`structsvm.export.hybrid.ENGINES`, such as "opensearch-hybrid", "elasticsearch-linear",
+        "qdrant-rrf".
+    depth : int, default=100
+        Documents of each list that the engine fuses: OpenSearch's ``pagination_depth``, Elasticsearch's
+        ``rank_window_size``.
+    k : int, default=60
+        Of reciprocal ranks.
+    loss : str, default="ndcg@10"
+        As in :class:`structsvm.StructuralRanker`.
+    n_boot : int, default=500
+        Resamples of the queries, for the intervals of the weights.
+    random_state : int, default=0
+
+    Returns
+    -------
+    HybridWeights
+        With ``weights``, ``advice`` and ``text()``, the configuration to paste.
+
+    Raises
+    ------
+    BadInput
+        For fewer than 5 judged queries, a number of clauses that the engine does not take, or, for Vespa, which
+        computes each feature for each document, documents without a score.
+
+    Notes
+    -----
+    Weights are at least 0, and pulled towards equal ones by one more column, three times the sum of the others, whose
+    weight is added to each. All of it, the choice of C included, is repeated within each of five folds to measure
+    queries left out.
+
+    Examples
+    --------
+    >>> from structsvm.readers import make_runs
+    >>> runs, qrels, _ = make_runs(random_state=0)
+    >>> result = hybrid_weights(runs, qrels, to="elasticsearch-rrf", n_boot=20)
+    >>> result.names, bool(abs(result.weights.sum() - 1) < 1e-12)
+    (('system0', 'system1', 'system2'), True)
+    >>> print(result.advice.partition(":")[0])
+    keep equal weights
+    """
+    check_choice("to", to, ENGINES)
+    check_whole("depth", depth, 1)
+    check_whole("k", k, 1)
+    check_whole("n_boot", n_boot, 2)
+    engine = ENGINES[to]
+    names, scores, y, offsets = _lists(runs, qrels, depth)
+    if len(names) not in engine.clauses:
+        most = engine.clauses[-1]
+        raise BadInput("runs", f"expected {'2' if most == 2 else f'2 to {most}'} for {to}, got {len(names)}")
+    if engine.complete and np.isnan(scores).any():
+        raise BadInput(
+            "runs", f"expected a score of each clause for each document, as {to} computes all, got none for "
+            f"{int(np.isnan(scores).any(axis=1).sum())} of {len(scores)} documents",
+            "log the rank features of all hits in Vespa, or choose another fusion",
+        )  # fmt: skip
+    n = len(offsets) - 1
+    if n < _FEWEST:
+        raise BadInput("qrels", f"expected at least {_FEWEST} judged queries, got {n}")
+    columns = clause_columns(scores, offsets, engine.normalizer, k=k)
+    data = QueryData(columns / (np.abs(columns).max() or 1.0), y, offsets, np.arange(n))
+    data = replace(data, X=np.column_stack([data.X, _PULL * data.X.sum(axis=1)]))
+    rng = np.random.default_rng(random_state)
+
+    def trained(model: Any, queries: Any) -> tuple[Float, Any]:
+        part = data.select(queries)
+        part = replace(part, query_ids=np.arange(part.n_queries))  # a resample has some twice
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NothingLearnedWarning)  # equal weights then
+            _EDGES.addFilter(_never)
+            try:
+                model.fit(part.X, part.y, qid=part.qid)
+            finally:
+                _EDGES.removeFilter(_never)
+        weights = model.coef_[:-1] + _PULL * model.coef_[-1]
+        total = weights.sum()
+        return (weights / total if total > 0 else np.full(len(names), 1 / len(names))), model
+
+    def chosen(queries: Int) -> tuple[Float, Any]:
+        folds = min(5, len(queries))
+        return trained(StructuralRankerCV(loss, Cs=_GRID, cv=folds, positive=True), queries)
+
+    weights, model = chosen(np.arange(n))
+    resampled = np.stack([
+        trained(StructuralRanker(loss, C=model.C_, positive=True), rng.integers(0, n, n))[0]
+        for _ in range(n_boot)
+    ])  # fmt: skip
+    lower, upper = np.quantile(resampled, [0.025, 0.975], axis=0)
+    held_out = np.empty(len(y))
+    for fold in np.array_split(
+        rng.permutation(n), _FEWEST
+    ):  # `search.estimate(baseline=)` is this for other models
+        rows = rows_from(offsets[fold], np.diff(offsets)[fold])
+        held_out[rows] = columns[rows] @ chosen(np.setdiff1d(np.arange(n), fold))[0]
+    measure = model._measure()
+    rrf = clause_columns(scores, offsets, "ranks").sum(axis=1)
+    values = [evaluate(measure, y, s, qid=data.qid) for s in (held_out, columns.sum(axis=1), rrf)]
+    against = {
+        name: compare(values[0], other, test="t")
+        for name, other in zip(("equal weights", "RRF"), values[1:], strict=True)
+    }
+    return HybridWeights(
+        to,
+        names,
+        weights,
+        lower,
+        upper,
+        float(model.C_),
+        measure,
+        float(values[0].mean),
+        against,
+        n,
+        depth,
+        k,
+    )
+
+
+def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...], Float, Float, Int]:
+    """Return names, scores of the lists' first ``depth`` documents, grades and offsets of the judged queries."""
+    if isinstance(runs, QueryData):
+        scores = np.array(runs.X, dtype=np.float64)
+        for a, b in zip(runs.offsets[:-1], runs.offsets[1:], strict=True):
+            beyond = np.argsort(np.argsort(-scores[a:b], axis=0, kind="stable"), axis=0) >= depth  # NaN last
+            scores[a:b][beyond] = np.nan
+        names = runs.feature_names or tuple(f"score_{j + 1}" for j in range(scores.shape[1]))
+        y, groups, in_list = (
+            runs.y,
+            np.repeat(np.arange(runs.n_queries), np.diff(runs.offsets)),
+            ~np.isnan(scores),
+        )
+        keep = in_list.any(axis=1)
+        sizes = np.bincount(groups[keep], minlength=runs.n_queries)
+        return names, scores[keep], np.maximum(y[keep], 0), offsets_of(sizes[sizes > 0].tolist())
+    if qrels is None:
+        raise BadInput("qrels", "expected the judgments of the runs, got none")
+    named = runs if isinstance(runs, Mapping) else {run.tag: run for run in runs}
+    if len(named) < len(runs):
+        raise BadInput("runs", "expected different tags, got one twice", "pass a mapping of names to runs")
+    pool: Candidates = candidates({name: run.top(depth) for name, run in named.items()}, qrels, depth=depth)
+    pool = pool.select(pool.judged)
+    return pool.names, pool.scores, np.maximum(pool.y, 0), pool.offsets

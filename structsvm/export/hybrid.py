@@ -1,0 +1,128 @@
+"""Hybrid queries: what each engine fuses, and the text by which it takes weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+Text = Callable[[Sequence[str], Sequence[float], int, int], str]
+"""From names of the clauses, their weights, depth and the k of ranks."""
+
+
+class Engine(NamedTuple):
+    """A fusion of an engine: the normalizer of a clause's scores in ``structsvm.features.hybrid``, and its text."""
+
+    normalizer: str
+    text: Text
+    clauses: range = range(2, 100)
+    complete: bool = False
+    """Whether the engine has each clause's score for each document, those outside of its list included."""
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _opensearch(technique: str, **options: Any) -> Text:
+    def text(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+        normalization = {"technique": technique}
+        if options:  # a bound of each clause
+            normalization["parameters"] = {"lower_bounds": [options] * len(names)}  # type: ignore[assignment]
+        mean = {"technique": "arithmetic_mean", "parameters": {"weights": list(weights)}}
+        processor = {"normalization-processor": {"normalization": normalization, "combination": mean}}
+        return _json({"description": "clauses: " + ", ".join(names), "phase_results_processors": [processor]})
+
+    return text
+
+
+def _opensearch_rrf(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    rrf = {"technique": "rrf", "rank_constant": k, "parameters": {"weights": list(weights)}}
+    processor = {"score-ranker-processor": {"combination": rrf}}
+    return _json({"description": "clauses: " + ", ".join(names), "phase_results_processors": [processor]})
+
+
+def _elasticsearch(kind: str, normalizer: str | None = None) -> Text:
+    def text(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+        more = {} if normalizer is None else {"normalizer": normalizer}
+        retrievers = [
+            {"retriever": {"standard": {"query": {"QUERY": name}}}, "weight": weight} | more
+            for name, weight in zip(names, weights, strict=True)
+        ]
+        options = {"rank_window_size": depth} | ({"rank_constant": k} if kind == "rrf" else {})
+        return _json({"retriever": {kind: options | {"retrievers": retrievers}}})
+
+    return text
+
+
+def _qdrant(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    prefetch = [{"query": name, "using": name, "limit": depth} for name in names]
+    return _json({"prefetch": prefetch, "query": {"rrf": {"k": 1, "weights": list(weights)}}})
+
+
+def _weaviate(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    return (
+        f"collection.query.hybrid(query=query, alpha={weights[1]!r}, fusion_type=HybridFusion.RELATIVE_SCORE)"
+        f"  # alpha: the weight of the vectors, {names[1]}\n"
+    )
+
+
+def _langchain(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    return f"EnsembleRetriever(retrievers=[{', '.join(names)}], weights={list(weights)!r}, c={k})\n"
+
+
+def _llamaindex(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    return (
+        f"QueryFusionRetriever([{', '.join(names)}], retriever_weights={list(weights)!r}, mode='relative_score', "
+        f"num_queries=1, similarity_top_k={depth})\n"
+    )
+
+
+def _vespa(function: str) -> Text:
+    def text(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+        rest = f", {k}" if function == "reciprocal_rank" else ""
+        terms = [f"{w!r} * {function}({name}{rest})" for name, w in zip(names, weights, strict=True)]
+        lines = "\n            + ".join(terms)
+        return (
+            f"rank-profile hybrid {{\n    global-phase {{\n        rerank-count: {depth}\n        expression {{\n"
+            f"            {lines}\n        }}\n    }}\n}}\n"
+        )
+
+    return text
+
+
+def _sql(names: Sequence[str], weights: Sequence[float], depth: int, k: int) -> str:
+    width = "max(s) OVER () - min(s) OVER ()"
+    lists = ",\n".join(
+        f"list_{j} AS (  -- {name}\n  SELECT id, CASE WHEN {width} < 1e-6 THEN 1 ELSE (s - min(s) OVER ()) / ({width}) "
+        f"END AS v\n  FROM (SELECT id, SCORE_{j} AS s FROM docs WHERE MATCH_{j} ORDER BY s DESC LIMIT {depth}) AS t)"
+        for j, name in enumerate(names, 1)
+    )
+    parts = "\n  UNION ALL ".join(
+        f"SELECT id, {w!r} * v AS v FROM list_{j}" for j, w in enumerate(weights, 1)
+    )
+    return (
+        f"WITH {lists}\nSELECT id, sum(v) AS score FROM (\n  {parts}\n) AS u "
+        "GROUP BY id ORDER BY score DESC LIMIT 10\n"
+    )
+
+
+ENGINES: dict[str, Engine] = {
+    "opensearch-hybrid": Engine("minmax_floor", _opensearch("min_max"), range(2, 6)),
+    "opensearch-lower-bounds": Engine(
+        "by_max", _opensearch("min_max", mode="apply", min_score=0.0), range(2, 6)
+    ),
+    "opensearch-l2": Engine("l2", _opensearch("l2"), range(2, 6)),
+    "opensearch-rrf": Engine("ranks", _opensearch_rrf, range(2, 6)),
+    "elasticsearch-linear": Engine("minmax_near", _elasticsearch("linear", "minmax")),
+    "elasticsearch-l2": Engine("l2", _elasticsearch("linear", "l2_norm")),
+    "elasticsearch-rrf": Engine("ranks", _elasticsearch("rrf")),
+    "qdrant-rrf": Engine("inverse_ranks", _qdrant),
+    "weaviate": Engine("minmax", _weaviate, range(2, 3)),
+    "vespa": Engine("minmax", _vespa("normalize_linear"), complete=True),
+    "vespa-rrf": Engine("ranks", _vespa("reciprocal_rank"), complete=True),
+    "langchain": Engine("ranks", _langchain),
+    "llamaindex": Engine("minmax", _llamaindex),
+    "sql": Engine("minmax_near", _sql),
+}
+"""The fusions by the name that ``hybrid_weights`` takes."""

@@ -1,0 +1,93 @@
+"""Columns of a hybrid query: the scores of each clause's list as engines normalize them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from structsvm.common.checks import BadInput, check_choice
+from structsvm.protocols import Float, Int
+
+
+def _minmax(scores: Float, k: float) -> Float:
+    """Equal scores count as 1."""
+    width = scores.max() - scores.min()
+    return (scores - scores.min()) / width if width > 0 else np.ones_like(scores)
+
+
+def _minmax_near(scores: Float, k: float) -> Float:
+    return _minmax(scores, k) if np.ptp(scores) >= 1e-6 else np.ones_like(scores)
+
+
+def _minmax_floor(scores: Float, k: float) -> Float:
+    """Return min-max of OpenSearch, where the least score of a list still counts."""
+    return _floor(_minmax(scores, k))
+
+
+def _floor(scaled: Float) -> Float:
+    return np.where(scaled == 0, 0.001, scaled)
+
+
+def _by_max(scores: Float, k: float) -> Float:
+    if scores.min() < 0 or scores.max() <= 0:
+        raise BadInput("scores", "expected scores >= 0 for a lower bound of 0, some above it")
+    return _floor(scores / scores.max()) if np.ptp(scores) else np.ones_like(scores)
+
+
+def _l2(scores: Float, k: float) -> Float:
+    return scores / (np.sqrt(np.square(scores).sum()) or 1.0)
+
+
+def _ranks(scores: Float, k: float) -> Float:
+    rank = np.empty(len(scores))
+    # of equal scores the later row comes first, as in trec_eval
+    rank[np.lexsort((-np.arange(len(scores)), -scores))] = np.arange(1, len(scores) + 1)
+    return 1 / (k + rank)
+
+
+NORMALIZERS: dict[str, Callable[[Float, float], Float]] = {
+    "minmax": _minmax,
+    "minmax_near": _minmax_near,
+    "minmax_floor": _minmax_floor,
+    "by_max": _by_max,
+    "l2": _l2,
+    "ranks": _ranks,
+    "inverse_ranks": lambda scores, k: _ranks(scores, 0),
+}
+"""From the scores of one list, and the k of ranks, to what an engine adds up."""
+
+
+def clause_columns(scores: Float, offsets: Int, normalizer: str, *, k: float = 60) -> Float:
+    """Return the columns that an engine multiplies by weights and adds up; a list without the document adds 0.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (n_rows, n_clauses)
+        NaN where a clause's list lacks the document. Lists are as long as those that the engine fuses.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+    normalizer : str
+        One of :data:`NORMALIZERS`.
+    k : float, default=60
+        Of reciprocal ranks.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_clauses)
+
+    Examples
+    --------
+    >>> scores = np.array([[12.0, np.nan], [8.0, 0.5], [4.0, np.nan]])
+    >>> clause_columns(scores, np.array([0, 3]), "minmax")
+    array([[1. , 0. ],
+           [0.5, 1. ],
+           [0. , 0. ]])
+    """
+    check_choice("normalizer", normalizer, NORMALIZERS)
+    out = np.zeros_like(scores)
+    for a, b in pairwise(offsets.tolist()):
+        for j, column in enumerate(scores[a:b].T):
+            if (has := ~np.isnan(column)).any():
+                out[a:b, j][has] = NORMALIZERS[normalizer](column[has], k)
+    return out

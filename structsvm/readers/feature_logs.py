@@ -1,0 +1,125 @@
+"""``read_feature_log``: the features that a search engine logged of its hits, as rows to train on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.checks import BadInput
+from structsvm.common.files import read_lines
+from structsvm.queries import QueryData, group_queries, rows_in_groups
+from structsvm.readers.qrels import Qrels
+
+_SOLR = "[features]"
+
+
+def read_feature_log(
+    answers: str | PathLike[str] | Iterable[tuple[Any, Any]],
+    qrels: Qrels | None = None,
+    *,
+    unmatched: str | Mapping[str, str],
+    log: str = "features",
+) -> QueryData:
+    """Read the features of the hits of a search engine, so that training sees what the engine will compute.
+
+    Parameters
+    ----------
+    answers : path, or iterable of (query id, dict)
+        A file of JSON lines, each an answer of the engine with one more key ``qid``; or pairs. Of OpenSearch and
+        Elasticsearch (``ltr_log``) the features are ``fields._ltrlog`` of a hit, without ``value`` where one does not
+        match; of Solr ``[features]`` of a document, where those that do not match are 0.
+    qrels : Qrels, optional
+        Judgments; a hit without one has the label 0.
+    unmatched : {"zero", "missing"}, or mapping of names to these
+        What a feature without value is: 0, or missing (NaN), which trees and imputers take. Features that a mapping
+        lacks are "missing". :func:`~structsvm.export.export_model` finds the missing ones in the trained model.
+    log : str, default="features"
+        The plugin: ``name`` in the ``log_specs`` of the request.
+
+    Returns
+    -------
+    QueryData
+        Float64, with ids of documents and names of features in the order in which they first occur.
+
+    Raises
+    ------
+    BadInput
+        For an answer without logged features, by query and document.
+
+    Examples
+    --------
+    >>> entry = [{"name": "title", "value": 2.5}, {"name": "price"}]
+    >>> hits = [{"_id": "a", "fields": {"_ltrlog": [{"features": entry}]}}]
+    >>> data = read_feature_log([("q1", {"hits": {"hits": hits}})], unmatched={"price": "missing"})
+    >>> data.feature_names, data.X
+    (('title', 'price'), array([[2.5, nan]]))
+    >>> read_feature_log([(7, {"response": {"docs": [{"id": "a", "[features]": "f(a=1)=1.5"}]}})], unmatched="zero").X
+    array([[1.5]])
+    """
+    given = [unmatched] if isinstance(unmatched, str) else list(unmatched.values())
+    if bad := [how for how in given if how not in ("zero", "missing")]:
+        raise BadInput("unmatched", f"expected 'zero' or 'missing', got {bad[0]!r}")
+    pairs = _of_file(Path(answers)) if isinstance(answers, (str, PathLike)) else answers
+    queries: list[Any] = []
+    documents: list[str] = []
+    rows: list[dict[str, float]] = []
+    for qid, answer in pairs:
+        for document, row in _hits(answer, f"query {qid}", log):
+            queries.append(qid)
+            documents.append(document)
+            rows.append(row)
+    if not rows:
+        raise BadInput("answers", "expected at least one hit with logged features, got none")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    X = np.array([[row.get(name, np.nan) for name in names] for row in rows], dtype=np.float64)
+    if isinstance(unmatched, Mapping) and (unknown := [name for name in unmatched if name not in names]):
+        raise BadInput("unmatched", f"expected names of logged features, got {unknown[0]!r}")
+    for j, name in enumerate(names):
+        if (unmatched if isinstance(unmatched, str) else unmatched.get(name, "missing")) == "zero":
+            X[np.isnan(X[:, j]), j] = 0.0
+    grades = {} if qrels is None else qrels.to_dict()
+    y = [max(0, grades.get(str(q), {}).get(d, 0)) for q, d in zip(queries, documents, strict=True)]
+    grouping = group_queries(np.array(queries), len(rows))
+    return rows_in_groups(X, np.array(y, dtype=np.float64), grouping, np.array(documents), tuple(names))
+
+
+def _of_file(path: Path) -> Iterator[tuple[Any, Any]]:
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            answer = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise BadInput(f"{path}:{number}", f"expected JSON ({error})") from None
+        if not isinstance(answer, dict) or "qid" not in answer:
+            raise BadInput(f"{path}:{number}", "expected an answer with the key 'qid'")
+        yield answer["qid"], answer
+
+
+def _hits(answer: Any, place: str, log: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """Return documents and the features that have a value; those without one keep their place as NaN."""
+    if "hits" in answer:
+        for hit in answer["hits"]["hits"]:
+            entries = hit.get("fields", {}).get("_ltrlog") or [{}]
+            features = next((entry[log] for entry in entries if log in entry), None)
+            if features is None:
+                raise BadInput(
+                    f"{place}, document {hit.get('_id')}", f"expected fields._ltrlog with {log!r}",
+                    "{log} is the name in log_specs of the request",
+                )  # fmt: skip
+            yield str(hit["_id"]), {one["name"]: one.get("value", np.nan) for one in features}
+    elif "response" in answer:
+        for document in answer["response"]["docs"]:
+            if _SOLR not in document:
+                raise BadInput(
+                    f"{place}, document {document.get('id')}", f"expected {_SOLR}, asked for by fl"
+                )
+            parts = (part.rpartition("=") for part in document[_SOLR].split(",") if part)
+            yield str(document["id"]), {name: float(value) for name, _, value in parts}
+    else:
+        raise BadInput(place, "expected an answer with hits or response")

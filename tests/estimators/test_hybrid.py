@@ -1,0 +1,224 @@
+"""Hybrid weights: the fusions of engines, emulated in float32 over dictionaries, rank documents as the columns do."""
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+from structsvm.estimators import hybrid_weights
+from structsvm.export.hybrid import ENGINES
+from structsvm.features.hybrid import clause_columns
+from structsvm.queries import QueryData
+from structsvm.readers import Qrels, Run, candidates, read_qrels, read_run
+
+F32 = np.float32
+
+
+def added(lists, values, weights):
+    total = {}
+    for (ids, _), column, weight in zip(lists, values, weights, strict=True):
+        for document, value in zip(ids, column, strict=True):
+            total[document] = F32(total.get(document, F32(0)) + F32(weight) * F32(value))
+    return total
+
+
+def opensearch(lists, weights, lower=None):
+    """MinMaxScoreNormalizationTechnique and the arithmetic mean: the least score becomes .001, equal ones 1."""
+    out = []
+    for _, s in lists:
+        low = np.full_like(s, s.min()) if lower is None else np.where(s > lower, F32(lower), s.min())
+        scaled = np.ones_like(s) if s.min() == s.max() else (s - low) / (s.max() - low)
+        out.append(np.where(scaled == 0, F32(0.001), scaled))
+    return {d: value / F32(sum(map(F32, weights))) for d, value in added(lists, out, weights).items()}
+
+
+def elasticsearch(lists, weights):
+    """The linear retriever with MinMaxScoreNormalizer: scores nearer than 1e-6 become 1."""
+    out = []
+    for _, s in lists:
+        width = s.max() - s.min()
+        out.append(np.ones_like(s) if width < 1e-6 else (s - s.min()) / width)
+    return added(lists, out, weights)
+
+
+def l2(lists, weights):
+    return added(lists, [s / F32(np.sqrt((s * s).sum())) for _, s in lists], weights)
+
+
+def rrf(lists, weights, k=60):
+    return added(lists, [1 / (k + np.arange(1, len(s) + 1)) for _, s in lists], weights)
+
+
+def qdrant(lists, weights, k=1):
+    """From 1.17 on: 1 / (rank / weight + k - 1)."""
+    out = [1 / (np.arange(1, len(s) + 1) / w + k - 1) for (_, s), w in zip(lists, weights, strict=True)]
+    return added(lists, out, np.ones(len(lists)))
+
+
+EMULATED = {
+    "opensearch-hybrid": opensearch,
+    "opensearch-lower-bounds": lambda lists, weights: opensearch(lists, weights, lower=0.0),
+    "opensearch-l2": l2, "opensearch-rrf": rrf, "elasticsearch-linear": elasticsearch, "elasticsearch-l2": l2,
+    "elasticsearch-rrf": rrf, "qdrant-rrf": qdrant, "weaviate": elasticsearch, "vespa": elasticsearch,
+    "vespa-rrf": rrf, "langchain": rrf, "llamaindex": elasticsearch, "sql": elasticsearch,
+}  # fmt: skip
+
+
+def reversed_pairs(to, pool, weights):
+    """Queries in which a pair is in another order than the engine's, beyond the rounding of float32."""
+    columns = clause_columns(pool.scores, pool.offsets, ENGINES[to].normalizer)
+    wrong = 0
+    for a, b in zip(pool.offsets[:-1], pool.offsets[1:], strict=True):
+        lists, of_lists = [], []
+        for s, weight in zip(pool.scores[a:b].T, weights, strict=True):
+            order = np.lexsort((-np.arange(b - a), -s))[: np.count_nonzero(~np.isnan(s))]
+            if len(order):
+                lists.append((order.tolist(), s[order].astype(F32)))
+                of_lists.append(weight)
+        total = EMULATED[to](lists, of_lists)
+        engine = np.array([float(total.get(i, 0)) for i in range(b - a)])
+        i, j = np.triu_indices(b - a, 1)
+        ours, theirs = (columns[a:b] @ weights)[[i, j]], engine[[i, j]]
+        apart = np.abs(theirs[0] - theirs[1]) > 4e-6 * np.abs(engine).max()
+        wrong += int(((ours[0] - ours[1]) * (theirs[0] - theirs[1]) < 0)[apart].any())
+    return wrong
+
+
+def lists_of(rng, n=20, size=40, n_runs=4, gain=(3, 1, 0.5)):
+    """Runs of positive scores with holes, the last a clause of a few equal hits; judgments."""
+    topics, documents, grades = [], [], []
+    runs = [([], [], []) for _ in range(n_runs)]
+    for q in range(n):
+        grade = rng.integers(0, 3, size) * (rng.random(size) < 0.4)
+        topics += [str(q)] * size
+        documents += [f"d{i:02}" for i in range(size)]
+        grades += grade.tolist()
+        for j, columns in enumerate(runs):
+            last = j == n_runs - 1
+            chosen = np.flatnonzero(rng.random(size) < (0.05 if last else 0.7))
+            scores = 7.5 + 0 * chosen if last else 5 + gain[j] * grade[chosen] + rng.gamma(2, 1, len(chosen))
+            for kept, more in zip(columns, ([str(q)] * len(chosen), chosen, scores), strict=True):
+                kept += list(more)
+    named = {
+        f"run{j}": Run.from_arrays(t, [f"d{i:02}" for i in d], s, tag=f"run{j}") for j, (t, d, s) in enumerate(runs)
+    }  # fmt: skip
+    return named, Qrels.from_arrays(topics, documents, grades)
+
+
+@pytest.mark.parametrize("to", EMULATED)
+def test_the_columns_are_those_of_the_engine(to):
+    assert set(EMULATED) == set(ENGINES)
+    rng = np.random.default_rng(1)
+    runs, qrels = lists_of(rng)
+    pool = candidates({name: run.top(20) for name, run in runs.items()}, qrels, depth=20)
+    assert reversed_pairs(to, pool, rng.dirichlet(np.ones(4))) == 0
+
+
+def test_qdrant_is_linear_only_at_k_1():
+    rng = np.random.default_rng(1)
+    lists = [(list(range(9)), np.arange(9.0)), (list(range(8, -1, -1)), np.arange(9.0))]
+    weights = rng.dirichlet(np.ones(2))
+    assert qdrant(lists, weights, k=1) == pytest.approx(rrf(lists, weights, k=0))
+    assert qdrant(lists, weights, k=61) != pytest.approx(rrf(lists, weights, k=60), rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", set(EMULATED) - {"vespa", "vespa-rrf", "weaviate"})
+def test_trec_dl_in_the_order_of_the_engine(to, shared_data):
+    folder = shared_data("trec_dl2020_passage")
+    qrels = read_qrels(folder / "qrels.txt.gz")
+    names = ("p_bm25", "CoRT-standalone", "p_d2q_bm25", "indri-sdm", "TUW-TK-Sparse")
+    if to.startswith("opensearch-l"):
+        names = names[:1] + names[2:3]  # scores of the others are negative
+    runs = {name: read_run(folder / f"runs/{name}.gz").top(100) for name in names}
+    pool = candidates(runs, qrels, depth=100)
+    pool = pool.select(pool.judged)
+    assert pool.n_topics == 54
+    assert reversed_pairs(to, pool, np.random.default_rng(0).dirichlet(np.ones(len(names)))) == 0
+
+
+@pytest.fixture(scope="module")
+def learned():
+    runs, qrels = lists_of(np.random.default_rng(0), n=30, gain=(3, 0, 0))
+    return hybrid_weights(runs, qrels, to="elasticsearch-linear", depth=30, n_boot=20), runs, qrels
+
+
+def test_weights_are_learned_where_one_list_is_better(learned):
+    result, runs, qrels = learned
+    assert result.weights.argmax() == 0
+    assert result.weights.sum() == pytest.approx(1)
+    assert (result.weights >= 0).all()
+    assert (result.lower <= result.upper).all()
+    assert result.better
+    assert result.advice.startswith("take the learned weights: +")
+    assert np.array_equal(result.recommended, result.weights)
+    again = hybrid_weights(runs, qrels, to="elasticsearch-linear", depth=30, n_boot=20)
+    assert np.array_equal(again.lower, result.lower)
+
+
+def test_a_table_of_scores_is_the_same(learned):
+    result, runs, qrels = learned
+    pool = candidates(runs, qrels, depth=40)
+    table = QueryData(pool.scores, pool.y, pool.offsets, pool.topics, feature_names=pool.names)
+    same = hybrid_weights(table, to="elasticsearch-linear", depth=30, n_boot=2)
+    np.testing.assert_allclose(same.weights, result.weights, rtol=1e-12)
+
+
+def test_equal_weights_are_kept_where_nothing_better_is_shown():
+    runs, qrels = lists_of(np.random.default_rng(2), n=12, gain=(1, 1, 1))
+    result = hybrid_weights(runs, qrels, to="opensearch-hybrid", n_boot=5)
+    assert not result.better
+    assert result.recommended.tolist() == [0.25] * 4
+    assert result.advice.startswith("keep equal weights: the learned ones are not shown to be better")
+    processor = json.loads(result.text())["phase_results_processors"][0]["normalization-processor"]
+    assert processor["combination"]["parameters"]["weights"] == [0.25] * 4
+
+
+def test_texts_have_the_weights_in_full():
+    weights = [1 / 3, 2 / 3]
+    for to, engine in ENGINES.items():
+        text = engine.text(["bm25", "dense"], weights, 100, 60)
+        assert repr(2 / 3) in text, to
+        if text.startswith("{"):
+            json.loads(text)
+
+
+def test_sql_is_a_min_max_of_the_lists():
+    rng = np.random.default_rng(0)
+    weights = [0.3, 0.7]
+    text = ENGINES["sql"].text(["bm25", "dense"], weights, 20, 60)
+    for j, column in ((1, "a"), (2, "b")):
+        text = text.replace(f"SCORE_{j}", column).replace(f"MATCH_{j}", f"{column} > 0")
+    for trial in range(20):
+        a, b = rng.gamma(2, 2, 60), np.full(60, 0.5) if trial % 5 == 0 else rng.beta(2, 2, 60)
+        with sqlite3.connect(":memory:") as database:
+            database.execute("create table docs(id integer, a real, b real)")
+            database.executemany("insert into docs values(?, ?, ?)", zip(range(60), a, b, strict=True))
+            rows = dict(database.execute(text).fetchall())
+        lists = []
+        for column in (a, b):
+            order = np.argsort(-column, kind="stable")[:20]
+            lists.append((order.tolist(), column[order]))
+        expected = elasticsearch(lists, weights)
+        assert sorted(rows.values())[::-1] == pytest.approx(sorted(expected.values())[::-1][:10], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("to", "n", "message"),
+    [
+        ("weaviate", 3, "expected 2 for weaviate, got 3"), ("opensearch-hybrid", 6, "expected 2 to 5 .*, got 6"),
+        ("vespa", 2, "expected a score of each clause for each document, as vespa computes all"),
+        ("solr", 2, "to='solr': expected one of 'opensearch-hybrid'"),
+    ],
+)  # fmt: skip
+def test_what_an_engine_does_not_take_is_refused(to, n, message):
+    runs, qrels = lists_of(np.random.default_rng(0), n=6, n_runs=n, gain=(1,) * n)
+    with pytest.raises(ValueError, match=message):
+        hybrid_weights(runs, qrels, to=to)
+
+
+def test_too_few_queries_are_refused():
+    runs, qrels = lists_of(np.random.default_rng(0), n=4)
+    with pytest.raises(ValueError, match="expected at least 5 judged queries, got 4"):
+        hybrid_weights(runs, qrels, to="sql")
