@@ -179,5 +179,5 @@ def test_fingerprints_are_of_the_texts():
         one = CandidateSet(texts, query="a")
         assert one.fingerprint == CandidateSet(texts[::-1], ids=["x", "y"], query="b").fingerprint
         assert one.fingerprint != CandidateSet(texts[:1]).fingerprint
-    model = SVMDiv(k=1).fit([CandidateSet(words)] * 2, [[[1, 0], [0, 1]]] * 2)
+    model = SVMDiv(k=1, C=10).fit([CandidateSet(words)] * 2, [[[1, 1], [0, 0]]] * 2)
     assert model.fingerprints_ == (CandidateSet(words).fingerprint,) * 2

@@ -49,6 +49,8 @@ ALLOWED = {
     "features/word_counts.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "features/word_features.py": "products of sparse word counts, which SciPy adds in the order of the entries",
     "estimators/baselines.py": "products of sparse word counts, which SciPy adds in the order of the entries",
+    "online/arena/strengths.py": "products of sparse gradients, which SciPy adds in the order of the entries",
+    "online/statistics/click_weights.py: np.einsum": "minimised by SciPy, whose own products are LAPACK's",
     "trainers/rows.py: queries @ stored": "which features a query has: truth values",
     "readers/teachers.py": "sums of whole numbers, which are exact in any order",
 }

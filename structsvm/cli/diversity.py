@@ -122,11 +122,11 @@ def train(
     loss: Annotated[
         str | None,
         "unweighted: share of subtopics missed; weighted by their documents; alpha_ndcg. "
-        "[default: unweighted; of svmdiv weighted]",
+        "(default: unweighted; of svmdiv weighted)",
     ] = None,
     rounds: Annotated[
         int | None,
-        "Rounds that add the model's own choices. [default: 2; with --marks clicks 0; not of svmdiv]",
+        "Rounds that add the model's own choices. (default: 2; with --marks clicks 0; not of svmdiv)",
     ] = None,
     positive: Annotated[bool, "No weight, or benefit of a word, may be negative."] = False,
     only: OfSVMDiv,

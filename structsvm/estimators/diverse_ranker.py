@@ -16,7 +16,7 @@ from structsvm.common.checks import BadInput, check_C, check_choice, check_flag,
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import products
 from structsvm.common.portable.elementary import log
-from structsvm.estimators.fitted import FittedRanker, Saved
+from structsvm.estimators.fitted import FittedRanker, MeasuredByLosses, Saved
 from structsvm.estimators.linear import check_usual
 from structsvm.features.greedy_steps import StepFeature, StepFeatures, Walk
 from structsvm.oracles.log_rank import NDCG
@@ -80,7 +80,7 @@ class _Prepared(NamedTuple):
 
 
 @parameters
-class DiverseRanker(Saved, BaseEstimator):
+class DiverseRanker(MeasuredByLosses, Saved, BaseEstimator):
     """Chooses ``k`` documents one by one, each for what it adds to those before it, as learned from labelled sets.
 
     Each step of building a set is a query: its documents are those not chosen yet, with features of their relevance,
@@ -252,13 +252,6 @@ class DiverseRanker(Saved, BaseEstimator):
                 for gain, rows in zip(gains, chosen, strict=True)
             ]
         )
-
-    def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
-        """Return 1 - the mean ``loss`` of the predictions; sets without subtopics are left out."""
-        losses = self.losses(sets, labels)
-        if np.isnan(losses).all():
-            raise BadInput("labels", "expected a covered subtopic in some set, got none")
-        return float(1.0 - np.nanmean(losses))
 
     def explain(
         self,

@@ -20,7 +20,7 @@ from structsvm.common.checks import BadInput, check_C, check_choice, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.machine import count_threads
 from structsvm.common.portable.arrays import products
-from structsvm.estimators.fitted import Saved
+from structsvm.estimators.fitted import MeasuredByLosses, Saved
 from structsvm.estimators.linear import check_usual
 from structsvm.features.word_counts import count_words
 from structsvm.features.word_features import Level, WordFeatures, named_levels, usual_thresholds
@@ -81,7 +81,7 @@ class _Prepared(NamedTuple):
 
 
 @parameters
-class SVMDiv(Saved, BaseEstimator):
+class SVMDiv(MeasuredByLosses, Saved, BaseEstimator):
     """SVM-div: a model that chooses ``k`` documents which together cover the subtopics of a set (thesis chapter 4).
 
     It learns from labelled sets the benefit of covering a word, which depends on how well it is covered (the level) and
@@ -311,13 +311,6 @@ class SVMDiv(Saved, BaseEstimator):
         """Return the weighted subtopic loss of the predictions, shape (n_sets,); NaN for a set without subtopics."""
         checked = check_sets(sets)
         return weighted_subtopic_loss(check_labels(labels, [len(s) for s in checked]), self.predict(checked))
-
-    def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
-        """Return 1 - the mean weighted subtopic loss of the predictions; sets without subtopics are left out."""
-        losses = self.losses(sets, labels)
-        if np.isnan(losses).all():
-            raise BadInput("labels", "expected a covered subtopic in some set, got none")
-        return float(1.0 - np.nanmean(losses))
 
     def explain(
         self,

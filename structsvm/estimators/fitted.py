@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from functools import wraps
 from inspect import signature
@@ -182,6 +182,19 @@ class Saved:
         from structsvm.export.model_file import save
 
         save(self, path)
+
+
+class MeasuredByLosses:
+    """Mixin of models of sets whose ``losses`` has a number per set."""
+
+    losses: Any
+
+    def score(self, sets: Sequence[Any], labels: Any) -> float:
+        """Return 1 - the mean of :meth:`losses`; sets without subtopics are left out."""
+        losses = self.losses(sets, labels)
+        if np.isnan(losses).all():
+            raise BadInput("labels", "expected a covered subtopic in some set, got none")
+        return float(1.0 - np.nanmean(losses))
 
 
 class FittedRanker(Saved):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.checks import BadInput, check_choice, check_whole
+from structsvm.common.portable.arrays import products
 from structsvm.estimators.cross_validation import StructuralRankerCV
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.export.hybrid import ENGINES
@@ -32,7 +33,7 @@ A few dozen queries do not tell two lists' weights: without it they lose against
 _FEWEST = 5
 _EDGES = logging.getLogger("structsvm")
 """Says that C is at an end of its grid, which is fixed here."""
-_GRID = [10.0**power for power in range(-3, 4)]
+_GRID = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 
 
 def _never(record: logging.LogRecord) -> bool:
@@ -234,7 +235,7 @@ def hybrid_weights(
         rng.permutation(n), _FEWEST
     ):  # `search.estimate(baseline=)` is this for other models
         rows = rows_from(offsets[fold], np.diff(offsets)[fold])
-        held_out[rows] = columns[rows] @ chosen(np.setdiff1d(np.arange(n), fold))[0]
+        held_out[rows] = products(columns[rows], chosen(np.setdiff1d(np.arange(n), fold))[0])
     measure = model._measure()
     rrf = clause_columns(scores, offsets, "ranks").sum(axis=1)
     values = [evaluate(measure, y, s, qid=data.qid) for s in (held_out, columns.sum(axis=1), rrf)]
@@ -263,7 +264,9 @@ def _lists(runs: Any, qrels: Qrels | None, depth: int) -> tuple[tuple[str, ...],
     if isinstance(runs, QueryData):
         scores = np.array(runs.X, dtype=np.float64)
         for a, b in zip(runs.offsets[:-1], runs.offsets[1:], strict=True):
-            beyond = np.argsort(np.argsort(-scores[a:b], axis=0, kind="stable"), axis=0) >= depth  # NaN last
+            beyond = (
+                np.argsort(np.argsort(-scores[a:b], axis=0, kind="stable"), axis=0, kind="stable") >= depth
+            )  # NaN last
             scores[a:b][beyond] = np.nan
         names = runs.feature_names or tuple(f"score_{j + 1}" for j in range(scores.shape[1]))
         y, groups, in_list = (

@@ -14,7 +14,7 @@ import numpy as np
 
 from structsvm.common.checks import check_fraction
 from structsvm.common.portable.arrays import combine
-from structsvm.common.portable.elementary import exp, log, log1p
+from structsvm.common.portable.elementary import exp, log, log1p, power
 from structsvm.online.statistics.always_valid import SHARES
 from structsvm.protocols import Float, Int
 
@@ -104,7 +104,7 @@ def _weighted(delta: float, at_most: list[int]) -> float:
     """Return ``sum_l (N_l - N_(l-1)) delta^l``: the error if as many wrong claims as possible need few crossings."""
     return float(
         sum(
-            (n - before) * delta**size
+            (n - before) * float(power(delta, size))
             for size, (before, n) in enumerate(zip([0, *at_most], at_most, strict=False), 1)
         )
     )

@@ -9,6 +9,7 @@ from structsvm.online.arena.verdict import Arena
 from structsvm.plots import pages
 from structsvm.plots.figures import Intervals, Lines, Series
 
+_ELO = 173.71779276130073  # 400 / ln 10
 _MOST_DRAWN = 30
 """Most models in a figure, and in the table of pairs."""
 
@@ -58,7 +59,7 @@ def strength_text(row: dict[str, Any], elo: float | None = None) -> str:
     """Return a strength with its interval, and the Elo rating beside it where a base is given."""
     ends = [f"{row[end]:+.2f}" if math.isfinite(row[end]) else "?" for end in ("lower", "upper")]
     text = f"{row['strength']:+.2f} [{', '.join(ends)}]"
-    return text if elo is None else f"{text}, {elo + 400 / math.log(10) * row['strength']:.0f}"
+    return text if elo is None else f"{text}, {elo + _ELO * row['strength']:.0f}"
 
 
 def rank_text(row: dict[str, Any]) -> str:

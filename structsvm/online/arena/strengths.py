@@ -39,6 +39,10 @@ class Strengths:
         Ranks that are compatible with all differences at once, with probability 95 %.
     order, order_error : float
         Log-odds of what is shown first, and half the width of its interval.
+
+    Examples
+    --------
+    See :func:`structsvm.online.arena.arena`.
     """
 
     models: Int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,10 @@ class PairEvidence:
         comparisons.
     log_evidence, log_evidence_against : float
         Logarithm of the evidence that ``first`` beats ``second``, and of the reverse; the largest so far.
+
+    Examples
+    --------
+    See :func:`structsvm.online.arena.arena`.
     """
 
     first: str
@@ -92,7 +97,7 @@ class Arena:
 
     Examples
     --------
-    See :func:`arena`.
+    See :func:`structsvm.online.arena.arena`.
     """
 
     verdict: str
@@ -277,7 +282,23 @@ def bandit_of(
     order: str = "matched",
     cluster: str | None = None,
 ) -> BestArm:
-    """Return a :class:`~structsvm.online.bandits.BestArm` in the state after the votes, which says what to ask next."""
+    """Return a :class:`~structsvm.online.bandits.BestArm` in the state after the votes, which says what to ask next.
+
+    Parameters
+    ----------
+    votes, alpha, epsilon, top, order, cluster
+        As for :func:`arena`.
+
+    Returns
+    -------
+    BestArm
+
+    Examples
+    --------
+    >>> votes = Votes(["a", "b"], np.array([0, 1]), np.array([1, 0]), np.array([1.0, 0.0]))
+    >>> bandit_of(votes).best()
+    0
+    """
     bandit, _ = _entered(comparisons(votes, order, cluster), len(votes.models), alpha, epsilon, top)
     bandit.wins = _wins(votes)
     bandit.t = len(votes)
@@ -333,7 +354,7 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
             n, product = wins + losses, 2.0 * wins * losses
             excess += 1 + int((won[1:] != won[:-1]).sum()) - 1 - product / n
             variance += product * (product - n) / (n * n * (n - 1))
-    if variance > 0 and excess < _SORTED * variance**0.5:
+    if variance > 0 and excess < _SORTED * math.sqrt(variance):
         raise BadInput(
             "votes", "expected them in the order in which they were given, but they look sorted by winner",
             "give a column 'time', or pass {unordered=True}",

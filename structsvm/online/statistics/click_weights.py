@@ -146,7 +146,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         Mu = np.einsum("kij,j->ki", M, u)
         length = np.sqrt(np.einsum("ki,i->k", Mu, u))[:, None]
         total = np.einsum("ki,i->k", totals, u)[:, None]
-        gradients = totals / length - total * Mu / length**3
+        gradients = totals / length - total * Mu / (length * length * length)
         return (total / length)[:, 0] - least, np.hstack([gradients, -np.ones((len(parts), 1))])
 
     def negated(point: Any) -> Any:
