@@ -8,7 +8,7 @@ looked at after every ten votes. Votes are drawn from preference matrices.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,6 @@ from structsvm.online.bandits import BestArm, make
 from structsvm.online.simulation.worlds import condorcet_winner
 
 PARTS = ("votes", "worlds", "error", "strengths")
-
-
-def subsets(P: np.ndarray, size: int, n: int, seed: int) -> list[np.ndarray]:
-    """Preferences of random subsets of arms that have a Condorcet winner."""
-    rng = np.random.default_rng(seed)
-    drawn = (rng.choice(len(P), size, replace=False) for _ in count())
-    return list(islice((P[np.ix_(a, a)] for a in drawn if condorcet_winner(P[np.ix_(a, a)]) is not None), n))
 
 
 def synthetic(n: int, seed: int) -> list[np.ndarray]:
@@ -143,11 +136,8 @@ def compared(run: Experiment) -> None:
     columns = ["rule", "votes, median / 90 %", "wrong", "undecided", "runs"]
     rules = {"default": by_default, "evenly": evenly, "Bradley-Terry, peeking": peeking,
              **{name: by_bandit(name) for name in ("dts", "rucb", "rmed1")}}  # fmt: skip
-    n = run.runs(3, 48)
+    n = run.runs(3, 12)
     sets = {"ten synthetic models": synthetic(n, run.seed)}
-    if (run.data / MATRICES).is_dir():
-        for file in ("P31.npy", "P64.npy"):
-            sets[f"ten arms of {file[:-4]}"] = subsets(matrix(run.data, file), 10, n, run.seed)
     if (run.data / "votes").is_dir():
         sets["eight models, a judge's scores"] = [judged(run)] * n
     for name, worlds in sets.items():
@@ -159,16 +149,16 @@ def compared(run: Experiment) -> None:
 
 
 def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, dict[str, Any]]]:
-    n = run.runs(5, 200)
+    n = run.runs(5, 50)
     for p in (0.55, 0.6, 0.7, 0.9):
         yield f"two arms, {p}", [np.array([[0.5, p], [1 - p, 0.5]])] * n, 6000, {"batch": 5}
     cycle = np.full((5, 5), 0.5)
     for i in range(5):
         for step in (1, 2):
             cycle[i, (i + step) % 5], cycle[(i + step) % 5, i] = 0.75, 0.25
-    yield "cycle of five, .75: no best", [cycle] * run.runs(2, 40), 6000, {"batch": 20}
+    yield "cycle of five, .75: no best", [cycle] * run.runs(2, 10), 6000, {"batch": 20}
     if (run.data / MATRICES).is_dir():
-        few = run.runs(1, 10)
+        few = run.runs(1, 3)
         yield (
             "BvsC20, epsilon .1",
             [matrix(run.data, "BvsC20.npy")] * few,
@@ -177,13 +167,13 @@ def other_worlds(run: Experiment) -> Iterator[tuple[str, list[np.ndarray], int, 
         )
         yield "P31, epsilon .1", [matrix(run.data, "P31.npy")] * few, 12_000, {"epsilon": 0.1, "batch": 40}
         if not run.quick:
-            yield "Swirl20_1, cyclic", [matrix(run.data, "Swirl20_1.npz")] * 12, 9000, {"batch": 20}
+            yield "Swirl20_1, cyclic", [matrix(run.data, "Swirl20_1.npz")] * 3, 9000, {"batch": 20}
             yield "yan2022_caseA, 100 arms", [matrix(run.data, "yan2022_caseA.txt")] * 3, 9000, {"batch": 40}
 
 
 def of_error(run: Experiment) -> None:
     """Wrong verdicts in worlds where each is wrong, or where one arm is hardly the best; looked at after every vote."""
-    n, horizon = run.runs(20, 1000), 500 if run.quick else 4000
+    n, horizon = run.runs(20, 400), 500 if run.quick else 4000
     rows = []
     for name, P, ties, best in null_worlds():
         k, levels = len(P), thresholds(0.05, len(P))
@@ -210,7 +200,7 @@ def of_error(run: Experiment) -> None:
                         return bandit.decided()
             return -1
 
-        for label, play, runs in (("evenly", even, n), ("default", adaptive, run.runs(5, 400))):
+        for label, play, runs in (("evenly", even, n), ("default", adaptive, run.runs(5, 60))):
             answers = run.once(
                 lambda play=play, runs=runs: {"answers": np.array([play(seed) for seed in range(runs)])}
             )["answers"]
@@ -248,7 +238,7 @@ def null_worlds() -> Iterator[tuple[str, np.ndarray, float, int]]:
 
 def of_strengths(run: Experiment) -> None:
     """How often intervals and ranks cover the truth, six models."""
-    k, n, rows = 6, run.runs(20, 400), []
+    k, n, rows = 6, run.runs(20, 100), []
     truth = np.linspace(1, -1, k)
     for name, votes, questions, spread, shift, ties in (
         ("150 votes, order +.4, 20 % ties", 150, 150, 0.0, 0.4, 0.2),
