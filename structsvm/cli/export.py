@@ -63,7 +63,7 @@ def export(
 
     ranker = structsvm.load(model)
     same: Any = {"feature_names": names, "unmatched": named, "engine_version": engine_version}
-    queries = None if feature_queries is None else json.loads(paths.check_input(feature_queries).read_text())
+    queries = None if feature_queries is None else _read_queries(paths.check_input(feature_queries))
     content = export_model(
         ranker, to, name=model.stem if name is None else name, store=store, feature_queries=queries, **same
     )
@@ -92,3 +92,13 @@ def export(
     with replacing(output) as file:
         file.write(content)
     typer.echo(f"{to}: {output}")
+
+
+def _read_queries(path: Path) -> dict[str, Any]:
+    try:
+        queries = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadInput(path, f"expected JSON ({error})") from None
+    if not isinstance(queries, dict):
+        raise BadInput(path, 'expected queries by the names of features, such as {"title": {"match": ...}}')
+    return queries

@@ -140,6 +140,12 @@ def export_model(
         raise BadInput("to", f"expected a tree ranker, got {type(model).__name__}", value=to)
     check_choice("to", to, TREE_FORMATS if trees else FORMATS)
     if trees:
+        if unmatched != "auto" and to in ("lightgbm", "onnx", "json"):
+            raise BadInput(
+                "unmatched",
+                f"expected 'auto' for {to}, whose rows say themselves what is NaN",
+                value=unmatched,
+            )
         valued = valued_forest(model, engine_names(model, feature_names, model.n_features_in_))
         seen = getattr(model, "missing_features_", ())
         target = target._replace(missing=missing_names(valued.names, seen, unmatched))

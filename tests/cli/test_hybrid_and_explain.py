@@ -92,6 +92,20 @@ def test_an_export_is_checked(cli, shop, to):
         assert "pairs reversed: price" in said
 
 
+def test_queries_of_features_are_a_file(cli, shop):
+    Path("queries.json").write_text(
+        json.dumps({name: {"match_all": {}} for name in ("bm25", "title", "price")})
+    )
+    body = json.loads(cli("export trees.npz --to elastic --feature-queries queries.json"))
+    assert len(body["inference_config"]["learning_to_rank"]["feature_extractors"]) == 3
+    for text, message in (
+        ("{", "queries.json: expected JSON"),
+        ("[]", "queries.json: expected queries by the names"),
+    ):
+        Path("queries.json").write_text(text)
+        assert message in cli.refuses("export trees.npz --to elastic --feature-queries queries.json")
+
+
 def test_show(cli, shop):
     table = json.loads(cli("show linear.npz --json --rows rows.csv"))["features"]
     assert [one["feature"] for one in table][2] == "title"

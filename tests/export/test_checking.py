@@ -205,6 +205,8 @@ def test_elastic_takes_the_queries_of_the_features():
     assert [one["query_extractor"]["query"] for one in extractors] == list(queries.values())
     assert body["input"] == {"field_names": ["feature_1", "feature_2"]}
     assert set(json.loads(export_model(stump(0.5), "elastic"))) == {"definition"}
+    with pytest.raises(ValueError, match="unmatched='zero': expected 'auto' for onnx"):
+        export_model(stump(0.5), "onnx", unmatched="zero")
     with pytest.raises(ValueError, match="got none for 'feature_2'"):
         export_model(stump(0.5), "elastic", feature_queries={"feature_1": {}})
 
