@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -292,10 +293,15 @@ class FittedRanker(Saved):
         return {"text/plain": repr(self), "text/html": self._shown()}
 
     def _shown(self) -> str:
-        """Show scikit-learn's diagram of the options, and of a fitted linear model its weights and certificate."""
+        """Show what is to be expected on new queries, where C was chosen by cross-validation; scikit-learn's diagram of
+        the options, and of a fitted linear model its weights and certificate."""
         from sklearn.utils import estimator_html_repr
 
         options: str = estimator_html_repr(self)
+        if hasattr(self, "held_out_"):
+            with suppress(BadInput), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                options = self.estimate()._repr_html_() + options  # type: ignore[attr-defined]
         if not hasattr(self, "coef_"):
             return options
         return options + html_by("model")(self)

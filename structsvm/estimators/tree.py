@@ -491,7 +491,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
                     self._bind_empty(*part)
                 yield testing, self._held_out(*part, data.select(testing), Cs, numbers)
 
-        choice = self._choose(Cs, weights, folds())
+        choice = self._choose(Cs, weights, folds(), lambda: data.query_ids, data)
         self.numbers_of_trees_, self.n_trees_ = numbers, int(numbers[choice.best])
         features = self._features()
         if features.forest is None:
