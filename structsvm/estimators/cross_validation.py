@@ -256,16 +256,22 @@ class CrossValidated:
 
 
 def _repeated(data: QueryData, fold: Int) -> int:
-    """Return the number of queries more than half of whose rows are in queries of other folds, too."""
+    """Return the number of queries more than half of whose rows are in queries of other folds, too.
+
+    Rows in more than a tenth of the queries do not count: few features of few values have many such rows.
+    """
     direction = np.random.default_rng(0).normal(size=data.n_features)
     keys = linear_scores(data.X, direction)  # equal rows have equal numbers, and others have others
-    _, place = np.unique(keys, return_inverse=True)
-    of_row = np.repeat(fold, np.diff(data.offsets))
-    first, last = np.full(place.max() + 1, fold.max() + 1), np.full(place.max() + 1, -1)
-    np.minimum.at(first, place[of_row >= 0], of_row[of_row >= 0])
-    np.maximum.at(last, place[of_row >= 0], of_row[of_row >= 0])
-    elsewhere = (of_row >= 0) & ~np.isnan(keys) & (first[place] != last[place])
-    share = np.add.reduceat(elsewhere, data.offsets[:-1]) / np.diff(data.offsets)
+    _, row = np.unique(keys, return_inverse=True)
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    tested = (fold[query] >= 0) & ~np.isnan(keys)
+    distinct, of_query = np.unique(np.stack([row, query])[:, tested], axis=1)
+    first, last = np.full(row.max() + 1, fold.size), np.full(row.max() + 1, -1)
+    np.minimum.at(first, distinct, fold[of_query])
+    np.maximum.at(last, distinct, fold[of_query])
+    n_queries = np.bincount(distinct, minlength=first.size)
+    elsewhere = (first < last) & (n_queries <= max(2, data.n_queries / 10))
+    share = np.add.reduceat(elsewhere[row] & tested, data.offsets[:-1]) / np.diff(data.offsets)
     return int((share > 0.5).sum())
 
 

@@ -11,7 +11,12 @@ from sklearn.base import BaseEstimator, clone
 
 from structsvm.common.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
+from structsvm.estimators.fitted import (
+    all_or_nothing,
+    no_constraint,
+    warn_of_coarse_labels,
+    warn_of_uninformative,
+)
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.weight_constraints import (
     Constraints,
@@ -175,6 +180,11 @@ class StructuralRanker(LinearSVM):
             problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, cone=cone, region=region,
             stabilise=self.stabilise, qp=self.qp, callback=self.callback,
         )  # fmt: skip
+
+    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
+        data, weights = super()._grouped(X, y, qid, sample_weight)
+        warn_of_coarse_labels(self, get_oracle(self._loss, relevance=self.relevance), data.y)
+        return data, weights
 
     def _check_options(self) -> None:
         super()._check_options()

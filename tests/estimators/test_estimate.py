@@ -198,6 +198,9 @@ def test_repeated_rows_are_said():
         UserWarning, match="24 of 24 queries have most of their rows in queries of other folds"
     ):
         StructuralRankerCV(Cs=CS, cv=2).fit(X, y, qid=qid).estimate()
+    few = np.round(make_ranking(40, 20, 3, random_state=0).X)  # so that most rows are in many queries
+    many = make_ranking(40, 20, 3, random_state=0)
+    assert StructuralRankerCV(Cs=[1.0], cv=2).fit(few, many.y, qid=many.qid).estimate().n_queries == 40
     queries = np.arange(24)
     clusters = [(queries[queries % 2 != k], queries[queries % 2 == k]) for k in (0, 1)]
     assert StructuralRankerCV(Cs=CS, cv=clusters).fit(X, y, qid=qid).estimate().n_queries == 24
