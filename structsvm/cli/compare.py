@@ -321,10 +321,10 @@ def _estimate_record(estimate: Any) -> dict[str, Any] | None:
         return None
     from structsvm.cli.studies.folds.results import number_or_none
 
-    record = estimate._asdict()
+    record: dict[str, Any] = estimate._asdict()
     if (found := estimate.difference) is not None:
         record["difference"] = found._asdict() | {"p_value": number_or_none(found.p_value)}
-    return record  # type: ignore[no-any-return]
+    return record
 
 
 def _print_search(results: Any, best: Any) -> None:

@@ -87,6 +87,7 @@ class ClickSVM(StructuralRanker):
 
     __metadata_request__fit: ClassVar = {"qid": True, "docid": True}
 
+    C: float = 1.0
     _: KW_ONLY
     loss: str = "pairs"
     propensities: Propensities | Sequence[float] | None = None

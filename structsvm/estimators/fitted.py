@@ -364,7 +364,7 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
         )
 
 
-_NEARLY_ALL = 0.8
+_NEARLY_ALL = 0.85
 
 
 def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:

@@ -38,6 +38,11 @@ from structsvm.trainers.path import fit_path
 Ranker = TypeVar("Ranker", bound=BaseEstimator)
 
 
+def usual_C(C: float | None, loss: str | Oracle) -> float:
+    """Return C, checked, or that of the loss."""
+    return check_C(getattr(get_oracle(loss), "usual_C", 1.0) if C is None else C)
+
+
 @parameters
 class StructuralRanker(LinearSVM):
     """Linear ranker trained to the exact optimum of a convex bound of a ranking measure.
@@ -52,9 +57,10 @@ class StructuralRanker(LinearSVM):
     loss : str or Oracle, default="map"
         ``"map"`` (1 - average precision), ``"roc"``, ``"pairs"``, ``"ndcg@10"``, ``"mrr"``, ``"precision@10"`` (any
         cut-off), or an oracle object. The last two are one objective (:class:`structsvm.oracles.ReciprocalRank`).
-    C : float, default=1.0
-        Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-3 ... 1e3 for features
-        of about unit scale.
+    C : float, default=None
+        Trade-off between a small norm and a small mean slack. None is by loss: 10 for "ndcg@k", "mrr", "precision@k"
+        and "pairs", ``usual_C`` of an oracle object that has it, else 1 (``experiments/default_C.py``); ``fit_.C`` is
+        what was used. Better search it on a log grid, 1e-3 ... 1e3 for features of about unit scale.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : str, default="auto"
@@ -110,7 +116,7 @@ class StructuralRanker(LinearSVM):
     """
 
     loss: str | Oracle = "map"
-    C: float = 1.0
+    C: float | None = None
     _: KW_ONLY
     tol: float = 1e-3
     solver: Solver = "auto"
@@ -135,16 +141,17 @@ class StructuralRanker(LinearSVM):
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
         """
-        C = check_C(self.C)
+        if self.C is not None:
+            check_C(self.C)
         problem, _ = self._prepare(X, y, qid, sample_weight)
-        self._keep(next(self._train(problem, [C])))
+        self._keep(next(self._train(problem, [usual_C(self.C, self._loss)])))
         warn_of_uninformative(self, self._loss)
         return self
 
     def check_options(self) -> None:
         """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
-        check_C(self.C)
         self._check_options()
+        usual_C(self.C, self._loss)
 
     @property
     def _loss(self) -> str | Oracle:
@@ -258,8 +265,6 @@ class SVMNDCG(StructuralRanker):
 
     Parameters
     ----------
-    C : float, default=10.0
-        On eleven development sets 10 was within .002 of the best NDCG@10 on average.
     k : int or None, default=10
         Cut-off of the measure; None for the whole ranking.
 
@@ -274,7 +279,6 @@ class SVMNDCG(StructuralRanker):
     """
 
     loss: str | Oracle = field(default="ndcg", init=False)
-    C: float = 10.0
     k: int | None = 10
 
     @property

@@ -255,11 +255,11 @@ def paired_tests(results: Results) -> list[PairedTest]:
                 own = values[method].per_query(measure)
                 test, t = compare(own, base), compare(own, base, test="t")
                 randomized = compare(own, base, test="randomization").p_value
-                ends = map(number_or_none, (t.lower, t.upper))
+                lower, upper = map(number_or_none, (t.lower, t.upper))
                 found.append(
                     PairedTest(
-                        measure, method, baseline, test.mean_difference, *ends, test.wins, test.losses, test.ties,
-                        test.p_value, t.p_value, randomized, 1.0,
+                        measure, method, baseline, test.mean_difference, lower, upper, test.wins, test.losses,
+                        test.ties, test.p_value, t.p_value, randomized, 1.0,
                     )
                 )  # fmt: skip
     adjusted = holm([test.p_value for test in found]).tolist() if found else []
