@@ -56,7 +56,6 @@ Source = Annotated[
 _MINUTE = 60.0
 """Seconds between two lines of progress where there is no terminal to draw a bar on."""
 _DEFAULT_METHODS = ("svm-map", "svm-roc")
-_STOPPED_EARLY = ("lightgbm", "xgboost", "catboost", "lambdarank", "lambdarank-net")
 _NOT_SAVED = ("lightgbm", "xgboost", "catboost", "best-feature")
 
 
@@ -237,12 +236,16 @@ def search(
     *,
     study: Study,
     table: TrainingTable,
+    baseline: Annotated[
+        str | None, "Feature, by name or number from 1, whose ranking the estimate is compared with."
+    ] = None,
     output: Annotated[Path | None, "-o Train the best on all of DATA and write the model (.npz)."] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the method and C with the best mean on validation queries; test queries are not used.
 
-    If DATA is a folder with folds, the mean is over the validation parts of all of them.
+    If DATA is a folder with folds, the mean is over the validation parts of all of them. The mean of the best of many
+    is too high: below it stands what to expect on new queries, where each part is measured by what the others choose.
     """
     study.check(data)
     signs = read_signs(monotone)
@@ -257,15 +260,23 @@ def search(
         paths.check_model_output(output, [data])
 
     from structsvm.cli.studies.folds.page import best_in_search
-    from structsvm.cli.studies.folds.results import remarks
+    from structsvm.cli.studies.folds.results import (
+        STOPPED_EARLY,
+        estimate_of_search,
+        remarks,
+        values_of_column,
+    )
 
     measures = study.measures((study.select,))
     found = study.find(data, table, validation=validation, test=False)
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
         raise BadInput("--output", f"expected one file or store to train on, got the folder {data}")
     training = study.training(signs)
+    column = None
+    if baseline is not None:  # before all else, as it may be misspelled
+        column = values_of_column(baseline, found, measures, table.learned_fill, table.options())
     results = study.run(found, table, measures, training)
-    early = [m.name for m in results.methods if m.name in _STOPPED_EARLY]
+    early = [m.name for m in results.methods if m.name in STOPPED_EARLY]
     if early:
         note(
             f"warning: {', '.join(early)}: settings were chosen on the same validation queries in each fold, so that "
@@ -276,10 +287,13 @@ def search(
     best = best_in_search(results.methods)
     if output is not None:
         _refit(data, best, training, table, output)
+    estimate = estimate_of_search(results, column)
     if as_json:
-        print_json(_search_record(results, best))
+        print_json(_search_record(results, best) | {"estimate": _estimate_record(estimate)})
         return
     _print_search(results, best)
+    if estimate is not None:
+        typer.echo(repr(estimate))
     if output is not None:
         typer.echo(f"Model: {output}")
 
@@ -300,6 +314,17 @@ def _search_record(results: Any, best: Any) -> dict[str, Any]:
             {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
         ],
     }  # fmt: skip
+
+
+def _estimate_record(estimate: Any) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    from structsvm.cli.studies.folds.results import number_or_none
+
+    record: dict[str, Any] = estimate._asdict()
+    if (found := estimate.difference) is not None:
+        record["difference"] = found._asdict() | {"p_value": number_or_none(found.p_value)}
+    return record
 
 
 def _print_search(results: Any, best: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -15,7 +16,7 @@ from structsvm.cli import paths
 from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import Columns, Data, names_of_runs, read_data, read_scores
 from structsvm.cli.options import AsJson, Convention, Relevance
-from structsvm.cli.terminal import note, print_json
+from structsvm.cli.terminal import note, print_json, print_table
 from structsvm.common.checks import BadInput
 from structsvm.common.escaping import printable
 from structsvm.common.files import is_stream, read_lines
@@ -34,6 +35,10 @@ class _Measured(NamedTuple):
         if self.n_rows is not None:
             out["n_rows"] = self.n_rows
         out["metrics"] = {result.name: result.mean for result in self.results}
+        out["intervals"] = {
+            result.name: [None if math.isnan(end) else end for end in result.interval()]
+            for result in self.results
+        }
         if per_query:
             out["per_query"] = {
                 result.name: dict(
@@ -81,7 +86,8 @@ def evaluate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries.
+    """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries, and
+    then the 95% interval of the mean by Student's t.
 
     DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run. Of several files
     with scores or runs one table has the means, a line per file; a run goes by its tag, or by its file if tags repeat.
@@ -128,11 +134,15 @@ def evaluate(
         if per_query:
             for query, value in zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True):
                 typer.echo(f"{result.name:<{width}}\t{printable(str(query))}\t{value:.4f}")
-        typer.echo(f"{result.name:<{width}}\tall\t{result.mean:.4f}")
+        lower, upper = result.interval()
+        interval = "" if math.isnan(lower) else f"\t[{lower:.4f}, {upper:.4f}]"
+        typer.echo(f"{result.name:<{width}}\tall\t{result.mean:.4f}{interval}")
 
 
 def _print_means(found: Mapping[str, _Measured]) -> None:
-    """Print a line of means per file, with the number of topics where they differ."""
+    """Print a line of means per file, with the number of topics where they differ, and the intervals of the means."""
+    from structsvm.plots.pages import Column
+
     results = {(printable(name), each.name): each for name, one in found.items() for each in one.results}
     runs, measures = (tuple(dict.fromkeys(names)) for names in zip(*results, strict=True))
     lines = repr(metrics.RunTable(runs, measures, results)).splitlines()
@@ -144,6 +154,11 @@ def _print_means(found: Mapping[str, _Measured]) -> None:
             f"the means are over different topics, of which {len(frozenset.intersection(*topics))} are in all"
         )
     typer.echo("\n".join(lines))
+    if len(topics[0]) > 1:
+        cells = {key: "{:.4f} to {:.4f}".format(*each.interval()) for key, each in results.items()}
+        typer.echo("\n95% intervals of the means")
+        columns = [Column("run"), *(Column(name, numeric=True) for name in measures)]
+        print_table(columns, [[run, *(cells[run, name] for name in measures)] for run in runs])
 
 
 def _of_runs(

@@ -77,8 +77,8 @@ class Objective(Group):
             "--C",
             parser=_one_number,
             metavar="FLOAT",
-            help="Trade-off: larger fits the training data more closely. (default: 1; with --trees by the number "
-            "of queries)",
+            help="Trade-off: larger fits the training data more closely. (default: by loss, 1 or 10; with --trees "
+            "by the number of queries, too)",
         ),
     ] = None
     tol: Tol = 1e-3
@@ -136,7 +136,6 @@ def train(
 
     from structsvm.estimators.weight_constraints import numbered_signs
 
-    C = 1.0 if objective.C is None else objective.C
     scaled = linear.scale != "none"
     model: Any
     if trees.check(scale=scaled, positive=linear.positive, monotone=bool(signs), dask=dask is not None):
@@ -144,7 +143,7 @@ def train(
     else:
         kind: Any = linear.scale
         model = structsvm.StructuralRanker(
-            objective.loss, C, **objective.options, n_jobs=jobs, scale=kind, positive=linear.positive,
+            objective.loss, objective.C, **objective.options, n_jobs=jobs, scale=kind, positive=linear.positive,
             monotone_constraints=signs or None,
         )  # fmt: skip
     model.check_options()  # a misspelt loss is found before the data are read
@@ -157,7 +156,7 @@ def train(
             raise BadInput("--categorical, --fill", "expected training on one machine, without --dask")
         with connecting(dask) as client, GapProgress(tol, output) as progress:
             there = train_there(
-                client, data, table, cluster.groups, loss=objective.loss, C=C, **objective.options,
+                client, data, table, cluster.groups, loss=objective.loss, C=objective.C, **objective.options,
                 scale=linear.scale, positive=linear.positive, callback=progress, checkpoint=cluster.checkpoint,
             )  # fmt: skip
         progress.check(there.fit_)
@@ -203,6 +202,6 @@ def _say(model: Any, about: str, output: Path, progress: GapProgress) -> None:
     unused = f" ({model.n_uninformative_} queries without a constraint)" if model.n_uninformative_ else ""
     typer.echo(f"data       {about}{unused}")
     typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e})")
-    typer.echo(f"trained    {fit.n_passes} passes, {fit.seconds:.2f} s, {fit.solver}")
+    typer.echo(f"trained    {fit.n_passes} passes, {fit.seconds:.2f} s, {fit.solver}, C = {fit.C:g}")
     typer.echo(f"model      {output}")
     progress.conclude(fit, "raise --max-passes or --tol, or scale the features with --scale")

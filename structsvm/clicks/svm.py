@@ -16,7 +16,7 @@ from structsvm.common.checks import BadInput, check_C, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.arrays import combine, dot
 from structsvm.common.portable.elementary import log2
-from structsvm.estimators.choosing_C import check_selection, choose_C
+from structsvm.estimators.choosing_C import check_selection
 from structsvm.estimators.cross_validation import CrossValidated
 from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
 from structsvm.estimators.linear import linear_scores
@@ -87,6 +87,7 @@ class ClickSVM(StructuralRanker):
 
     __metadata_request__fit: ClassVar = {"qid": True, "docid": True}
 
+    C: float = 1.0
     _: KW_ONLY
     loss: str = "pairs"
     propensities: Propensities | Sequence[float] | None = None
@@ -266,24 +267,39 @@ class ClickSVMCV(ClickSVM, CrossValidated):
             for fold in range(self.cv):
                 testing = np.sort(clicked[fold :: self.cv])
                 training = np.sort(np.setdiff1d(clicked, testing))
-                mine = np.isin(number, testing)
                 part = data.select(testing)
-                grouping = group_queries(part.qid, part.n_rows)
-                values = []
-                for fit in self._train(self._bind(data.select(training), weights[training]), grid.tolist()):
-                    rank = ranks(linear_scores(part.X, fit.w), grouping)
-                    of_clicks = click_values(self.loss, rank, length[mine])[0]
-                    values.append(_of_queries(part, clicks[mine] * of_clicks))
-                yield testing, np.stack(values, axis=1) / np.maximum(largest[testing], _TINY)[:, np.newaxis]
+                values = [
+                    self._values(part.y, part.qid, linear_scores(part.X, fit.w))
+                    for fit in self._train(
+                        self._bind(data.select(training), weights[training]), grid.tolist()
+                    )
+                ]
+                yield testing, np.stack(values, axis=1)
 
-        choice = choose_C(grid, largest, folds(), selection=self.selection)
+        choice = self._choose(grid, largest, folds(), lambda: data.query_ids, data)
         tested = largest > 0
-        share = largest[tested] / largest[tested].sum()
-        self.Cs_, self.C_, self.scores_ = grid, choice.C, combine(share, choice.values[tested])
+        self.scores_ = combine(largest[tested] / largest[tested].sum(), choice.values[tested])
         with choice.training():
             self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
         return self
+
+    def _values(self, y: Any, qid: Any, scores: Any) -> Float:
+        """Return the weighted mean over the clicks of each query of what the loss stands for; 0 without clicks."""
+        grouping = group_queries(qid, len(scores))
+        rank, lengths = ranks(np.asarray(scores, dtype=np.float64), grouping), np.diff(grouping.offsets)
+        clicks = np.asarray(y, dtype=np.float64)
+        if grouping.order is not None:
+            rank, clicks = rank[grouping.order], clicks[grouping.order]
+        length = np.repeat(lengths, lengths)
+        sums = [
+            np.add.reduceat(clicks * click_values(self.loss, at, length)[which], grouping.offsets[:-1])
+            for at, which in ((rank, 0), (np.ones_like(length), 1))
+        ]
+        return np.asarray(sums[0] / np.maximum(sums[1], _TINY), dtype=np.float64)
+
+    def _measured(self) -> str:
+        return f"{self.loss} of clicks"
 
     def _check_options(self) -> None:
         super()._check_options()

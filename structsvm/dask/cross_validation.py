@@ -80,23 +80,24 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
         parts = DaskPartitions(client, held, self.timeout)
         options = self._solving()
         name = self._measure() if self.scoring is None else self.scoring
-        weights = np.zeros(self.n_queries_)  # known when a fold has been measured
+        # known when all folds have been measured
+        weights, ids = np.zeros(self.n_queries_), np.empty(self.n_queries_, dtype=object)
 
         def folds() -> Iterator[tuple[Int, Float]]:
             for fold in range(self.cv):
                 coefs = [fit.w for fit in fit_path_partitioned(parts, Cs.tolist(), fold=fold, **options)]
                 start, queries, values = 0, [], []
-                for at, found, weight, n in ask(
+                for at, found, weight, names, n in ask(
                     client, _held_out, held, fold, coefs, name, self.relevance,
                     timeout=self.timeout, place="the partitions (held out)",
                 ):  # fmt: skip
-                    weights[start + at] = weight
+                    weights[start + at], ids[start + at] = weight, names
                     queries.append(start + at)
                     values.append(found)
                     start += n
                 yield np.concatenate(queries), np.concatenate(values)
 
-        with self._choose(Cs, weights, folds()).training():
+        with self._choose(Cs, weights, folds(), lambda: np.array(ids.tolist())).training():
             self.fit_ = next(fit_path_partitioned(parts, [self.C_], **options))
         self.coef_ = self.fit_.w
         self.n_lost_ = parts.lost
@@ -104,14 +105,14 @@ class DaskStructuralRankerCV(DaskStructuralRanker, CrossValidated):
 
 def _held_out(
     held: Held, fold: int, coefs: Sequence[Float], name: str, relevance: float
-) -> tuple[Any, Float, Float, int]:
-    """Return which queries are in a fold, their values for each of several weights, their own weights, and how many
-    queries there are."""
+) -> tuple[Any, Float, Float, Any, int]:
+    """Return which queries are in a fold, their values for each of several weights, their own weights and ids, and how
+    many queries there are."""
     with held.lock:
         data, weights, folds = held.queries()
         at = np.flatnonzero(folds == fold)
         if at.size == 0:
-            return at, np.empty((0, len(coefs))), np.empty(0), data.n_queries
+            return at, np.empty((0, len(coefs))), np.empty(0), data.query_ids[at], data.n_queries
         some = data.select(at)
         values = [
             evaluate_part(
@@ -119,4 +120,4 @@ def _held_out(
             )[0].per_query
             for w in coefs
         ]
-        return at, np.stack(values, axis=1), weights[at], data.n_queries
+        return at, np.stack(values, axis=1), weights[at], data.query_ids[at], data.n_queries

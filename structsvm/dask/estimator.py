@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.common.checks import BadInput, check_C, check_choice, check_fraction, check_number
+from structsvm.common.checks import BadInput, check_choice, check_fraction, check_number
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.names import QID
 from structsvm.dask.cluster import (
@@ -33,7 +33,7 @@ from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
 from structsvm.estimators.fitted import all_or_nothing, no_constraint, ranks, warn_of_uninformative
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
-from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.structural import StructuralRanker, usual_C
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.metrics.evaluation import evaluate_part, warn_of_nothing_relevant
 from structsvm.metrics.results import EvaluationResult
@@ -62,8 +62,8 @@ class DaskStructuralRanker(BaseEstimator):
     ----------
     loss : str or Oracle, default="map"
         As for :class:`~structsvm.StructuralRanker`.
-    C : float, default=1.0
-        Trade-off; the same value means the same model as on one machine.
+    C : float, default=None
+        Trade-off; the same value, and None, mean the same model as on one machine.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
@@ -131,7 +131,7 @@ class DaskStructuralRanker(BaseEstimator):
     """
 
     loss: str | Oracle = "map"
-    C: float = 1.0
+    C: float | None = None
     _: KW_ONLY
     tol: float = 1e-3
     solver: PartitionedSolver = "auto"
@@ -219,7 +219,7 @@ class DaskStructuralRanker(BaseEstimator):
         parts = DaskPartitions(client, futures, self.timeout)
         checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
         problem = {"loss": repr(self.loss), "relevance": float(self.relevance), "scale": self.scale}
-        C, options = float(self.C), self._solving()
+        C, options = usual_C(self.C, self.loss), self._solving()
         self.fit_ = train_partitioned(parts, C, checkpoint=checkpoint, problem=problem, **options)
         self.coef_ = self.fit_.w
         self.n_lost_ = parts.lost
@@ -453,7 +453,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     def check_options(self) -> None:
         """Raise for parameters that :meth:`fit` would refuse, without any data."""
-        check_C(self.C)
+        usual_C(self.C, self.loss)
         check_fraction("tol", self.tol)
         check_number("relevance", self.relevance, 0.0, open_end=True)
         check_number("max_passes", self.max_passes, 1, whole=True)

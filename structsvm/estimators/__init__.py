@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.estimators.choosing_C import crossed as crossed
     from structsvm.estimators.choosing_C import select_C as select_C
     from structsvm.estimators.cross_validation import cross_validate_C as cross_validate_C
     from structsvm.estimators.fusion import FusionModel as FusionModel
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "structsvm.estimators.choosing_C": "select_C",
+        "structsvm.estimators.choosing_C": "crossed select_C",
         "structsvm.estimators.cross_validation": "cross_validate_C",
         "structsvm.estimators.fusion": "FusionModel fusion_path",
         "structsvm.estimators.hybrid": "HybridWeights hybrid_weights",

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput, check_C, check_choice
 from structsvm.common.portable.arrays import combine
@@ -74,6 +75,76 @@ def check_selection(selection: str) -> None:
     check_choice("selection", selection, SELECTIONS)
 
 
+def choose_column(
+    Cs: Float, values: Float, weights: Float, *, selection: Selection = "max"
+) -> tuple[int, float]:
+    """Return which of other things than C, where values have an axis for them, and which C to train with."""
+    best = 0
+    if values.ndim > 2:
+        means = np.average(values, weights=weights, axis=0).max(axis=1)
+        best = int(np.argmax(means >= means.max() - 1e-12))
+        values = values[:, best]
+    return best, select_C(Cs, values, weights, selection=selection)
+
+
+def crossed(
+    Cs: Float,
+    values: Float,
+    fold: Int,
+    weights: Float | None = None,
+    selection: Selection = "max",
+) -> Float:
+    """Return a value per query by the C that the other folds choose, so that no query chooses its own.
+
+    The mean of the best column is too high on average, as its C was chosen on the same values. Here each query has the
+    value of the column that :func:`select_C` chooses on the queries of the other folds: an estimate for one model on
+    the others' choice, without a further fit.
+
+    Parameters
+    ----------
+    Cs : ndarray, shape (n_Cs,)
+        Ascending.
+    values : ndarray, shape (n_queries, n_Cs) or (n_queries, n_others, n_Cs)
+        Held-out values, higher is better.
+    fold : ndarray of int, shape (n_queries,)
+        The fold that each query was held out in; -1 for queries that were not.
+    weights : ndarray, shape (n_queries,), optional
+        As in :func:`select_C`.
+    selection : {"max", "one_se"}, default="max"
+
+    Returns
+    -------
+    ndarray, shape (n_queries,)
+        NaN for queries that were not held out, and where no other fold has a query of positive weight.
+
+    Examples
+    --------
+    Each fold of two queries prefers another C, but has to take that of the other:
+
+    >>> values = np.array([[0.9, 0.2], [0.8, 0.1], [0.3, 0.7], [0.2, 0.6]])
+    >>> crossed(np.array([1.0, 10.0]), values, np.array([0, 0, 1, 1]))
+    array([0.2, 0.1, 0.3, 0.2])
+    """
+    share = np.ones(values.shape[0]) if weights is None else weights
+
+    def column(rest: NDArray[np.bool_]) -> Float:
+        best, C = choose_column(Cs, values[rest], share[rest], selection=selection)
+        others = values if values.ndim == 2 else values[:, best]
+        return others[:, int(np.flatnonzero(Cs == C)[0])]
+
+    return crossed_by(column, fold, share)
+
+
+def crossed_by(column: Callable[[NDArray[np.bool_]], Float], fold: Int, weights: Float) -> Float:
+    """Return :func:`crossed` values for any choice: ``column`` returns values of all queries by what some choose."""
+    found = np.full(fold.shape[0], np.nan)
+    for number in np.unique(fold[fold >= 0]):
+        rest = (fold >= 0) & (fold != number)
+        if weights[rest].any():
+            found[fold == number] = column(rest)[fold == number]
+    return found
+
+
 class Choice(NamedTuple):
     """The C that was chosen, and the value of each query and C; NaN for queries in no test part.
 
@@ -85,6 +156,8 @@ class Choice(NamedTuple):
     best: int
     learned: bool
     """Whether the largest C lowered the objective noticeably in any fold."""
+    fold: Int
+    """The fold that held each query out; -1 for none."""
 
     @contextmanager
     def training(self) -> Iterator[None]:
@@ -109,6 +182,7 @@ def choose_C(
     first of the best mean is chosen, for its best C.
     """
     values: Float | None = None
+    fold = np.full(weights.shape[0], -1)
     number, idle = 0, set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", NothingLearnedWarning)
@@ -124,7 +198,7 @@ def choose_C(
         for number, (testing, found) in enumerate(folds, 1):
             if values is None:
                 values = np.full((weights.shape[0], *found.shape[1:]), np.nan)
-            values[testing] = found
+            values[testing], fold[testing] = found, number - 1
             _log.info("C: %d folds done", number)
             if callback is not None:
                 callback(number)
@@ -133,13 +207,9 @@ def choose_C(
     if not weights[tested].any():
         raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
     means = np.average(values[tested], weights=weights[tested], axis=0)
-    best, curves = 0, values
-    if values.ndim > 2:
-        best = int(np.argmax(means.max(axis=1) >= means.max() - 1e-12))
-        means, curves = means[best], values[:, best]
-    C = select_C(Cs, curves[tested], weights[tested], selection=selection)
-    say_edge(Cs, means, C)
-    return Choice(C, values, best, learned=len(idle) < number)
+    best, C = choose_column(Cs, values[tested], weights[tested], selection=selection)
+    say_edge(Cs, means if means.ndim == 1 else means[best], C)
+    return Choice(C, values, best, len(idle) < number, fold)
 
 
 def check_grid(Cs: Any) -> Float:

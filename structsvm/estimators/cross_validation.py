@@ -10,20 +10,33 @@ from dataclasses import KW_ONLY, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from structsvm.common.candidates import CandidateSet, check_grades, check_sets
 from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.estimator_parameters import parameters
 from structsvm.common.portable.elementary import geomspace
-from structsvm.estimators.choosing_C import Choice, Selection, check_grid, check_selection, choose_C, select_C
+from structsvm.estimators.choosing_C import (
+    Choice,
+    Selection,
+    check_grid,
+    check_selection,
+    choose_C,
+    crossed,
+    select_C,
+)
 from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import scale_rows
+from structsvm.metrics.estimates import Estimate, estimate_of, in_both_orders
 from structsvm.metrics.evaluation import evaluate_part
+from structsvm.metrics.results import EvaluationResult
+from structsvm.metrics.significance import paired
 from structsvm.protocols import Float, Int
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, warn_user
 
 if TYPE_CHECKING:
     from structsvm.estimators.diverse_ranker import DiverseRanker
@@ -56,6 +69,14 @@ class CrossValidated:
         (``experiments/choice_of_C.py`` measures both on the folds of MQ2008).
     random_state : int, default=None
         Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
+
+    Attributes
+    ----------
+    fold_ : ndarray of int64, shape (n_queries,)
+        The test part of each query; -1 for queries in none.
+    held_out_ : EvaluationResult
+        Value of each query by the C that the other folds choose (:func:`~structsvm.estimators.choosing_C.crossed`), NaN
+        for queries in no test part; the mean weighs queries as ``fit`` did. ``compare`` takes it.
     """
 
     loss: Any = "map"
@@ -88,15 +109,99 @@ class CrossValidated:
 
     def _values(self: Any, y: Any, qid: Any, scores: Any) -> Float:
         """Return the measure that decides, one value per query."""
-        measure = self._measure() if self.scoring is None else self.scoring
         return evaluate_part(
-            measure, y, scores, qid=qid, relevance=self.relevance, ties="row", convention=self.convention
+            self._measured(), y, scores, qid=qid, relevance=self.relevance, ties="row", convention=self.convention
         )[0].per_query  # fmt: skip
 
-    def _choose(self, Cs: Float, weights: Float, folds: Iterable[tuple[Int, Float]]) -> Choice:
+    def _measured(self: Any) -> str:
+        """Return the name of the measure that decides."""
+        return str(self._measure() if self.scoring is None else self.scoring)
+
+    def _choose(
+        self,
+        Cs: Float,
+        weights: Float,
+        folds: Iterable[tuple[Int, Float]],
+        ids: Callable[[], NDArray[Any]],
+        rows: Any = None,
+    ) -> Choice:
+        """Choose C and keep what the folds found; ``ids`` returns those of the queries, once the folds are done."""
         choice = choose_C(Cs, weights, folds, selection=self.selection)
-        self.Cs_, self.C_, self.scores_ = Cs, choice.C, choice.values
+        self.Cs_, self.C_, self.scores_, self.fold_ = Cs, choice.C, choice.values, choice.fold
+        values = crossed(Cs, choice.values, choice.fold, weights, self.selection)
+        counted = ~np.isnan(values) & (weights > 0)
+        mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else np.nan
+        self.held_out_ = EvaluationResult(self._measured(), mean, values, ids())
+        self._held_weights = weights
+        self._n_repeated = 0 if rows is None else _repeated(rows, choice.fold)
         return choice
+
+    def estimate(
+        self: Any, *, baseline: Any = None, y: Any = None, qid: Any = None, level: float = 0.95
+    ) -> Estimate:
+        """Return what the model will score on new queries, and by how much it is better than a baseline.
+
+        The value at the chosen C is too high on average, most with few queries. The estimate is the mean of
+        ``held_out_``, in which no query chooses its own C; its interval is Student's, 1.1 times wider because models of
+        different folds share training queries (``experiments/estimate_coverage.py``). It needs no further fit.
+
+        Parameters
+        ----------
+        baseline : array-like of float, shape (n_rows,), or EvaluationResult, optional
+            Scores of the rows of ``fit``, such as a column; equal scores are taken in both orders of the rows, and the
+            mean counts. Or values of the same queries by the same measure.
+        y, qid : array-like, shape (n_rows,)
+            Labels and queries of the rows of such scores.
+        level : float, default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        Estimate
+
+        Raises
+        ------
+        BadInput
+            For fewer than 3 held-out queries, a single test part, or a baseline of another measure or other queries.
+
+        Warns
+        -----
+        UserWarning
+            Under 10 queries; where most rows of queries are repeated in other folds, which makes the value too high;
+            where the order of equal scores moves the baseline by more than .005.
+        """
+        held, weights = self._counted()
+        if self._n_repeated:
+            warn_user(
+                f"estimate: {self._n_repeated} of {held.per_query.size} queries have most of their rows in queries of "
+                "other folds, too, so that the value may be too high; pass cv with whole clusters of such queries"
+            )
+        other = None
+        if baseline is not None:
+            if not isinstance(baseline, EvaluationResult):
+                baseline = self._of_baseline(baseline, y, qid, held)
+            other = paired(held, baseline)[1]
+        alike = (weights == weights[0]).all()
+        return estimate_of(held.name, held.per_query, None if alike else weights, baseline=other, level=level)
+
+    def _counted(self) -> tuple[EvaluationResult, Float]:
+        """Return the held-out values of queries that count, and their weights."""
+        check_is_fitted(self, "held_out_")
+        held = self.held_out_
+        counted = ~np.isnan(held.per_query) & (self._held_weights > 0)
+        if not counted.any():
+            raise BadInput(
+                "cv", "expected at least 2 test parts with a query of positive weight, got one", "pass cv=5"
+            )
+        held = replace(held, per_query=held.per_query[counted], query_ids=held.query_ids[counted])
+        return held, self._held_weights[counted]
+
+    def _of_baseline(self, scores: Any, y: Any, qid: Any, held: EvaluationResult) -> EvaluationResult:
+        if y is None or qid is None:
+            raise BadInput("baseline", "expected y and qid of its rows with scores", "pass those of fit")
+        values, ids = in_both_orders(self._values, y, qid, scores)
+        known = np.isin(ids, held.query_ids)  # others were not tested
+        return EvaluationResult(held.name, float(values.mean()), values[known], ids[known])
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
         """Training and test parts as query numbers."""
@@ -150,6 +255,26 @@ class CrossValidated:
         return splits
 
 
+def _repeated(data: QueryData, fold: Int) -> int:
+    """Return the number of queries more than half of whose rows are in queries of other folds, too.
+
+    Rows in more than a tenth of the queries do not count: few features of few values have many such rows.
+    """
+    direction = np.random.default_rng(0).normal(size=data.n_features)
+    keys = linear_scores(data.X, direction)  # equal rows have equal numbers, and others have others
+    _, row = np.unique(keys, return_inverse=True)
+    query = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
+    tested = (fold[query] >= 0) & ~np.isnan(keys)
+    distinct, of_query = np.unique(np.stack([row, query])[:, tested], axis=1)
+    first, last = np.full(row.max() + 1, fold.size), np.full(row.max() + 1, -1)
+    np.minimum.at(first, distinct, fold[of_query])
+    np.maximum.at(last, distinct, fold[of_query])
+    n_queries = np.bincount(distinct, minlength=first.size)
+    elsewhere = (first < last) & (n_queries <= max(2, data.n_queries / 10))
+    share = np.add.reduceat(elsewhere[row] & tested, data.offsets[:-1]) / np.diff(data.offsets)
+    return int((share > 0.5).sum())
+
+
 @contextmanager
 def training_part(number: int) -> Iterator[None]:
     """Name the fold in errors about its training part."""
@@ -189,6 +314,8 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
     >>> model = StructuralRankerCV(Cs=[0.1, 1, 10], cv=3).fit(X, y, qid=qid)
     >>> model.scores_.shape, model.C_ in (0.1, 1, 10)
     ((30, 3), True)
+    >>> model.estimate(baseline=X[:, 1], y=y, qid=qid).difference.lower > 0
+    True
     """
 
     C: float = field(init=False)
@@ -221,7 +348,7 @@ class StructuralRankerCV(StructuralRanker, CrossValidated):
                 ]
                 yield testing, np.stack(values, axis=1)
 
-        with self._choose(Cs, weights, folds()).training():
+        with self._choose(Cs, weights, folds(), lambda: data.query_ids, data).training():
             self._keep(next(self._train(self._bind(data, weights), [self.C_])))
         warn_of_uninformative(self, self._loss)
         return self
@@ -245,6 +372,8 @@ class HeldOutLosses(NamedTuple):
     Cs: Float
     losses: Float
     selection: Selection = "max"
+    fold: Int | None = None
+    """The fold that held each set out; -1 for sets without subtopics."""
 
     @property
     def means(self) -> Float:
@@ -256,6 +385,35 @@ class HeldOutLosses(NamedTuple):
         """The C that ``selection`` chooses; the smaller one of equal mean losses."""
         measured = ~np.isnan(self.losses).any(axis=1)
         return select_C(self.Cs, -self.losses[measured], selection=self.selection)
+
+    @property
+    def held_out(self) -> EvaluationResult:
+        """``1 - loss`` of each set by the C that the other folds choose; NaN for sets without subtopics."""
+        assert self.fold is not None
+        values = 1.0 + crossed(self.Cs, -self.losses, self.fold, selection=self.selection)
+        return EvaluationResult("1 - loss", float(np.nanmean(values)), values, np.arange(values.size))
+
+    def estimate(self, *, baseline: Any = None, level: float = 0.95) -> Estimate:
+        """Return ``1 - loss`` on new sets, as :meth:`StructuralRankerCV.estimate` does for queries.
+
+        Parameters
+        ----------
+        baseline : array-like of float, shape (n_sets,), optional
+            Losses of another selector on the same sets.
+        level : float, default=0.95
+
+        Returns
+        -------
+        Estimate
+        """
+        values = self.held_out.per_query
+        other = None if baseline is None else 1.0 - np.asarray(baseline, dtype=np.float64)
+        if other is not None and other.shape != values.shape:
+            raise BadInput("baseline", f"expected {values.size} losses, one per set, got shape {other.shape}")
+        known = ~np.isnan(values)
+        return estimate_of(
+            "1 - loss", values[known], baseline=None if other is None else other[known], level=level
+        )
 
 
 def cross_validate_C(
@@ -291,7 +449,8 @@ def cross_validate_C(
     -------
     HeldOutLosses
         ``C``, the one to train with on all sets; ``Cs``, ascending; ``losses``, ndarray of shape (n_sets, n_Cs), what
-        the ``losses`` of the model measure, NaN for a set without subtopics; and ``means``, of each C.
+        the ``losses`` of the model measure, NaN for a set without subtopics; ``means``, of each C; ``held_out`` and
+        ``estimate()``, what to expect on new sets.
 
     Examples
     --------
@@ -321,7 +480,7 @@ def cross_validate_C(
 
     tell = None if callback is None else lambda done: callback(done, folds)
     choice = choose_C(grid, np.ones(len(found)), held_out(), selection=selection, callback=tell)
-    return HeldOutLosses(grid, -choice.values, selection)
+    return HeldOutLosses(grid, -choice.values, selection, choice.fold)
 
 
 def _query_numbers(part: Any, n_queries: int, part_name: str) -> Int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Collection, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -305,10 +306,15 @@ class FittedRanker(Saved):
         return {"text/plain": repr(self), "text/html": self._shown()}
 
     def _shown(self) -> str:
-        """Show scikit-learn's diagram of the options, and of a fitted linear model its weights and certificate."""
+        """Show what is to be expected on new queries, where C was chosen by cross-validation; scikit-learn's diagram of
+        the options, and of a fitted linear model its weights and certificate."""
         from sklearn.utils import estimator_html_repr
 
         options: str = estimator_html_repr(self)
+        if hasattr(self, "held_out_"):
+            with suppress(BadInput), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                options = self.estimate()._repr_html_() + options  # type: ignore[attr-defined]
         if not hasattr(self, "coef_"):
             return options
         return options + html_by("model")(self)
@@ -352,7 +358,9 @@ def no_constraint(
         "y",
         f"no query carries a constraint for {{{name}}}: each needs documents of different labels (relevant means a "
         f"label >= {relevance:g}); got {n_queries} queries, labels {labels[0]:g} to {labels[1]:g}",
-        "check the labels, {relevance} and qid",
+        "all documents are relevant: pass {loss='ndcg@10'}, which uses all grades, or a higher {relevance}"
+        if relevance <= labels[0] < labels[1]
+        else "check the labels, {relevance} and qid",
         others={name: loss},
     )
 
@@ -366,6 +374,23 @@ def warn_of_uninformative(model: Any, loss: Any, *, warn: bool = True) -> None:
         warn_user(
             f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
             "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight",
+        )
+
+
+_NEARLY_ALL = 0.85
+
+
+def warn_of_coarse_labels(model: Any, oracle: Any, y: Float) -> None:
+    """Warn of a loss that does not tell grades apart, where it takes nearly all documents for relevant."""
+    relevance = getattr(oracle, "relevance", None)
+    if relevance is None:
+        return
+    relevant = y >= relevance
+    if relevant.mean() > _NEARLY_ALL and y.max() > y[relevant].min():
+        warn_user(
+            f"{type(model).__name__}: {100 * relevant.mean():.0f} % of the documents are relevant by relevance="
+            f"{relevance:g}, and the loss {model.loss!r} does not tell their grades apart, {y[relevant].min():g} to "
+            f"{y.max():g}; pass loss='ndcg@10', which uses all grades, or a higher relevance="
         )
 
 

@@ -29,9 +29,10 @@ class PairwiseSVM(StructuralRanker):
     ----------
     loss : {"hinge", "squared_hinge"}, default="hinge"
         ``"squared_hinge"`` is several times faster to train, and penalises large inversions more.
-    C : float, default=1.0
-        Trade-off between a small norm and a small mean loss; search it on a log grid, 1e-3 ... 1e3 for features of
-        about unit scale. The notes relate it to the parameters of other programs.
+    C : float, default=None
+        Trade-off between a small norm and a small mean loss. None is 10, and 1 for the squared hinge
+        (``experiments/default_C.py``); ``fit_.C`` is what was used. Better search it on a log grid, 1e-3 ... 1e3 for
+        features of about unit scale. The notes relate it to the parameters of other programs.
     normalize : {"pairs", "query"}, default="pairs"
         Kind of mean. ``"pairs"``: over all pairs, so that the weight of a query is its number of pairs. ``"query"``:
         the mean over the pairs of a query, then over queries, as for the other losses; the choice if lengths vary much

@@ -11,7 +11,12 @@ from sklearn.base import BaseEstimator, clone
 
 from structsvm.common.checks import BadInput, check_C, check_flag, check_whole, missing_parts
 from structsvm.common.estimator_parameters import parameters
-from structsvm.estimators.fitted import all_or_nothing, no_constraint, warn_of_uninformative
+from structsvm.estimators.fitted import (
+    all_or_nothing,
+    no_constraint,
+    warn_of_coarse_labels,
+    warn_of_uninformative,
+)
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.weight_constraints import (
     Constraints,
@@ -33,6 +38,11 @@ from structsvm.trainers.path import fit_path
 Ranker = TypeVar("Ranker", bound=BaseEstimator)
 
 
+def usual_C(C: float | None, loss: str | Oracle) -> float:
+    """Return C, checked, or that of the loss."""
+    return check_C(getattr(get_oracle(loss), "usual_C", 1.0) if C is None else C)
+
+
 @parameters
 class StructuralRanker(LinearSVM):
     """Linear ranker trained to the exact optimum of a convex bound of a ranking measure.
@@ -47,9 +57,10 @@ class StructuralRanker(LinearSVM):
     loss : str or Oracle, default="map"
         ``"map"`` (1 - average precision), ``"roc"``, ``"pairs"``, ``"ndcg@10"``, ``"mrr"``, ``"precision@10"`` (any
         cut-off), or an oracle object. The last two are one objective (:class:`structsvm.oracles.ReciprocalRank`).
-    C : float, default=1.0
-        Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-3 ... 1e3 for features
-        of about unit scale.
+    C : float, default=None
+        Trade-off between a small norm and a small mean slack. None is by loss: 10 for "ndcg@k", "mrr", "precision@k"
+        and "pairs", ``usual_C`` of an oracle object that has it, else 1 (``experiments/default_C.py``); ``fit_.C`` is
+        what was used. Better search it on a log grid, 1e-3 ... 1e3 for features of about unit scale.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : str, default="auto"
@@ -105,7 +116,7 @@ class StructuralRanker(LinearSVM):
     """
 
     loss: str | Oracle = "map"
-    C: float = 1.0
+    C: float | None = None
     _: KW_ONLY
     tol: float = 1e-3
     solver: Solver = "auto"
@@ -130,16 +141,17 @@ class StructuralRanker(LinearSVM):
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
         """
-        C = check_C(self.C)
+        if self.C is not None:
+            check_C(self.C)
         problem, _ = self._prepare(X, y, qid, sample_weight)
-        self._keep(next(self._train(problem, [C])))
+        self._keep(next(self._train(problem, [usual_C(self.C, self._loss)])))
         warn_of_uninformative(self, self._loss)
         return self
 
     def check_options(self) -> None:
         """Raise ValueError for parameters that :meth:`fit` would refuse, without any data."""
-        check_C(self.C)
         self._check_options()
+        usual_C(self.C, self._loss)
 
     @property
     def _loss(self) -> str | Oracle:
@@ -175,6 +187,11 @@ class StructuralRanker(LinearSVM):
             problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, cone=cone, region=region,
             stabilise=self.stabilise, qp=self.qp, callback=self.callback,
         )  # fmt: skip
+
+    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
+        data, weights = super()._grouped(X, y, qid, sample_weight)
+        warn_of_coarse_labels(self, get_oracle(self._loss, relevance=self.relevance), data.y)
+        return data, weights
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -248,8 +265,6 @@ class SVMNDCG(StructuralRanker):
 
     Parameters
     ----------
-    C : float, default=10.0
-        On eleven development sets 10 was within .002 of the best NDCG@10 on average.
     k : int or None, default=10
         Cut-off of the measure; None for the whole ranking.
 
@@ -264,7 +279,6 @@ class SVMNDCG(StructuralRanker):
     """
 
     loss: str | Oracle = field(default="ndcg", init=False)
-    C: float = 10.0
     k: int | None = 10
 
     @property

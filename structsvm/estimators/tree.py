@@ -20,6 +20,7 @@ from structsvm.estimators.fitted import (
     read_rows,
     read_validation,
     split_qid,
+    warn_of_coarse_labels,
     warn_of_uninformative,
 )
 from structsvm.estimators.input_rows import Categories, categories_of, encode, validate_rows
@@ -264,6 +265,7 @@ class TreeRanker(FittedRanker, BaseEstimator, TreeGrowth):
         forest = None if self.leaves is None else self.leaves.forest
         if forest is not None:
             forest.check_columns(X.shape[1], getattr(self, "feature_names_in_", None))
+        warn_of_coarse_labels(self, get_oracle(self.loss, relevance=self.relevance), y)
         return rows_in_groups(X, y, grouping), weights
 
     def _validation(self, validation: Any) -> tuple[NDArray[Any], Float, Int]:
@@ -491,7 +493,7 @@ class TreeRankerCV(TreeRanker, CrossValidated):
                     self._bind_empty(*part)
                 yield testing, self._held_out(*part, data.select(testing), Cs, numbers)
 
-        choice = self._choose(Cs, weights, folds())
+        choice = self._choose(Cs, weights, folds(), lambda: data.query_ids, data)
         self.numbers_of_trees_, self.n_trees_ = numbers, int(numbers[choice.best])
         features = self._features()
         if features.forest is None:

@@ -39,6 +39,7 @@ _ROOMS = (
 
 _RECORDS = {
     "Descent": "structsvm.trainers.pairwise_descent",
+    "EvaluationResult": "structsvm.metrics.results",
     "Epoch": "structsvm.trainers.lambdarank",
     "Forest": "structsvm.features.forest",
     "LambdaRankFit": "structsvm.trainers.lambdarank",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from structsvm.metrics.diversity import ndeval as ndeval
     from structsvm.metrics.diversity import subtopic_recall as subtopic_recall
     from structsvm.metrics.diversity import weighted_subtopic_loss as weighted_subtopic_loss
+    from structsvm.metrics.estimates import Estimate as Estimate
     from structsvm.metrics.evaluation import available_metrics as available_metrics
     from structsvm.metrics.evaluation import evaluate as evaluate
     from structsvm.metrics.importance import permutation_importance as permutation_importance
@@ -30,6 +31,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "structsvm.metrics.diversity": "alpha_ndcg ndeval subtopic_recall weighted_subtopic_loss",
+        "structsvm.metrics.estimates": "Estimate",
         "structsvm.metrics.evaluation": "available_metrics evaluate",
         "structsvm.metrics.importance": "permutation_importance",
         "structsvm.metrics.results": "EvaluationResult",

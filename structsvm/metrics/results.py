@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.checks import check_fraction
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
+from structsvm.metrics.intervals import student_mean
 from structsvm.protocols import Float
 
 
@@ -49,6 +52,33 @@ class EvaluationResult:
         return (
             f"EvaluationResult({self.name} {self.mean:.4f}, {self.per_query.size - left_out} queries{note})"
         )
+
+    def interval(self, *, level: float = 0.95) -> tuple[float, float]:
+        """Return the interval of the mean over queries by Student's t, cut at 0 and, for values up to 1, at 1.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+
+        Returns
+        -------
+        tuple of two floats
+            NaN for a single query.
+
+        Examples
+        --------
+        >>> from structsvm.metrics import evaluate
+        >>> result = evaluate("map", [1, 0, 0, 1, 1, 0], [2, 1, 2, 1, 2, 1], qid=[1, 1, 2, 2, 3, 3])
+        >>> "{:.2f} to {:.2f}".format(*result.interval(level=0.5))
+        '0.70 to 0.97'
+        """
+        check_fraction("level", level)
+        values = self.per_query[~np.isnan(self.per_query)]
+        if values.size < 2:
+            return math.nan, math.nan
+        found = student_mean(values)
+        half, most = found.half(level), math.inf if values.max() > 1 else 1.0
+        return max(0.0, found.mean - half), min(most, found.mean + half)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with a row per query and one column, which is called as the measure.

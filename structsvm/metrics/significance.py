@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.common.notebook import html_by
+from structsvm.metrics.intervals import student_mean
 from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float
 from structsvm.queries import refuse_first
@@ -134,28 +135,32 @@ def compare(
     >>> compare(mine, other).wins
     1
     """
-    from scipy.special import stdtrit
-
     check_choice("test", test, TESTS)
     check_fraction("level", level)
     check_whole("n_resamples", n_resamples, 1)
     difference = _differences(*paired(a, b))
-    wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
-    n, mean = difference.size, float(difference.mean())
-    error = float(difference.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    half = error * float(stdtrit(n - 1, (1.0 + level) / 2.0)) if n > 1 else math.nan
-    statistic, p_value = 0.0, 1.0
-    if wins + losses and test == "wilcoxon":
-        from scipy.stats import wilcoxon
+    found = student_comparison(difference, level=level)
+    if test == "t" or not found.wins + found.losses:
+        return found._replace(test=test)
+    if test == "randomization":
+        p_value = _randomized(difference, n_resamples, random_state)
+        return found._replace(statistic=found.mean_difference, p_value=p_value, test=test)
+    from scipy.stats import wilcoxon
 
-        outcome = wilcoxon(difference[difference != 0])
-        statistic, p_value = float(outcome.statistic), float(outcome.pvalue)
-    elif wins + losses and test == "randomization":
-        statistic, p_value = mean, _randomized(difference, n_resamples, random_state)
-    elif wins + losses:
-        statistic, p_value = _student(mean, error, n)
-    counts, ends = (wins, losses, n - wins - losses), (mean - half, mean + half)
-    return Comparison(mean, *counts, statistic, p_value, *ends, test, float(level))
+    outcome = wilcoxon(difference[difference != 0])
+    return found._replace(statistic=float(outcome.statistic), p_value=float(outcome.pvalue), test=test)
+
+
+def student_comparison(
+    difference: Float, weights: Float | None = None, *, wider: float = 1.0, level: float = 0.95
+) -> Comparison:
+    """Return the comparison by Student's t on differences per query, with the error of :func:`student_mean`."""
+    wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
+    found = student_mean(difference, weights, wider=wider)
+    statistic, p_value = found.test() if wins + losses else (0.0, 1.0)
+    counts, half = (wins, losses, difference.size - wins - losses), found.half(level)
+    ends = found.mean - half, found.mean + half
+    return Comparison(found.mean, *counts, statistic, p_value, *ends, "t", float(level))
 
 
 def _differences(a: Float, b: Float) -> Float:
@@ -173,18 +178,6 @@ def _differences(a: Float, b: Float) -> Float:
     if difference.size == 0:
         raise BadInput("a and b", "expected at least one query with values, got none")
     return difference
-
-
-def _student(mean: float, error: float, n: int) -> tuple[float, float]:
-    """Return t and its two-tailed p; differences that are all alike, and not 0, have p = 0, one query p = 1."""
-    from scipy.special import stdtr
-
-    if n < 2:
-        return math.nan, 1.0
-    if error == 0.0:
-        return math.copysign(math.inf, mean), 0.0
-    t = mean / error
-    return t, float(2.0 * stdtr(n - 1, -abs(t)))
 
 
 def _randomized(difference: Float, n_resamples: int, seed: int) -> float:

@@ -61,6 +61,7 @@ class NDCG:
     """
 
     label: ClassVar[str] = "ndcg"
+    usual_C: ClassVar[float] = 10.0
     cutoff: ClassVar[str] = "optional"
 
     k: int | None = 10
@@ -102,6 +103,7 @@ class ReciprocalRank:
     """
 
     label: ClassVar[str] = "mrr"
+    usual_C: ClassVar[float] = 10.0
     cutoff: ClassVar[str] = "optional"
 
     k: int | None = None
@@ -138,6 +140,7 @@ class PrecisionAt:
     """
 
     label: ClassVar[str] = "precision"
+    usual_C: ClassVar[float] = 10.0
     cutoff: ClassVar[str] = "required"
 
     k: int = 10

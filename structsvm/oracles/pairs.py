@@ -51,6 +51,7 @@ class Pairs:
     """
 
     label: ClassVar[str] = "pairs"
+    usual_C: ClassVar[float] = 10.0
     measure: ClassVar[str] = "roc"
     cutoff: ClassVar[str] = "never"
 

@@ -44,6 +44,11 @@ def evaluation(result: Any, *, bins: int = 10) -> str:
     return _box(*pieces)
 
 
+def estimate(result: Any) -> str:
+    """What a ranker will score on new queries, and against the baseline."""
+    return _box(*(paragraph(line) for line in repr(result).splitlines()))
+
+
 def simulation(result: Any) -> str:
     """Mean regret against comparisons."""
     return _box(paragraph(repr(result)), draw(figures.regret({"": result})))

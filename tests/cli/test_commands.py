@@ -82,13 +82,15 @@ def test_evaluate_is_the_library_on_the_rows_of_the_file(room, cli):
         assert list(found["metrics"]) == asked
         for name in asked:
             expected = metrics.evaluate(name, np.array(y), scores, qid=qid, convention=convention)
+            assert found["intervals"][name] == pytest.approx(expected.interval(), abs=1e-15)
             assert found["metrics"][name] == pytest.approx(expected.mean, abs=1e-15)
             values = zip(map(str, expected.query_ids.tolist()), expected.per_query.tolist(), strict=True)
             assert found["per_query"][name] == pytest.approx(dict(values), abs=1e-15)
         lines = [line.split() for line in cli(command).splitlines()]
-        assert lines == [[name, "all", f"{found['metrics'][name]:.4f}"] for name in asked]
+        ends = {name: "[{:.4f}, {:.4f}]".format(*found["intervals"][name]).split() for name in asked}
+        assert lines == [[name, "all", f"{found['metrics'][name]:.4f}", *ends[name]] for name in asked]
         each = [
-            [name, query, f"{value:.4f}"]
+            [name, query, f"{value:.4f}", *(ends[name] if query == "all" else ())]
             for name, line in zip(asked, lines, strict=True)
             for query, value in [*found["per_query"][name].items(), ("all", float(line[2]))]
         ]
@@ -318,7 +320,8 @@ def test_other_forms_of_a_text_whose_queries_are_apart_keep_its_order(cli, matri
         cli(f"predict m.npz {source} -o s")
         np.testing.assert_allclose(numbers("s"), expected)
         out = cli(f"evaluate {source} right --metric map --per-query")
-        assert out.splitlines() == [f"map\t{query}\t1.0000" for query in ("2", "1", "3", "all")]
+        lines = [f"map\t{query}\t1.0000" for query in ("2", "1", "3", "all")]
+        assert out.splitlines() == [*lines[:-1], f"{lines[-1]}\t[1.0000, 1.0000]"]
 
 
 @contextlib.contextmanager

@@ -161,9 +161,42 @@ def test_search_finds_what_it_prints_and_writes_the_model(rows, cli):
     assert f"C = {structsvm.load('m.npz').C:.4g}" in out
 
 
+def test_search_says_what_to_expect_on_new_queries(rows, cli):
+    """Crossing over methods and C, worked out from the cells; a column is compared on the same queries."""
+    options = f"--C 0.01,1,100 {THREE} --method svm-map --method ranksvm"
+    found = cli.json("search", rows, options, "--baseline 1 --work cells")["estimate"]
+    cells = [json.loads(file.read_text()) for file in Path("cells").iterdir()]
+    parts = {
+        (c["key"]["method"], tuple(c["key"]["parts"][1]["queries"])): c["cell"]["validation"] for c in cells
+    }
+    queries = sorted({part for _, part in parts})
+    values, data = [], read_letor(rows)
+    for part in queries:
+        rest = [other for other in queries if other != part]
+        means = {
+            (method, i): np.concatenate([parts[method, other] for other in rest])[:, i].mean()
+            for method in ("svm-map", "ranksvm")
+            for i in range(3)
+        }
+        method, best = max(means, key=means.get)
+        values += np.array(parts[method, part])[:, best].tolist()
+    assert (found["mean"], found["n_queries"]) == (pytest.approx(np.mean(values)), 30)
+    order = data.select(np.concatenate([list(part) for part in queries]))
+    column = np.asarray(order.X.toarray() if hasattr(order.X, "toarray") else order.X)[:, 0]
+    alone = structsvm.metrics.evaluate("map", order.y, column, qid=order.qid, ties="row").per_query
+    expected = structsvm.metrics.compare(np.array(values), alone, test="t")
+    assert found["difference"]["mean_difference"] == pytest.approx(expected.mean_difference)
+    assert found["difference"]["lower"] < expected.lower
+    out = cli("search", rows, options, "--baseline 1").splitlines()
+    assert out[-2].startswith(f"map on new queries {found['mean']:.3f} [")
+    assert "the baseline" in out[-1]
+    assert "--baseline='9': expected a feature from 1 to" in cli.refuses("search", rows, "--baseline 9")
+
+
 def test_search_with_a_validation_file(rows, cli):
     write_letor(make_ranking(40, 8, 4, random_state=1).select(np.arange(30, 40)), "vali.txt")
     found = cli.json("search", rows, "--validation vali.txt --C 1,2 --tol 1e-9 --jobs 1")
+    assert found["estimate"]["n_queries"] == 10
     train, vali = read_letor(rows), read_letor("vali.txt")
     for entry in found["methods"]:
         for C, mean in zip(entry["C"], entry["means"], strict=True):

@@ -203,23 +203,26 @@ def test_several_runs_stand_in_one_table(trec, cli):
     """The table of ``evaluate`` in Python; figures are those of each run by itself."""
     measures, files = "--metric map --metric ndcg@10", ("run", "other")
     table = evaluate(read_qrels("qrels"), [read_run(path) for path in files], ["map", "ndcg@10"])
-    assert cli("evaluate qrels run other", measures) == f"{table!r}\n"
+    out = cli("evaluate qrels run other", measures)
+    assert out.startswith(f"{table!r}\n\n95% intervals of the means\n")
+    low, high = table.results["x", "map"].interval()
+    assert out.splitlines()[-2].startswith(f"x    {low:.4f} to {high:.4f}  ")
     found = cli.json("evaluate qrels run other --per-query", measures)["runs"]
     for name, path in zip("xy", files, strict=True):
         alone = cli.json(f"evaluate qrels {path} --per-query", measures)
         assert list(alone) == [
-            "data", "scores", "convention", "relevance", "n_queries", "n_rows", "metrics", "per_query",
+            "data", "scores", "convention", "relevance", "n_queries", "n_rows", "metrics", "intervals", "per_query",
         ]  # fmt: skip
         assert found[name].items() <= alone.items()
     assert list(found) == ["x", "y"]
     out = cli("evaluate rows.txt good bad --metric map")
-    assert out.split() == ["run", "map", "good", "1.0000", "bad", "0.5000"]
+    assert out.split()[:6] == ["run", "map", "good", "1.0000", "bad", "0.5000"]
     assert "good:1: expected" in cli.refuses("evaluate qrels good")
 
 
 def test_means_over_different_topics_have_their_number(trec, cli):
     command = "evaluate qrels run {} --metric map --common-topics"
-    lines = [line.split()[::2] for line in cli(command.format("other")).splitlines()]
+    lines = [line.split()[::2] for line in cli(command.format("other")).splitlines()[:3]]
     assert lines == [["run", "topics"], ["x", "2"], ["y", "3"]]
     assert cli.err == "structsvm: the means are over different topics, of which 2 are in all\n"
     # as many topics, but others

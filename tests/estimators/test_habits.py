@@ -237,3 +237,22 @@ def test_verbose_of_a_fit_that_fails_leaves_the_callback():
     with pytest.raises(BadInput):
         model.fit(X, np.zeros(12), qid=qid, verbose=True)
     assert model.callback is None
+
+
+@pytest.mark.parametrize("model", [TreeRanker(n_trees=2, min_rows=5), StructuralRanker("mrr")], ids=repr)
+def test_nearly_all_documents_relevant_is_said(model):
+    """92 % of the documents of a set have grades 1 to 5: a loss of relevant documents hardly sees an order."""
+    rng = np.random.default_rng(0)
+    X, qid, y = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10), rng.integers(1, 6, 200)
+    y[::10] = 0
+    said = f"{type(model).__name__}: 90 % of the documents are relevant by relevance=1, and the loss '{model.loss}'"
+    with pytest.warns(UserWarning, match=said) as caught:
+        model.fit(X, y, qid=qid)
+    assert (
+        len([one for one in caught if "grades apart, 1 to 5; pass loss='ndcg@10'" in str(one.message)]) == 1
+    )
+    for other in ({"loss": "ndcg@10"}, {"relevance": 3}):
+        model.set_params(**other).fit(X, y, qid=qid)
+    model.set_params(loss="map", relevance=1).fit(
+        X, np.minimum(y, 1), qid=qid
+    )  # one grade: nothing to tell apart

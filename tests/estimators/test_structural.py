@@ -13,6 +13,7 @@ from structsvm import (
     LambdaRank,
     OrdinalSVM,
     PairwiseSGD,
+    PairwiseSVM,
     StructuralRanker,
     StructuralRankerCV,
     SVMMap,
@@ -40,9 +41,9 @@ def test_names_are_the_losses():
     for named, loss in ((SVMMap(C=2), "map"), (SVMRoc(C=2), "roc"), (SVMNDCG(C=2), "ndcg@10")):
         plain = StructuralRanker(loss, C=2).fit(X, Y, qid=QID)
         np.testing.assert_array_equal(named.fit(X, Y, qid=QID).coef_, plain.coef_)
-    changed = SVMNDCG(1.0).set_params(k=3).fit(X, Y, qid=QID)
+    changed = SVMNDCG().set_params(k=3).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(changed.coef_, StructuralRanker("ndcg@3").fit(X, Y, qid=QID).coef_)
-    whole = SVMNDCG(1.0, k=None).fit(X, Y, qid=QID)
+    whole = SVMNDCG(k=None).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(whole.coef_, StructuralRanker(get_oracle("ndcg")).fit(X, Y, qid=QID).coef_)
     assert whole.score(X, Y, qid=QID) == evaluate("ndcg", Y, whole.predict(X), qid=QID, ties="row").mean
 
@@ -308,3 +309,26 @@ def test_a_search_with_an_oracle_chooses_C_by_its_measure():
     )
     np.testing.assert_array_equal(by_object.scores_, by_name.scores_)
     assert by_object.C_ == by_name.C_
+
+
+@pytest.mark.parametrize(
+    ("model", "C"),
+    [
+        (StructuralRanker(), 1.0),
+        (StructuralRanker("roc"), 1.0),
+        (StructuralRanker("mrr@5"), 10.0),
+        (StructuralRanker("precision@3"), 10.0),
+        (StructuralRanker("pairs"), 10.0),
+        (SVMNDCG(), 10.0),
+        (PairwiseSVM(), 10.0),
+        (PairwiseSVM("squared_hinge"), 1.0),
+        (PairwiseSVM(C=0.5), 0.5),
+    ],
+    ids=repr,
+)
+def test_C_is_by_loss_where_it_is_not_stated(model, C):
+    data = make_ranking(12, 8, 3, random_state=0)
+    model.check_options()
+    assert model.fit(data.X, data.y, qid=data.qid).fit_.C == C
+    other = clone(model).set_params(C=C).fit(data.X, data.y, qid=data.qid)
+    np.testing.assert_array_equal(model.coef_, other.coef_)

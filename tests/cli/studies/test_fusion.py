@@ -11,9 +11,11 @@ from structsvm.cli.studies.fusion import PoolJudge, cross_validate_fusion, fusio
 from structsvm.cli.studies.fusion.cross_validation import LEARNED
 from structsvm.cli.studies.fusion.page import as_record, headline, page, table
 from structsvm.features.binning import BinnedFeatures
+from structsvm.features.scaling import minmax_within
 from structsvm.metrics import compare, evaluate, holm
 from structsvm.oracles import get_oracle
 from structsvm.plots.pages import p_value
+from structsvm.readers import make_runs
 from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.run_features import candidates, judge_run
 from structsvm.readers.runs import Run, read_run
@@ -234,12 +236,13 @@ def test_page_record_and_table_say_the_same(made):
     record = as_record(result, per_query=True)
     assert len(record["per_query"][LEARNED]) == 12
     assert record["systems"][0]["mean"] == max(s["mean"] for s in record["systems"])
-    tests = [s for s in record["systems"] if s["name"] != LEARNED] + [record["best_on_training"]]
+    tests = [s for s in record["systems"] if s["name"] != LEARNED]
+    tests += [record["best_on_training"], record["best_sum_on_training"]]
     adjusted = holm([test["p_value"] for test in tests])
     np.testing.assert_allclose([test["holm"] for test in tests], adjusted)
     columns, rows = table(result)
     assert columns[-1].name == "Holm"
-    assert sorted(row[-1] for row in rows if row[-1]) == sorted(map(p_value, adjusted[:-1]))
+    assert sorted(row[-1] for row in rows if row[-1]) == sorted(map(p_value, adjusted[:-2]))
 
 
 def test_a_run_named_as_a_fusion_keeps_its_own_row():
@@ -267,3 +270,28 @@ def test_robust_2003(shared_data):
     found = pytrec_eval.RelevanceEvaluator(judged, {"map"}).evaluate(run_dict(run))
     witness = [found[topic]["map"] for topic in result.pool.topics]
     np.testing.assert_allclose(result.values[LEARNED], witness, atol=1e-9)
+
+
+def test_the_weighted_sum_that_one_could_have_chosen():
+    """By the definition, topic by topic: weights and the number of runs are those of the training topics."""
+    runs, qrels, _ = make_runs(n_topics=9, random_state=3)
+    pool = candidates(runs, qrels)
+    result = cross_validate_fusion(pool, qrels, Cs=CS, folds=3)
+    known, judge = result.pool, PoolJudge(result.pool, qrels)
+    scaled = minmax_within(known.scores, known.offsets)
+    for k in range(3):
+        training = np.flatnonzero(result.fold != k)
+        means = {i: np.mean([result.values[n][t] for t in training]) for i, n in enumerate(known.names)}
+        order = sorted(means, key=lambda i: -means[i])
+        found = {}
+        for m in (1, 2, 3):
+            total = [
+                sum(means[i] * row[i] for i in order[:m] if row[i] == row[i])
+                if any(row[i] == row[i] for i in order[:m])
+                else np.nan
+                for row in scaled
+            ]
+            found[m] = judge(np.array(total), "map")
+        best = max(found, key=lambda m: np.mean(found[m][training]))
+        assert result.sum_sizes[k] == best
+        np.testing.assert_allclose(result.best_sum[result.fold == k], found[best][result.fold == k])

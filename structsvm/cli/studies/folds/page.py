@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.cli.studies.folds.results import MethodResult, Results, paired_tests, remarks
+from structsvm.cli.studies.folds.results import MethodResult, Results, number_or_none, paired_tests, remarks
 from structsvm.common.names import feature_names
 from structsvm.metrics.significance import Leaders, leaders
 from structsvm.plots import figures, pages
@@ -18,14 +18,14 @@ _PER_CHART = 4  # most lines per chart, so that they can be distinguished
 
 
 def table(results: Results) -> tuple[list[pages.Column], list[list[str]]]:
-    """Return columns and formatted rows: means, C chosen, and the cost of training."""
+    """Return columns and formatted rows: means with their 95 % intervals, C chosen, and the cost of training."""
     names = results.measures.report
     columns = [
         pages.Column("method"),
         *(pages.Column(name, numeric=True) for name in (*names, "C", "gap", "seconds")),
     ]
     rows = [
-        [m.name, *(f"{m.mean(name):.4f}" for name in names), _range(m.Cs), _gap(m.gap), f"{m.seconds:.2f}"]
+        [m.name, *(_mean(m, name) for name in names), _range(m.Cs), _gap(m.gap), f"{m.seconds:.2f}"]
         for m in results.methods
     ]
     return columns, rows
@@ -65,6 +65,7 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
         test = results.against_baseline(m)
         entry: dict[str, Any] = {
             "method": m.name, "means": {name: m.mean(name) for name in measures.report},
+            "intervals": {name: list(map(number_or_none, m.interval(name))) for name in measures.report},
             "difference": test.mean_difference, "wins": test.wins, "losses": test.losses, "ties": test.ties,
             "p_value": test.p_value, "C": list(m.Cs), "gap": m.gap, "unconverged": m.unconverged,
             "fold_means": {
@@ -140,6 +141,11 @@ def page(results: Results, title: str) -> str:
         without_weights=[m.name for m in results.methods if m.cells[0]["coef"] is None],
         differences=_differences(results, first),
     )  # fmt: skip
+
+
+def _mean(m: MethodResult, name: str) -> str:
+    lower, upper = m.interval(name)
+    return f"{m.mean(name):.4f}" + ("" if np.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]")
 
 
 def _range(Cs: Sequence[float | None]) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from structsvm._version import __version__
 from structsvm.cli.studies.folds.folds import Fill, Fold, checksum, load_fold, size_of
 from structsvm.cli.studies.folds.methods import (
+    PEERS,
     WITHOUT_C,
     Training,
     check_method,
@@ -29,12 +30,14 @@ from structsvm.cli.studies.folds.methods import (
 )
 from structsvm.common.checks import BadInput
 from structsvm.common.files import replacing
-from structsvm.estimators.choosing_C import Selection, check_selection, select_C
+from structsvm.estimators.choosing_C import Selection, check_selection, crossed_by, select_C
 from structsvm.metrics import Comparison, compare, holm
+from structsvm.metrics.estimates import FEWEST, WIDER, Estimate, estimate_of, in_both_orders
 from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.measures import RECALL_LEVELS, interpolated_precision
+from structsvm.metrics.results import EvaluationResult
 from structsvm.protocols import Float
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, dense_column
 
 _FORMAT = 6  # increase when the content of a cell, or its computation, changes
 _KEPT_PROGRESS = 60
@@ -87,6 +90,11 @@ class MethodResult:
         """Return the mean over all test queries."""
         return float(self.per_query(measure).mean())
 
+    def interval(self, measure: str) -> tuple[float, float]:
+        """Return the 95 % interval of the mean over the test queries, by Student's t."""
+        values = self.per_query(measure)
+        return EvaluationResult(measure, self.mean(measure), values, np.arange(values.size)).interval()
+
     @property
     def query_ids(self) -> list[str]:
         return [query for cell in self.cells for query in cell["test"]["query_ids"]]
@@ -114,15 +122,15 @@ class MethodResult:
 
     def curve(self) -> tuple[list[float], Float]:
         """Return the grid, and for each C the validation measure averaged over the queries of all folds."""
-        return self.cells[0]["grid"], self._validation().mean(axis=0)
+        return self.cells[0]["grid"], self.validation().mean(axis=0)
 
     def best(self) -> tuple[float | None, float]:
         """Return the C that ``selection`` chooses on the validation queries of all folds, and its mean there."""
         grid, means = self.curve()
-        chosen = _chosen(grid, self._validation(), self.selection)
+        chosen = _chosen(grid, self.validation(), self.selection)
         return grid[chosen], float(means[chosen])
 
-    def _validation(self) -> Float:
+    def validation(self) -> Float:
         """Return the validation measure, a row per query and a column per C."""
         return np.concatenate([cell["validation"] for cell in self.cells])
 
@@ -157,6 +165,61 @@ class Results:
         return compare(*(m.per_query(self.measures.report[0]) for m in (method, base)))
 
 
+STOPPED_EARLY = (*PEERS, "lambdarank", "lambdarank-net")
+"""Methods that chose their settings on the validation queries of each fold."""
+
+
+def estimate_of_search(results: Results, baseline: Float | None = None) -> Estimate | None:
+    """Return what the best method of a search will score on new queries, by crossing over methods and C.
+
+    The queries of each validation part are measured by the method and C that are best on the other parts. Of a single
+    part five are made; its models are the same for all, so that the standard error is the usual one. None where all
+    methods stop early, or for fewer than three queries. ``baseline`` has a value per validation query.
+    """
+    with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
+    methods = with_C or [m for m in results.methods if m.name not in STOPPED_EARLY]
+    sizes = [len(cell["validation"]) for cell in results.methods[0].cells]
+    if not methods or sum(sizes) < FEWEST:
+        return None
+    fold = np.repeat(np.arange(len(sizes)), sizes) if len(sizes) > 1 else np.arange(sizes[0]) % _PARTS
+    curves = [(m.cells[0]["grid"], m.validation(), m.selection) for m in methods]
+
+    def column(rest: Any) -> Float:
+        chosen = [values[:, _chosen(grid, values[rest], by)] for grid, values, by in curves]
+        return max(chosen, key=lambda values: float(values[rest].mean()))
+
+    values = crossed_by(column, fold, np.ones(fold.size))
+    wider = WIDER if len(sizes) > 1 else 1.0
+    return estimate_of(results.measures.select, values, baseline=baseline, wider=wider)
+
+
+def values_of_column(
+    feature: str, folds: Sequence[Fold], measures: Measures, fill: Fill, columns: Mapping[str, Any]
+) -> Float:
+    """Return the measure of a feature, by name or number from 1, for each validation query, both orders of ties."""
+    from structsvm.estimators.weight_constraints import numbered_signs
+
+    scores, labels, lengths = [], [], []
+    for fold in folds:
+        part = load_fold(fold, fill, columns).validation
+        try:
+            (at,) = numbered_signs({feature: 1}, part.n_features, part.feature_names)
+        except BadInput as error:
+            raise error.renamed("--baseline") from None
+        scores.append(dense_column(part.X, at))
+        labels.append(part.y)
+        lengths.append(np.diff(part.offsets))
+
+    def measure(y: Any, qid: Any, values: Any) -> Float:
+        rules: Any = {"convention": measures.convention, "relevance": measures.relevance}
+        return evaluate_part(measures.select, y, values, qid=qid, ties="row", **rules)[0].per_query
+
+    each = np.concatenate(lengths)
+    qid = np.repeat(np.arange(each.size), each)
+    return in_both_orders(measure, np.concatenate(labels), qid, np.concatenate(scores))[0]
+
+
+_PARTS = 5
 LEVEL = 0.05
 
 
@@ -192,17 +255,18 @@ def paired_tests(results: Results) -> list[PairedTest]:
                 own = values[method].per_query(measure)
                 test, t = compare(own, base), compare(own, base, test="t")
                 randomized = compare(own, base, test="randomization").p_value
+                lower, upper = map(number_or_none, (t.lower, t.upper))
                 found.append(
                     PairedTest(
-                        measure, method, baseline, test.mean_difference, _or_none(t.lower), _or_none(t.upper),
-                        test.wins, test.losses, test.ties, test.p_value, t.p_value, randomized, 1.0,
+                        measure, method, baseline, test.mean_difference, lower, upper, test.wins, test.losses,
+                        test.ties, test.p_value, t.p_value, randomized, 1.0,
                     )
                 )  # fmt: skip
     adjusted = holm([test.p_value for test in found]).tolist() if found else []
     return [test._replace(holm=p) for test, p in zip(found, adjusted, strict=True)]
 
 
-def _or_none(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
     """Return a figure as JSON can hold it."""
     return value if math.isfinite(value) else None
 

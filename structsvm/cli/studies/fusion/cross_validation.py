@@ -85,7 +85,8 @@ class FusionResult:
 
     ``scores`` are those of models not trained on the topic, ``fold`` the outer fold of each topic and ``chosen`` its C;
     ``curve`` is the measure of each held-out topic for every C, ``values`` that of each topic by system.
-    With ``whole_runs`` single runs were measured deeper than the fusions.
+    With ``whole_runs`` single runs were measured deeper than the fusions. ``best_sum`` is the measure of each topic by
+    the weighted sum of the ``sum_sizes[k]`` runs that are best on the training topics of fold k: see :func:`_best_sum`.
     """
 
     pool: Candidates
@@ -99,6 +100,8 @@ class FusionResult:
     values: dict[str, Float]
     runs: tuple[str, ...]
     precision: dict[str, Float]
+    best_sum: Float
+    sum_sizes: tuple[int, ...]
     whole_runs: bool = False
 
     @property
@@ -207,11 +210,14 @@ def cross_validate_fusion(
         ranked |= {name: alone.scores[:, i] for i, name in enumerate(alone.names)}
     values_of = {name: judges[name](ranked[name], measure) for name in systems}
     shown = [LEARNED, _best_run(values_of, known.names), *fused]
+    best_sum, sizes = _best_sum(
+        scaled, np.stack([values_of[name] for name in known.names]), fold, judge, measure
+    )
     return FusionResult(
         pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=choice.values, model=model,
         measure=measure, values=values_of, runs=known.names,
         precision={name: judges[name].precision_at_recall(ranked[name]) for name in shown},
-        whole_runs=whole is not None,
+        best_sum=best_sum, sum_sizes=sizes, whole_runs=whole is not None,
     )  # fmt: skip
 
 
@@ -239,6 +245,30 @@ def _systems(pool: Candidates, learned: Float) -> tuple[dict[str, Float], list[s
 
 def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
     return max(runs, key=lambda name: float(values[name].mean()))
+
+
+def _best_sum(
+    scaled: Candidates, values: Float, fold: Int, judge: PoolJudge, measure: str
+) -> tuple[Float, tuple[int, ...]]:
+    """Return the measure of each topic by a fusion that one could have chosen, and its numbers of runs by fold.
+
+    It is the sum of the scaled scores of the best m runs on the training topics, each weighted by its mean there, with
+    the m (a Fibonacci number, or all) that is best there. ``values`` has a row per run.
+    """
+    sizes = [m for m in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89) if m < len(values)] + [len(values)]
+    found, chosen = np.empty(fold.size), []
+    for k in range(int(fold.max()) + 1):
+        means = values[:, fold != k].mean(axis=1)
+        best = np.argsort(-means, kind="stable")
+        sums = []
+        for m in sizes:
+            some = scaled.scores[:, best[:m]]
+            summed = np.nan_to_num(some) @ means[best[:m]]
+            sums.append(judge(np.where(np.isnan(some).all(axis=1), np.nan, summed), measure))
+        at = int(np.argmax([one[fold != k].mean() for one in sums]))
+        found[fold == k] = sums[at][fold == k]
+        chosen.append(sizes[at])
+    return found, tuple(chosen)
 
 
 def _free(name: str, used: dict[str, Any]) -> str:

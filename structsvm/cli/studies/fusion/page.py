@@ -48,7 +48,10 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
         "depth": result.model.depth, "n_topics": result.pool.n_topics, "n_documents": result.pool.n_rows,
         "runs": list(result.runs), "best_run": result.best_run, "systems": systems,
         "best_on_training": {
-            "folds": list(names), "mean": float(held_out.mean()), **_as_entry(*tests[None]),
+            "folds": list(names), "mean": float(held_out.mean()), **_as_entry(*tests[_RUN]),
+        },
+        "best_sum_on_training": {
+            "folds": list(result.sum_sizes), "mean": float(result.best_sum.mean()), **_as_entry(*tests[_SUM]),
         },
         "C": {
             "grid": list(result.Cs), "held_out": result.curve.mean(axis=0).tolist(), "folds": list(result.chosen),
@@ -62,16 +65,18 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
     return record
 
 
-def _tests(result: FusionResult) -> dict[str | None, tuple[Comparison, float]]:
-    """Return the test of the learned fusion against each system, with its p-value by Holm for all of them.
+_RUN, _SUM = 0, 1
+"""What one could have chosen on the training topics: the best run, and the weighted sum of the best ones."""
 
-    None stands for the run that would have been chosen on the training topics.
-    """
+
+def _tests(result: FusionResult) -> dict[str | int, tuple[Comparison, float]]:
+    """Return the test of the learned fusion against each system and what one could have chosen in training, with its
+    p-value by Holm for all of them."""
     learned = result.values[LEARNED]
-    found: dict[str | None, Comparison] = {
+    found: dict[str | int, Comparison] = {
         name: result.against(name) for name in result.values if name != LEARNED
     }
-    found[None] = compare(learned, result.on_training[1])
+    found[_RUN], found[_SUM] = compare(learned, result.on_training[1]), compare(learned, result.best_sum)
     adjusted = holm([test.p_value for test in found.values()]).tolist()
     return {name: (test, p) for (name, test), p in zip(found.items(), adjusted, strict=True)}
 
@@ -99,8 +104,15 @@ def headline(result: FusionResult) -> str:
     by_fold = ", by fold" if len(chosen) > 1 else ""
     text += (
         f" Choosing the run that is best on the training topics ({pages.listed(chosen)}{by_fold}) would have given "
-        f"{held_out.mean():.4f}, and learned fusion is {_verdict(*tests[None])} that "
-        f"({pages.p_said(tests[None][1])})."
+        f"{held_out.mean():.4f}, and learned fusion is {_verdict(*tests[_RUN])} that "
+        f"({pages.p_said(tests[_RUN][1])})."
+    )
+    sizes = pages.listed(list(map(str, sorted(set(result.sum_sizes)))))
+    by_fold = ", by fold" if len(set(result.sum_sizes)) > 1 else ""
+    text += (
+        f" The weighted sum of the runs that are best there ({sizes} of them{by_fold}) would have given "
+        f"{result.best_sum.mean():.4f}: learned fusion is {_verdict(*tests[_SUM])} that "
+        f"({pages.p_said(tests[_SUM][1])})."
     )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))

@@ -1,0 +1,104 @@
+"""Which C the losses have as they come: own measure on test queries, by C, beside "map" at its own default.
+
+Linear rankers on features as they are (NP2004 and the generated sets in the scale of their loaders), trained on 20 and
+100 queries of each set; up to 250 others test. Columns of a C are means over draws. *default* is ``C = None``, and
+*map* is ``StructuralRanker("map")`` as it comes, by the measure of the row. The last table is what each C loses against
+the best of its row, the mean over sets and sizes, and the most that a loss is below "map".
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from _common import Experiment
+from top_losses import made, real
+
+from structsvm import PairwiseSVM, StructuralRanker
+from structsvm.estimators.structural import model_path
+from structsvm.features.scaling import minmax_within
+from structsvm.metrics import evaluate
+from structsvm.queries import QueryData
+from structsvm.readers import candidates, read_qrels, read_run
+
+CS = (0.1, 1.0, 10.0, 100.0)
+SIZES, N_TEST = (20, 100), 250
+RANKERS: dict[str, tuple[Any, str]] = {
+    **{loss: (StructuralRanker(loss), loss) for loss in ("map", "roc", "ndcg@10", "mrr", "precision@10")},
+    "pairs": (StructuralRanker("pairs"), "map"),
+    "hinge, query": (PairwiseSVM(normalize="query"), "map"),
+    "squared hinge": (PairwiseSVM("squared_hinge"), "map"),
+}
+"""The losses, each with the measure that it is judged by."""
+
+
+def sets(run: Experiment) -> Iterator[tuple[str, QueryData, float]]:
+    for name, data, relevance in real(run):
+        if name in ("MQ2008", "LightGBM's", "NP2004"):
+            yield name, data, relevance
+    place = run.data / "trec_robust2003"
+    if place.is_dir():  # the scores of five runs, within the topic
+        runs = [read_run(path) for path in sorted((place / "runs").glob("*.gz"))[::16][:5]]
+        pool = candidates(runs, read_qrels(place / "qrels.txt.gz"), depth=100)
+        X = np.nan_to_num(minmax_within(pool.scores, pool.offsets))
+        topics = np.arange(pool.n_topics)
+        yield "Robust fusion", QueryData(X, np.maximum(pool.y, 0.0), pool.offsets, topics), 1.0
+    yield from ((name, data, 1.0) for name, data in made(run.seed) if name != "1000 docs")
+
+
+def values(train: QueryData, test: QueryData, relevance: float) -> dict[str, np.ndarray]:
+    """For each loss its measure at each C and at the default, and that of "map" at its default."""
+
+    def measured(models: Any, name: str) -> list[float]:
+        scores = [model.predict(test.X, qid=test.qid) for model in models]
+        rules: Any = {"qid": test.qid, "relevance": relevance, "ties": "row"}
+        return [float(evaluate(name, test.y, one, **rules).mean) for one in scores]
+
+    rows: Any = {"X": train.X, "y": train.y, "qid": train.qid}
+    usual = StructuralRanker(relevance=relevance).fit(**rows)
+    found = {}
+    for loss, (ranker, name) in RANKERS.items():
+        ranker.set_params(relevance=relevance, max_passes=300)
+        models = [*model_path(ranker, Cs=CS, **rows), ranker.fit(**rows), usual]
+        found[loss] = np.array(measured(models, name))
+    return found
+
+
+def main() -> None:
+    run = Experiment(
+        "default_C",
+        __doc__,
+        uses=["letor4_mq2008", "lightgbm_rank", "letor3_np2004_fold1", "trec_robust2003"],
+    )
+    warnings.simplefilter("ignore")
+    means: dict[tuple[str, int], dict[str, np.ndarray]] = {}
+    for name, data, relevance in sets(run):
+        for n in [n for n in SIZES[: run.runs(1, 2)] if n <= 2 * data.n_queries // 3]:
+            draws = []
+            for draw in range(run.runs(2, 4)):
+                order = np.random.default_rng([run.seed, n, draw]).permutation(data.n_queries)
+                train, test = (data.select(np.sort(part)) for part in (order[:n], order[n:][:N_TEST]))
+                draws.append(run.once(lambda x=(train, test, relevance): values(*x)))
+            means[name, n] = {loss: np.mean([one[loss] for one in draws], axis=0) for loss in RANKERS}
+            print(f"  {name} {n}: {run.cpu():.0f} CPU seconds", flush=True)
+    columns = [*(f"C = {C:g}" for C in CS), "default", "map"]
+    summary = []
+    for loss, (_, measure) in RANKERS.items():
+        run.section(f"{loss}: {measure}")
+        rows = [[name, n, *(f"{v:.4f}" for v in one[loss])] for (name, n), one in means.items()]
+        run.table(loss, ["data", "queries", *columns], rows)
+        table = np.array([one[loss] for one in means.values()])
+        lost = table[:, : len(CS)].max(axis=1, keepdims=True) - table[:, :-1]
+        below = (table[:, -1] - table[:, -2]).max()
+        summary.append(
+            [loss, *(f"{v:.4f}" for v in lost.mean(axis=0)), f"{lost[:, -1].max():.4f}", f"{below:+.4f}"]
+        )
+    run.section("Below the best C of the row")
+    run.table("lost", ["loss", *columns[:-1], "default at most", "below map at most"], summary)
+    run.save()
+
+
+if __name__ == "__main__":
+    main()
