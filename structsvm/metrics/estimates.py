@@ -16,8 +16,8 @@ from structsvm.protocols import Float
 from structsvm.queries import group_queries, warn_user
 
 WIDER = 1.1
-"""Factor of the standard error of cross-validated values, whose models share training queries; measured to cover 94 to
-97 % for 95 from 10 queries on (``experiments/estimate_coverage.py``)."""
+"""Factor of the standard error of cross-validated values, whose models share training queries; which covered 92 to
+98 % for 95 from 10 queries on (``experiments/estimate_coverage.py``)."""
 
 FEWEST, _FEW = 3, 10
 _TIES = 0.005

@@ -165,7 +165,7 @@ def scaling_and_weights() -> Any:
 
 @case
 def pairwise() -> Any:
-    out = [fitted(structsvm.PairwiseSVM(n_jobs=THREADS))]
+    out = [fitted(structsvm.PairwiseSVM(C=1.0, n_jobs=THREADS))]
     out.append(fitted(structsvm.PairwiseSVM("squared_hinge", n_jobs=THREADS)))
     X, y, qid = data(6, 300, 7, grades=4)  # queries whose pairs are counted by a tree
     out.append(fitted(structsvm.PairwiseSVM("squared_hinge", C=20), X, y, qid))
