@@ -266,6 +266,7 @@ def search(
         remarks,
         values_of_column,
     )
+    from structsvm.metrics.estimates import FEW
 
     measures = study.measures((study.select,))
     found = study.find(data, table, validation=validation, test=False)
@@ -288,6 +289,8 @@ def search(
     if output is not None:
         _refit(data, best, training, table, output)
     estimate = estimate_of_search(results, column)
+    if estimate is not None and estimate.n_queries < FEW:
+        note(f"{estimate.n_queries} validation queries are few: the interval holds less often than it says")
     if as_json:
         print_json(_search_record(results, best) | {"estimate": _estimate_record(estimate)})
         return

@@ -19,7 +19,7 @@ WIDER = 1.1
 """Factor of the standard error of cross-validated values, whose models share training queries; which covered 92 to
 98 % for 95 from 10 queries on (``experiments/estimate_coverage.py``)."""
 
-FEWEST, _FEW = 3, 10
+FEWEST, FEW = 3, 10
 _TIES = 0.005
 
 
@@ -112,8 +112,8 @@ def estimate_of(
             f"expected at least {FEWEST} held-out queries of positive weight, got {n}",
             "judge more",
         )
-    if n < _FEW:
-        warn_user(f"estimate: {n} queries are few: intervals of fewer than {_FEW} hold the mean less often than they "
+    if n < FEW:
+        warn_user(f"estimate: {n} queries are few: intervals of fewer than {FEW} hold the mean less often than they "
                   "say, and there is no p-value")  # fmt: skip
     found = student_mean(values, weights, wider=wider)
     half = found.half(level)
@@ -122,7 +122,7 @@ def estimate_of(
     if baseline is not None:
         difference = student_comparison(values - baseline, weights, wider=wider, level=level)
         ends = max(-most, difference.lower), min(most, difference.upper)
-        p = math.nan if n < _FEW else difference.p_value
+        p = math.nan if n < FEW else difference.p_value
         difference = difference._replace(lower=ends[0], upper=ends[1], p_value=p)
     ends = max(0.0, found.mean - half), min(most, found.mean + half)
     return Estimate(name, found.mean, *ends, n, half, level, difference)

@@ -175,7 +175,7 @@ def test_pyterrier_calls_the_learner_as_lightgbm():
     plain = PyTerrierRanker(SVMMap(2.0))
     plain.fit(X[:80], Y[:80], **groups)
     assert plain.estimator_.C == 2.0
-    assert learner.estimator.C == 1.0
+    assert learner.estimator.C is None
 
 
 def test_pyterrier_learner_refuses_what_cannot_work():
