@@ -119,7 +119,7 @@ def t_and_z(units: np.ndarray, clustered: bool) -> tuple[np.ndarray, np.ndarray]
 
 def capital(units: np.ndarray) -> np.ndarray:
     """Logarithm of the capital against mean 0 after each unit, (n, n_units), as ``confidence_sequence``."""
-    shares = np.concatenate([betting._SHARES, -betting._SHARES])
+    shares = np.concatenate([betting.SHARES, -betting.SHARES])
     total = np.zeros(units.shape)
     for c in shares:
         total += np.exp(np.log1p(c * units).cumsum(axis=1))
@@ -170,7 +170,7 @@ def unfinished(outcomes: np.ndarray, sizes: np.ndarray, n_looks: int, rng: np.ra
 
 
 def capital_at_end(units: np.ndarray) -> np.ndarray:
-    shares = np.concatenate([betting._SHARES, -betting._SHARES])
+    shares = np.concatenate([betting.SHARES, -betting.SHARES])
     return np.logaddexp.reduce([np.log1p(c * units).sum(axis=1) for c in shares]) + betting._LOG_WEIGHT
 
 
@@ -300,7 +300,7 @@ def coverage(run: Experiment, n: int) -> None:
 def capital_about(units: np.ndarray, mean: float) -> np.ndarray:
     """As :func:`capital`, against another mean."""
     total = np.zeros(units.shape)
-    for c in betting._SHARES:
+    for c in betting.SHARES:
         total += np.exp(np.log1p(c * ((1 + units) / (1 + mean) - 1)).cumsum(axis=1))
         total += np.exp(np.log1p(c * ((1 - units) / (1 - mean) - 1)).cumsum(axis=1))
     return np.log(total) + betting._LOG_WEIGHT

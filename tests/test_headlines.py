@@ -85,7 +85,7 @@ def fusion(values):
         values=values, runs=runs, measure="map", pool=SimpleNamespace(n_topics=30),
         best_run=max(runs, key=lambda name: float(values[name].mean())),
         against=lambda name: compare(values[LEARNED], values[name]), on_training=(("run2", "run1"), LOW),
-        whole_runs=False,
+        best_sum=LOW, sum_sizes=(1, 2), whole_runs=False,
     )  # fmt: skip
 
 

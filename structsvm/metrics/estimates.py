@@ -80,7 +80,7 @@ class Estimate(NamedTuple):
 
 def _nice(half: float) -> float:
     """Return the largest of 1, 2 and 5 times a power of ten below ``half``."""
-    power = 10.0 ** math.floor(math.log10(half))
+    power = float(f"1e{int(f'{half:e}'.partition('e')[2])}")  # as written, so that no logarithm rounds
     return float(f"{next(f * power for f in (5, 2, 1, 0.5) if f * power < half):.1g}")
 
 
