@@ -454,11 +454,10 @@ def _notes(
         )
     if order == "matched" and compared.waiting:
         end = "" if cluster == "none" else f", or for the end of their {cluster}"
-        notes.append(f"{compared.waiting:,} votes wait for one in the other order{end}")
+        notes.append(f"votes that wait for one in the other order{end}: {compared.waiting:,}")
     if compared.repeated:
-        notes.append(
-            f"{compared.repeated:,} later votes on a pair and {cluster} that had ended count for strengths only"
-        )
+        text = f"later votes on a pair and {cluster} that had ended, which count for strengths only"
+        notes.append(f"{text}: {compared.repeated:,}")
     if unordered:
         notes.append("the order of the votes is not known: the verdict is valid at one look")
     if len(board) > 1 or part.max() > 0:
