@@ -31,6 +31,8 @@ class Evidence:
     n_arms : int
     epsilon : float, default=0
         Bet against "i beats j with probability at most ``1/2 - epsilon``".
+    growth, peak : ndarray, optional
+        Arrays to go on with, which are written to; by default those of no comparison.
 
     Attributes
     ----------
@@ -40,10 +42,12 @@ class Evidence:
         Largest logarithm of the capital so far: a claim once shown stays shown.
     """
 
-    def __init__(self, n_arms: int, epsilon: float = 0.0) -> None:
+    def __init__(
+        self, n_arms: int, epsilon: float = 0.0, growth: Float | None = None, peak: Float | None = None
+    ) -> None:
         self.epsilon = epsilon
-        self.growth = np.zeros((n_arms, n_arms, len(SHARES)))
-        self.peak = np.zeros((n_arms, n_arms))
+        self.growth = np.zeros((n_arms, n_arms, len(SHARES))) if growth is None else growth
+        self.peak = np.zeros((n_arms, n_arms)) if peak is None else peak
 
     def add(self, i: int, j: int, share: float) -> None:
         """Enter one comparison, of which arm ``i`` won ``share`` (0.5: a tie)."""

@@ -95,9 +95,7 @@ class BestArm(CountsWins):
 
     def evidence(self) -> Evidence:
         """Return the evidence as an object that shares the arrays of the state."""
-        evidence = Evidence.__new__(Evidence)
-        evidence.epsilon, evidence.growth, evidence.peak = self.epsilon, self.growth, self.peak
-        return evidence
+        return Evidence(self.n_arms, self.epsilon, self.growth, self.peak)
 
     @property
     def finished(self) -> bool:
