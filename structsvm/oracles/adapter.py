@@ -1,4 +1,4 @@
-"""``StructuredProblem``: a structured problem of the user's own, in the form trainers need."""
+"""``StructuredProblem``: a structured problem of your own, in the form that trainers need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOLERANCE = 1e-8
 
 
 class StructuredProblem:
-    """A :class:`~structsvm.protocols.Problem` made of a model and labelled examples.
+    """A :class:`~structsvm.protocols.Problem` from a model and labelled examples.
 
     Examples take the place of queries. They are visited one by one in Python.
 
@@ -107,7 +107,7 @@ class StructuredProblem:
             loss[i - first], joint[i - first] = self._most_violated(w, i)
 
     def _most_violated(self, w: Float, i: int) -> tuple[float, Float]:
-        """Return loss and joint-feature difference of the output found for example ``i``."""
+        """Return loss and joint-feature difference of the most violated output of example ``i``."""
         y_true = self._ys[i]
         y = self.model.loss_augmented_argmax(w, self._xs[i], y_true)
         loss = self._loss(i, y)

@@ -30,9 +30,9 @@ class AveragePrecision:
 
     Notes
     -----
-    Yue et al. (thesis 3.2, Algorithm 2) place each non-relevant document separately in O(P N). As the best place is
-    monotone in the rank of the document, divide and conquer takes O((P + N) log N) after the sort. The terms ``i / ((i
-    + j)(i + j - 1))`` are summed directly, to avoid cancellation between harmonic numbers.
+    Yue et al. (thesis 3.2, Algorithm 2) find the best position of each non-relevant document separately, in O(P N). As
+    this position is monotone in the rank of the document, divide and conquer takes O((P + N) log N) after the sort.
+    The terms ``i / ((i + j)(i + j - 1))`` are summed directly, to avoid cancellation between harmonic numbers.
 
     Examples
     --------
@@ -74,14 +74,14 @@ class AveragePrecisionSeparator:
         """See :class:`structsvm.protocols.Separator`."""
         width = max(self._longest, BLOCK) + 8
         room = (
-            np.empty((7, width)), np.empty((4, width), np.int32), np.empty((2, width), np.int64),
+            np.empty((7, width)), np.empty((5, width), np.int32), np.empty((2, width), np.int64),
             np.empty(BLOCK, np.float32), np.empty((128, 4), np.int64),
         )  # fmt: skip
         _separate(scores, first, last, *self._labels, room, loss, coef)
 
 
 _FEW = 48
-"""Most documents placed by trying every place, which vectorises; more are divided first."""
+"""Most documents whose positions are found by trying all, which vectorises; more are divided first."""
 
 
 @kernel(inline="always")
@@ -89,12 +89,14 @@ def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, positions, best_at
 ):
     """Find the best positions in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once."""
-    # delta_j(k) is a sum over the positions from k to the last, so one loop over k, from the last to the first, adds a
-    # term to the totals of all documents j and keeps the largest total of each with its position. The loop over j is
-    # the inner one because it vectorises: its iterations are independent, and the choice is a selection, not a branch.
-    # Four positions per visit share the loads and stores of the totals, which takes half the time of one per visit; the
-    # loop over them is unrolled by the compiler. Whole vectors of 8 are processed, past ``j_hi``, where the arrays have
-    # room. Each total is that of a single document, in the same order of additions.
+    # delta_j(k), the gain of putting j before relevant document k (thesis, Algorithm 2), is a sum over the positions
+    # from k to the last. So one loop over k, from the last to the first, adds a term to the totals of all documents j
+    # and keeps the largest total of each with its position.
+    # The loop over j is the inner one because it vectorises: its iterations are independent, and the choice is a
+    # selection, not a branch. Four positions per visit share the loads and stores of the totals, which takes half the
+    # time of one per visit; the compiler unrolls the loop over them.
+    # Whole vectors of 8 are processed, past ``j_hi``, where the arrays have room. Each total is that of a single
+    # document, in the same order of additions as alone, so that the result does not depend on how j was divided.
     n = np.uint64((j_hi - j_lo + 7) // 8 * 8)
     start = np.uint64(j_lo)
     for j in range(n):
@@ -125,12 +127,15 @@ def _place_few(  # type: ignore[no-untyped-def]
 
 @kernel
 def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, loss, coef):  # type: ignore[no-untyped-def]
-    # given, as code that allocates takes longer to compile than all of this
+    """Fill loss and coefficients of the most violated ranking of each query."""
+    # In a most violated ranking both groups are sorted by score (thesis, Lemma 1); what remains is where each
+    # non-relevant document goes among the relevant ones.
+    # The buffers are arguments, as code that allocates takes longer to compile than all of this.
     floats, ints, longs, keys, stack = room
     rel, non, share = floats[0], floats[1], floats[2]
     totals, bests, positions = floats[3], floats[4], floats[5]
     rel_rows, non_rows = ints[0], ints[1]
-    spare = floats[6], ints[2], keys, ints[3]
+    spare = floats[6], ints[2], keys, ints[3], ints[4]
     best_at, passed = longs[0], longs[1]
     base = offsets[first]
     for q in range(first, last):
@@ -151,10 +156,13 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
         for j in range(n_non):
             non_rows[j] = members[row0 + n_rel + j]
             non[j] = scores[own + non_rows[j]]
-        for side in range(2):  # one call, as each is compiled for itself
+        # one call in a loop, as Numba compiles each call to a kernel anew
+        for side in range(2):
             sort_descending(
                 rel if side == 0 else non, rel_rows if side == 0 else non_rows, n_rel if side == 0 else n_non, spare
             )  # fmt: skip
+        # Scores are scaled by the coefficient of one inverted pair, 2 / (P N). ``share[i] * inverse[i + j + 2]`` is what
+        # the average precision loses where j + 1 instead of j documents precede relevant document i.
         for i in range(n_rel):
             rel[i] *= unit
             share[i] = (i + 1.0) / n_rel
@@ -162,8 +170,9 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             non[j] *= unit
         for j in range(n_non, n_non + 8):
             non[j] = 0.0
-        # best_at[j] in 0..n_rel: non-relevant j stands just above relevant number best_at[j] (from 0).
-        # Divide and conquer over j: the place of the middle one bounds the positions on both sides.
+        # best_at[j] in 0..n_rel: non-relevant document j ranks directly before relevant document best_at[j].
+        # Divide and conquer over j: best_at never falls with j, so that the position of the middle document bounds
+        # those on both sides. ``stack`` holds the stretches of j still to do, each with the positions k allowed there.
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n_non, 0, n_rel
         depth = 1
         while depth > 0:
@@ -184,14 +193,15 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
                     position = k if total > best else position
                     best = total if total > best else best
                 best_at[j] = position
-                # the left half next, the right one later
+                # The right half, after the middle document, waits on the stack; the left half is next.
                 if j + 1 < j_hi:
                     stack[depth, 0], stack[depth, 1] = j + 1, j_hi
                     stack[depth, 2], stack[depth, 3] = position, k_hi
                     depth += 1
                 j_hi = j
                 k_hi = position
-        # number of documents above each relevant one: the last of those placed there, or of those above
+        # ``above``: how many non-relevant documents precede relevant document i; passed[k] is one more than the index
+        # of the last one directly before k, 0 if there is none
         for i in range(n_rel + 1):
             passed[i] = 0
         for j in range(n_non):

@@ -1,6 +1,6 @@
 """Losses by name: the labels of the oracles in this folder, with their cut-offs.
 
-Nothing is added here: a new oracle has its lines in ``__init__.py``, with the names that it is chosen by.
+To add an oracle, add its lines to ``__init__.py``, with the names that select it; nothing changes here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ELSEWHERE = {
     "lambdarank": "the loss for NDCG is 'ndcg@10'; LambdaRank is an estimator of its own",
     "ranknet": "see LambdaRank(utility='ranknet')",
 }
-"""What is no loss of this kind, and where it is found."""
+"""Names of other methods, and where to find them."""
 
 LOSSES = tuple(labels(_ROOM))
 """Names that :func:`get_oracle` takes; ``k`` stands for a cut-off."""
@@ -39,7 +39,7 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     Parameters
     ----------
     loss : str or Oracle
-        One of :data:`LOSSES`, or these as other programs spell them: ``"nDCG@10"``, ``"MAP"``, ``"RR"``.
+        One of :data:`LOSSES`, also as other programs spell them: ``"nDCG@10"``, ``"MAP"``, ``"RR"``.
     relevance : float, default=1.0
         Label from which a document is relevant, for the binary losses (map, roc, mrr, precision).
 

@@ -36,11 +36,12 @@ class CoverageProblem:
     ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added.
     """
 
-    # The true output of a set is the greedy cover of its subtopics. It may not cover everything: the outputs of (4.5)
-    # include it, with its loss and no difference of features, so that the slack bounds the loss of the best output,
-    # whichever it is. (4.5) leaves it out, which changes the optimum only where all others are that much worse.
-    # Greedy and swap separation may miss the most violated output. Every output found is therefore stored with its
-    # query, and used again if it is better than the new one: the estimated primal never falls below the dual.
+    # The true output of a set is the greedy cover of its subtopics. It need not cover all of them. Here it is one of the
+    # outputs of (4.5), with its own loss and no difference of features, so that the slack bounds the loss of the best
+    # output, whichever that is. The thesis leaves it out, which changes the optimum only where all other outputs are
+    # worse by more than this loss.
+    # Greedy and swap separation may miss the most violated output. Every output is therefore stored with its query, and
+    # used again where it is violated more than the new one: the estimated primal never falls below the dual.
 
     n_bytes = 0
     support: tuple[Int, Int] | None = None
@@ -106,12 +107,13 @@ class CoverageProblem:
             loss[q - first] = self._separate(q, w, benefits, self._separation, row)
             if not self.exact:
                 loss[q - first] = self._caches[q].best(loss[q - first], row, w)
-            if loss[q - first] - dot(row, w) <= self._queries[q].target_loss:  # the true output itself
+            # no output is violated more than the true one, whose difference of features is zero
+            if loss[q - first] - dot(row, w) <= self._queries[q].target_loss:
                 loss[q - first] = self._queries[q].target_loss
                 row[:] = 0.0
 
     def slacks(self, w: Float, separation: str, queries: Sequence[int]) -> Float:
-        """Return the hinge of some sets at ``w`` by another search, for comparison; nothing is stored."""
+        """Return the hinges of some sets at ``w`` by another search, for comparison; store nothing."""
         benefits = products(self._bins, w[: self.n_word_features])
         joint = np.empty(self.n_features)
         violations = [self._separate(q, w, benefits, separation, joint) - dot(joint, w) for q in queries]
@@ -129,8 +131,8 @@ class CoverageProblem:
             search = swap if separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
-        found_features = coverage.features[selection.chosen].sum(axis=0)
-        joint[self.n_word_features :] = query.target_features - found_features
+        features = coverage.features[selection.chosen].sum(axis=0)
+        joint[self.n_word_features :] = query.target_features - features
         return query.loss(selection.chosen)
 
 
@@ -166,7 +168,7 @@ class _Query:
 
 
 class _Cache:
-    """Outputs found for one query so far: losses and joint feature differences."""
+    """The outputs of one query so far: losses and joint feature differences."""
 
     def __init__(self, n_features: int) -> None:
         self._loss = np.empty(4)

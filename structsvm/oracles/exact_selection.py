@@ -28,11 +28,11 @@ from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, s
 from structsvm.protocols import Float, Int
 
 _WORK = 2e7
-"""Inner steps between two readings of the clock, some hundredths of a second."""
+"""Inner steps between two checks of the clock, some hundredths of a second."""
 
 
 class Optimum(NamedTuple):
-    """The best documents found, and a value that no choice exceeds."""
+    """The best documents so far, and a bound that no choice exceeds."""
 
     selection: Selection
     value: float
@@ -71,9 +71,9 @@ def best_subset(
     Returns
     -------
     Optimum
-        ``selection``, as of :func:`~structsvm.oracles.swap`, where the search begins, and at least as good: documents
+        ``selection``, at least as good as that of :func:`~structsvm.oracles.swap`, where the search begins: documents
         in the order in which greedy would choose them; its ``value``; ``bound``, which no choice exceeds; and ``gap``,
-        the difference, 0 if the optimum is proven, up to rounding (1e-12 of the sum of all weights).
+        their difference, 0 if the optimum is proven, up to rounding (1e-12 of the sum of all weights).
 
     Examples
     --------
@@ -117,6 +117,9 @@ def _elements(
     coverage: Coverage, benefits: Float, values: Float, k: int, subtopics: Subtopics | None
 ) -> tuple[Float, Int, Any, Float]:
     """Return the value of each document by itself, and weighted elements, one per distinct set of documents."""
+    # Elements that the same documents have count as one, with the sum of their weights. Those of a single document
+    # belong to its own value. A labelled subtopic is an element of negative weight: covering it lowers the loss that
+    # is to be maximised.
     n = coverage.n_documents
     linear = values + products(coverage.counts, benefits)
     by_documents: dict[bytes, float] = {}
@@ -149,9 +152,12 @@ def _relaxation(
     linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int, value: float
 ) -> float:
     """Return a bound on the best value, close to that of the linear relaxation; ``value`` is that of some choice."""
-    # For an element of positive weight, [covered] <= min(1, documents) is relaxed with a multiplier between 0 and its
-    # weight. A negative weight is divided among the documents of the element, in proportion to how often they have been
-    # chosen so far. The rest is linear in the documents. The bound is valid for any multipliers.
+    # For an element of positive weight, [covered] <= min(1, chosen documents that have it) is relaxed with a multiplier
+    # between 0 and its weight. A negative weight is divided among the documents of the element, in proportion to how
+    # often they have been chosen so far. The rest is linear in the documents, so that the k largest values ``worth``
+    # maximise it. The bound is valid for any multipliers.
+    # Steps are Polyak's: the distance to ``value`` over the squared slope, times a factor from 2 down that shrinks
+    # where eight steps brought no lower bound.
     n = linear.shape[0]
     has = sparse.csr_matrix(
         (np.ones(element_documents.shape[0]), element_documents, element_start), shape=(weights.shape[0], n)
@@ -184,8 +190,10 @@ def _relaxation(
 class _Search:
     """The tree of partial choices, searched depth first; the search can be interrupted and continued."""
 
-    # each depth holds the documents that may still be chosen, best bound first, with their gains and the weights
-    # (positive and negative) they share of elements not yet covered
+    # At depth j, j documents are chosen. Each depth holds the documents that may still be chosen, best bound first:
+    # ``gain``, the value that each adds; ``against``, the part of it that are elements of negative weight; and
+    # ``shared``, the weights of uncovered elements that two of them have in common, positive ones in [0] and the size
+    # of negative ones in [1]. ``fixed`` is the value of the documents chosen so far, ``path`` are these.
 
     def __init__(
         self, linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int
@@ -228,13 +236,13 @@ class _Search:
         self._fresh = True
 
     def offer(self, chosen: Int) -> None:
-        """Provide a choice to begin with."""
+        """Start from a known choice."""
         value = float(self._linear[chosen].sum() + self.elements[2][self.member[:, chosen].any(axis=1)].sum())
         self.state[0] = value
         self.best[:] = chosen
 
     def advance(self) -> bool:
-        """Continue the search for a moment, and return whether it is unfinished."""
+        """Continue the search for some steps; return whether it is unfinished."""
         _advance(
             self.k, self.tolerance, _WORK, self._fresh, self.doc_start, self.doc_elements, *self.elements, self.member,
             self.ids, self.gain, self.against, self.shared, self.bounds, self.order, self.size, self.position,
@@ -244,7 +252,8 @@ class _Search:
         return bool(self.state[1] >= 0)
 
     def gap(self) -> float:
-        """Return a bound on how much the optimum exceeds the best choice found."""
+        """Return a bound on how much the optimum exceeds the best choice so far."""
+        # everything unexplored is below a document at one of the open depths whose turn has not come; bounds descend
         depth = int(self.state[1])
         if depth < 0:
             return 0.0
@@ -254,7 +263,7 @@ class _Search:
 
 @kernel
 def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
-    """Insert a value into the ``most`` largest, descending, of which ``held`` are known; return how many are then."""
+    """Insert a value into a descending list of the ``most`` largest, which has ``held``; return its new length."""
     if held < most:
         rank = held
         held += 1
@@ -272,6 +281,10 @@ def _insert(top, held, most, value):  # type: ignore[no-untyped-def]
 @kernel
 def _bound(r, n, fixed, gain, against, shared, bounds, order, room):  # type: ignore[no-untyped-def]
     """Compute for each document a bound on every choice of ``r`` with it, and the order of descending bounds."""
+    # The inequalities of the module's head make the value of r documents a sum over singles and pairs. For a fixed
+    # document d its pairs are exact; the pairs of the others are bounded by half the best r - 2 of each (``half``), as
+    # each pair is counted from both ends; the best r - 1 of the others complete the choice. Each whole t gives a valid
+    # bound for elements of negative weight: the least over t is taken.
     single, half, top = room[0], room[1], room[2]
     bounds[:n] = np.inf
     for t in range(1, min(r, 4)):
@@ -314,6 +327,8 @@ def _finish(  # type: ignore[no-untyped-def]
     most,
 ):  # fmt: skip
     """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of a ``best`` they improve."""
+    # Inclusion and exclusion: gains of singles, less weights shared by two, plus weights shared by three. The last are
+    # computed only where the triple would win with the most that three can share: the least of what its pairs share.
     limit = state[0] + tolerance - fixed
     improved = False
     last = best.shape[0]
@@ -330,9 +345,11 @@ def _finish(  # type: ignore[no-untyped-def]
                     limit, improved = value, True
                     best[last - 2], best[last - 1] = ids[i], ids[j]
     else:
+        # after[i]: the most that a third document adds to the second one i; most[i]: the largest negative weight that i
+        # shares with another. Together they exclude most pairs before the third loop.
         for i in range(n):
-            after[i] = -np.inf  # largest addition of a third document to the second
-            most[i] = 0.0  # largest negative weight that a document shares
+            after[i] = -np.inf
+            most[i] = 0.0
             for j in range(i + 1, n):
                 after[i] = max(after[i], gain[j] - shared[0, i, j] + shared[1, i, j])
                 most[i] = max(most[i], shared[1, i, j])
@@ -366,6 +383,9 @@ def _advance(  # type: ignore[no-untyped-def]
     k, tolerance, work, fresh, doc_start, doc_elements, element_start, element_documents, weights, member, ids, gain,
     against, shared, bounds, order, size, position, fixed, path, covered, best, state, room, places,
 ):  # fmt: skip
+    """Continue the depth-first search for about ``work`` inner steps; the state is in the arrays and ``state``."""
+    # A document whose bound is not above the best value ends its depth, as those after it have lower bounds. Depth
+    # k - 3 is a leaf: the last three are found by trying all.
     local, alive = places[0], places[1]
     leaf = max(0, k - 3)
     depth = np.int64(state[1])
@@ -387,13 +407,15 @@ def _advance(  # type: ignore[no-untyped-def]
             i = position[depth]
             back = m - i < r or bounds[depth, i] <= state[0] + tolerance
         if back:
+            # undo the choice that led here: ``covered`` has the depth at which each element was covered
             if depth > 0:
                 for entry in range(doc_start[path[depth - 1]], doc_start[path[depth - 1] + 1]):
                     if covered[doc_elements[entry]] == depth:
                         covered[doc_elements[entry]] = 0
             depth -= 1
             continue
-        # choose document i; those before it were tried, those after it stay if their bounds allow
+        # Choose document i. Those before it were tried with all others, so that only those after it, as far as their
+        # bounds allow, go on to the child: each set is visited once.
         position[depth] = i + 1
         chosen = order[depth, i]
         d = ids[depth, chosen]
@@ -415,6 +437,7 @@ def _advance(  # type: ignore[no-untyped-def]
             for b in range(n_left):
                 shared[child, 0, a, b] = shared[depth, 0, alive[a], alive[b]]
                 shared[child, 1, a, b] = shared[depth, 1, alive[a], alive[b]]
+        # the child inherits gains and shared weights, then loses those of the elements that d covers first
         path[depth] = d
         size[child] = n_left
         position[child] = 0

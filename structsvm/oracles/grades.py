@@ -37,7 +37,9 @@ def _levels(y: NDArray[Any], offsets: Int) -> NDArray[Any]:
         level = below.astype(np.uint8)
     if (level == below).all():
         return level
-    # labels of any other kind: their ranks in each query
+    # Fractions, and grades more than 255 apart: a level is then the rank of the label among those of its query. A step
+    # is counted wherever the label changes from one row to the next in the order of (query, -label), and the count at
+    # the first row of the query is subtracted.
     query = row_groups(offsets)
     order = np.lexsort((-y, query))
     grade, query = y[order], query[order]
@@ -50,6 +52,7 @@ def _levels(y: NDArray[Any], offsets: Int) -> NDArray[Any]:
 
 @kernel
 def _order(level, offsets, room, members, lower, pair_counts):  # type: ignore[no-untyped-def]
+    """Fill the parts of ``ByGrade`` by a counting sort; ``room`` has an element per level."""
     for q in range(pair_counts.shape[0]):
         start = offsets[q]
         n = offsets[q + 1] - start
@@ -57,16 +60,16 @@ def _order(level, offsets, room, members, lower, pair_counts):  # type: ignore[n
             room[g] = 0
         for i in range(n):
             room[level[start + i]] += 1
-        # the number of each level becomes its first place
+        # the number of rows of each level becomes the rank of its first
         pairs, end = 0, 0
         for g in range(room.shape[0]):
             first, end = end, end + room[g]
             room[g] = first
             pairs += (end - first) * (n - end)
-            for place in range(first, end):
-                lower[start + place] = end
+            for rank in range(first, end):
+                lower[start + rank] = end
         pair_counts[q] = pairs
-        # rows in their order take the places of their level in turn, which keeps the sort stable
+        # rows in their order take the ranks of their level in turn, which keeps the sort stable
         for i in range(n):
             g = level[start + i]
             members[start + room[g]] = i

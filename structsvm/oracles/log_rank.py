@@ -4,7 +4,7 @@ With ``s`` the scores of a query and ``t`` its grades above the lowest, the thre
 
     R(s) = sum_t omega_t / P_t * sum_{i: y_i >= t} log2(1 + sum_{j: y_j < t} exp(s_j - s_i))
 
-where ``P_t`` documents have ``y >= t``. What stands in the logarithm is at least the rank of ``i`` among the documents
+where ``P_t`` documents have ``y >= t``. The argument of the logarithm is at least the rank of ``i`` among the documents
 below the threshold. ``omega_t`` is the share of the threshold in the ideal DCG, so that ``NDCG@k`` is the mean over
 thresholds, weighted by ``omega``, of the binary NDCG@k of ``y >= t``.
 """
@@ -46,9 +46,9 @@ class NDCG:
     only where these agree, whatever the length of the queries; the hinge of
     NDCG with position features compares with the best of the others there (``docs/theory/log_rank.md``).
 
-    It is no structural SVM, as there is no most violated ranking; its tangents are cuts all the same, so that every
-    trainer can minimise it. It has a second derivative, for ``solver="newton"``. An evaluation is
-    O(documents x grades of the query).
+    This is not a structural SVM, as there is no most violated ranking; but its tangents are cuts, so that every trainer
+    can minimise it. It has a second derivative, for ``solver="newton"``. An evaluation takes O(documents x grades of
+    the query).
 
     Examples
     --------
@@ -82,7 +82,7 @@ class NDCG:
 class ReciprocalRank:
     """The log-rank loss of relevant documents; half of it bounds ``1 - 1/rank`` of the first one (MRR).
 
-    It is the same objective as that of :class:`PrecisionAt`; only the measure that a ranker is scored by differs. A
+    The objective is the same as that of :class:`PrecisionAt`; only the measure that a ranker is scored by differs. A
     query without relevant or without other documents has no constraint.
 
     Parameters
@@ -123,8 +123,8 @@ class ReciprocalRank:
 class PrecisionAt:
     """The log-rank loss of relevant documents, a bound of the share of ``min(k, P)`` missing among the first ``k``.
 
-    It is the same objective as that of :class:`ReciprocalRank`. Where there are grades, :class:`NDCG` is mostly the
-    better choice for precision, too.
+    The objective is the same as that of :class:`ReciprocalRank`. With graded labels, :class:`NDCG` is mostly the better
+    choice, for precision too.
 
     Parameters
     ----------
@@ -199,19 +199,27 @@ class LogRankSeparator:
         return np.empty((4, self._longest)), np.empty(self._longest + 1, np.int64)
 
 
-# Documents stand by descending grade, so that a threshold is a place b: the documents before it are the better ones.
-# shares[b] = omega / (b ln 2), the weight of one document's natural logarithm.
+# Documents are in order of descending grade, so that a threshold is an index b: the documents before b are the better
+# ones, those from b on the worse ones. shares[b] = omega / (b ln 2) is the weight of one document's natural logarithm.
+# With e_p = exp(s_p) and B_b the sum of e_p over p >= b, the loss of a query is
+#
+#     R = sum_b share_b sum_{i < b} log(1 + B_b / e_i),
+#
+# and its derivatives are, with g_i = B_b / (e_i + B_b) of each threshold,
+#
+#     by s_i of a better document  -share_b g_i,       by s_j of a worse one  share_b (e_j / B_b) sum_{i < b} g_i.
 
 _WIDE = 300.0
-"""Spread of the scores of a query up to which exp(score) is used itself. Beyond, each threshold has its own scale, at
-the price of an exponential per document and threshold."""
+"""Spread of the scores of a query up to which exp(score) is used itself: e^300 is far from overflow. Beyond, each
+threshold has its own scale, at the price of an exponential per document and threshold."""
 
 _FULL = 1e150
 """Product of factors above which its logarithm is taken: one more factor, at most exp(300) documents, must fit in."""
 
 
 def _shares(gains: Float, offsets: Int, order: ByGrade, k: int | None) -> Float:
-    """Return the weight of each threshold at the place of the first document below it, and zeros elsewhere."""
+    """Return the weight of each threshold at the index of the first document below it, and zeros elsewhere."""
+    # omega_t = (gain_t - gain_below) * IDCG of the binary labels y >= t / IDCG of the grades: these sum to one over t
     query, places = row_groups(offsets), places_in(offsets) - 1
     discount = 1.0 / log2(np.arange(2.0, np.diff(offsets).max(initial=1) + 2.0))
     if k is not None:
@@ -228,7 +236,7 @@ def _shares(gains: Float, offsets: Int, order: ByGrade, k: int | None) -> Float:
 
 @kernel(inline="always")
 def _find_thresholds(lower, n, places):  # type: ignore[no-untyped-def]
-    """Fill the places of the thresholds, and ``n`` after the last; return how many there are."""
+    """Fill ``places`` with the indices of the thresholds, and ``n`` after the last; return how many there are."""
     number = 0
     b = lower[0]
     while b < n:
@@ -241,7 +249,7 @@ def _find_thresholds(lower, n, places):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
-    """Return the largest score from place ``b`` on, and the sum of exp(score) there relative to it."""
+    """Return the largest score from index ``b`` on, and the sum of exp(score) there relative to it."""
     top = v[b]
     for p in range(b + 1, n):
         top = max(top, v[p])
@@ -253,7 +261,10 @@ def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, loss, coef):  # type: ignore[no-untyped-def]
-    """Fill the tangents, and in ``kept``, by place, exp(score) relative to the query's largest, or scores if wide."""
+    """Fill the tangents, and ``kept``: exp(score) relative to the query's largest, or the scores if these are wide."""
+    # ``pull`` is minus the gradient by document, in order of descending grade. The products with the second derivative
+    # need the same exponentials, so that ``kept`` saves their second computation. Relative scores are never above 0,
+    # exponentials always are: the sign of the first entry says which of the two was kept.
     floats, places = room
     v, inverse, pull, worse = floats[0], floats[1], floats[2], floats[3]
     base = offsets[first]
@@ -280,6 +291,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
             for p in range(n):
                 e[p] = exp(v[p])
                 inverse[p] = 1.0 / e[p]
+            # From the lowest threshold up, so that B_b grows by one grade at a time: O(n) exponentials for all of them.
             below = 0.0
             for m in range(n_places - 1, -1, -1):
                 b = places[m]
@@ -287,6 +299,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
                     below += e[p]
                 c = share[b]
                 c_below = c * below
+                # one logarithm of a product in place of many logarithms, as long as the product fits into a float
                 total, product, logs = 0.0, 1.0, 0.0
                 for i in range(b):
                     factor = 1.0 + below * inverse[i]
@@ -299,12 +312,15 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
                         product = 1.0
                 value += c * (logs + log(product))
                 worse[m] = c * total
+            # A worse document is below all thresholds before its own grade: a running sum from the highest one down.
             falling = 0.0
             for m in range(n_places):
                 falling += worse[m]
                 for p in range(places[m], places[m + 1]):
                     pull[p] -= falling * e[p]
         else:
+            # The same sums relative to the largest worse score of each threshold. log(1 + z) is taken of whichever of
+            # z and 1/z is at most one, so that no exponential overflows.
             for p in range(n):  # assigning a slice compiles messages about shapes, which takes a second
                 e[p] = v[p]
             for m in range(n_places):
@@ -338,8 +354,9 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
 @kernel
 def _curvature(direction, first, last, offsets, members, lower, shares, room, kept, coef):  # type: ignore[no-untyped-def]
     """Fill minus the second derivative times ``direction``."""
-    # Of one logarithm with g = below / (e_i + below) it is g (1 - g) (z_i - mean) at the better document i, where mean
-    # is that of the worse ones, and e_j / below times g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
+    # Of one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
+    # document i, where mean is that of z over the worse ones weighted by e_j / B, and (e_j / B) times
+    # g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
     floats, places = room
     z, out, degrees, pulls = floats[0], floats[1], floats[2], floats[3]
     base = offsets[first]
@@ -357,6 +374,8 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
         for p in range(n):
             z[p] = s[rows[p]]
             out[p] = 0.0
+        # As in ``_tangent``: first up through the thresholds, for the better documents, and in ``degrees`` and ``pulls``
+        # the sums of g and of the terms without z_j; then down, for the worse ones.
         if e[0] > 0.0:
             below, moment = 0.0, 0.0
             for m in range(n_places - 1, -1, -1):

@@ -109,7 +109,8 @@ class _Kinks:
 
     def minimum(self) -> float:
         """Return the smallest threshold from which the cost no longer falls."""
-        # sums of equal weights differ by rounding from the value they are compared with
+        # Running sums of equal weights miss the exact total by rounding: the tolerance keeps the lower end of an
+        # interval of minima the answer.
         reached = np.searchsorted(np.cumsum(self.rise), -self.slope * (1.0 - 1e-12))
         return float(self.at[min(int(reached), self.at.shape[0] - 1)])
 
@@ -122,6 +123,8 @@ class _Kinks:
 
 def _pool(kinks: list[_Kinks]) -> list[tuple[_Kinks, float, list[_Kinks]]]:
     """Return blocks of thresholds that coincide: their joint kinks, their common value, and the kinks of each."""
+    # Pool adjacent violators: the minima of the blocks ascend; a threshold whose own minimum is below that of the block
+    # before joins it, and the block gets the minimum of the sum of their costs, until the order holds again.
     blocks: list[tuple[_Kinks, float, list[_Kinks]]] = []
     for one in kinks:
         blocks.append((one, one.minimum(), [one]))
@@ -139,8 +142,10 @@ def _tangent(scores: Float, thresholds: list[Sides], coef: Float) -> float:
     remaining = iter(thresholds)
     for _, b, members in _pool([_Kinks.between(scores, *sides) for sides in thresholds]):
         slopes = [one.slopes(b) for one in members]
-        # The rows at their kinks have to bring the slope of the block to zero. Raising the last thresholds first leaves
-        # no part of the block that would gain by moving away from the rest in an allowed direction.
+        # Each threshold of the block allows any slope between its left and right derivative at b. The rows at their
+        # kinks have to bring the sum of the slopes to zero (Notes of OrdinalHinge). Raising the slopes of the last
+        # thresholds first leaves no part of the block that would gain by moving away in an allowed direction: the
+        # thresholds must not decrease, so that only the lower ones may move down and the upper ones up.
         missing = -sum(before for before, _ in slopes)
         shares = []
         for before, after in reversed(slopes):

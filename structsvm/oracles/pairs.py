@@ -128,7 +128,7 @@ class PairSeparator:
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
         n = self._longest
-        v, places, longs = np.empty(n), np.empty(n, np.int32), np.empty((3, n + 1), np.int64)
+        v, places, longs = np.empty(n), np.empty(n, np.int32), np.empty((3, n + 3), np.int64)
         _separate(
             scores, first, last, self._offsets, self.members, self.lower, self.pair_counts, self._margin, self._step,
             _COUNTING_PAIRS, v, places, sort_buffers(n), longs, loss, coef,
@@ -141,17 +141,22 @@ _COUNTING_PAIRS = 300
 
 @kernel(inline="always")
 def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
-    """Count the violated pairs of each place as the better (``won``) and the worse (``lost``) one, by comparing all."""
-    # four places at a time are compared with all below their grade, for the reasons given at ``sorting._sort_block``
+    """Count the violated pairs of each document as the better (``won``) and the worse (``lost``) one."""
+    # Documents are in order of descending grade; ``lower[i]`` is the first index of a lower grade than that of ``i``.
+    # Four documents of a grade at a time are compared with all below it, without a branch, so that the loop becomes
+    # vector code and shares its loads. Where fewer than four are left, the others get a limit that no score exceeds;
+    # their zeros go to indices that are counted next, or behind the last.
     lost[:n] = 0
     start = 0
     while start < n:
         end = lower[start]
         tail = v[end:n]
         tail_lost = lost[end:n]
-        i = start
-        while i + 3 < end:
-            l0, l1, l2, l3 = v[i] - margin, v[i + 1] - margin, v[i + 2] - margin, v[i + 3] - margin
+        for i in range(start, end, 4):
+            l0 = v[i] - margin
+            l1 = v[i + 1] - margin if i + 1 < end else np.inf
+            l2 = v[i + 2] - margin if i + 2 < end else np.inf
+            l3 = v[i + 3] - margin if i + 3 < end else np.inf
             c0, c1, c2, c3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
             for j in range(tail.shape[0]):
                 x = tail[j]
@@ -162,22 +167,15 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
                 c3 += b3
                 tail_lost[j] += b0 + b1 + b2 + b3
             won[i], won[i + 1], won[i + 2], won[i + 3] = c0, c1, c2, c3
-            i += 4
-        while i < end:
-            limit = v[i] - margin
-            count = np.int64(0)
-            for j in range(tail.shape[0]):
-                violated = np.int64(tail[j] > limit)
-                count += violated
-                tail_lost[j] += violated
-            won[i] = count
-            i += 1
         start = end
 
 
 @kernel(inline="always")
 def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
     """Count the same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
+    # In order of descending score, the documents that violate the margin against the better document i are a prefix of
+    # the worse ones, and the prefix grows with i: one walk through both lists counts all of them. The second walk
+    # does the same from the other end for the worse documents. ``places`` are their indices by grade.
     j = middle
     for i in range(start, middle):
         limit = v[i] - margin
@@ -194,6 +192,9 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
 @kernel(inline="always")
 def _count_merging(v, lower, n, margin, won, lost, places, spare, bounds):  # type: ignore[no-untyped-def]
     """Count the same in O(n log n): sort each grade, then merge neighbours level by level and count across."""
+    # Invariant: ``bounds`` delimits blocks of neighbouring grades, each sorted by score, within which all pairs are
+    # counted; a pair of blocks is counted across just before it becomes one block. With T grades that are log2(T)
+    # levels of n steps each. The last two blocks need no merge, as no count follows.
     spare_values, spare_places = spare[0], spare[1]
     won[:n] = 0
     lost[:n] = 0
@@ -252,6 +253,7 @@ def _separate(  # type: ignore[no-untyped-def]
             _count_all(v, below, n, margin, won, lost)
         else:
             _count_merging(v, below, n, margin, won, lost, places, spare, bounds)
+        # each violated pair adds ``unit`` to the coefficient of its better document, and subtracts it from the other
         violated = 0
         unit = step / pair_counts[q]
         for i in range(n):

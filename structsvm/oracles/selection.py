@@ -1,4 +1,4 @@
-"""Choice of documents from a candidate set: greedily, with exchanges, or within a budget.
+"""Choose documents from a candidate set: greedily, with exchanges, or within a budget.
 
 A candidate set is a :class:`~structsvm.common.candidates.Coverage`; a model gives each bin of elements a benefit and
 each document a value of its own. The value of a subset is the benefit of all elements it covers, each counted once,
@@ -59,8 +59,7 @@ class Subtopics(NamedTuple):
         empty = np.zeros(0, dtype=np.int32)
         ends = np.zeros(n + 1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         nothing = np.zeros((n, 0), dtype=np.int32), ends[0], empty, ends[1], empty, empty
-        chosen, _, _ = _greedy(nothing, np.zeros(0), np.zeros(n), np.ones(n, dtype=np.bool_), k, self, 1.0)
-        return np.asarray(chosen)
+        return _choose(nothing, np.zeros(0), np.zeros(n), k, self, sign=1.0).chosen
 
 
 def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.5) -> Subtopics:
@@ -125,7 +124,7 @@ def greedy(
     n = coverage.n_documents
     k = min(k, n)
     own = _no_subtopics(n, k) if subtopics is None else subtopics
-    return Selection(*_greedy(_arrays(coverage), benefits, values, np.ones(n, dtype=np.bool_), k, own, -1.0))
+    return _choose(_arrays(coverage), benefits, values, k, own)
 
 
 def swap(
@@ -200,7 +199,10 @@ def budgeted(
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget: expected a finite number >= 0, got {budget!r}")
     most = n if k is None else min(k, n)
-    found = Selection(*_budgeted(_arrays(coverage), benefits, values, costs, float(budget), most))
+    tolerant = float(budget) * (1.0 + 1e-12)  # of rounding in the sum of costs
+    found = _choose(
+        _arrays(coverage), benefits, values, most, _no_subtopics(n, most), costs=costs, budget=tolerant, least=0.0
+    )  # fmt: skip
     alone = values + products(coverage.counts, benefits)
     alone[costs > budget] = -np.inf
     best = int(np.argmax(alone))
@@ -212,10 +214,10 @@ def budgeted(
 
 def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: Int) -> Selection:
     """Return the subset in the order in which greedy would choose its documents."""
-    allowed = np.zeros(coverage.n_documents, dtype=np.bool_)
-    allowed[chosen] = True
-    own = _no_subtopics(coverage.n_documents, chosen.shape[0])
-    return Selection(*_greedy(_arrays(coverage), benefits, values, allowed, chosen.shape[0], own, 1.0))
+    n, k = coverage.n_documents, chosen.shape[0]
+    costs = np.full(n, np.inf)  # of documents that must not be chosen
+    costs[chosen] = 1.0
+    return _choose(_arrays(coverage), benefits, values, k, _no_subtopics(n, k), costs=costs, budget=float(k))
 
 
 def greedy_for_loss(
@@ -227,7 +229,7 @@ def greedy_for_loss(
     sign: float = 1.0,
 ) -> Selection:
     """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order."""
-    # the loss is called once per document and position; gains and value returned are without it
+    # the loss is called once per document and position; the gains and the value returned exclude it
     n = coverage.n_documents
     uncovered = coverage.counts.copy()
     covered = np.zeros(coverage.element_bin.shape[0], dtype=np.bool_)
@@ -262,6 +264,15 @@ def _arrays(coverage: Coverage) -> tuple[Any, Any, Any, Any, Any, Any]:
         coverage.counts, coverage.doc_start, coverage.doc_elements, coverage.element_start,
         coverage.element_documents, coverage.element_bin,
     )  # fmt: skip
+
+
+def _choose(
+    of: tuple[Any, ...], benefits: Float, values: Float, k: int, subtopics: Subtopics, *, sign: float = -1.0,
+    costs: Float | None = None, budget: float = np.inf, least: float = -np.inf,
+) -> Selection:  # fmt: skip
+    """Run the kernel; without ``costs`` all are 1, and exactly ``k`` documents are chosen."""
+    costs = np.ones(values.shape[0]) if costs is None else costs
+    return Selection(*_greedy(of, benefits, values, costs, budget, k, subtopics, sign, least))
 
 
 def _no_subtopics(n: int, k: int) -> Subtopics:
@@ -299,6 +310,8 @@ def _loss(chosen, subtopics):  # type: ignore[no-untyped-def]
 
 @kernel
 def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
+    """Cover the elements of document ``d``: each new one is taken off the counts of all documents that have it."""
+    # An element is covered once, so that all steps together cost the number of (document, element) entries at most.
     _, doc_start, doc_elements, element_start, element_documents, element_bin = of
     for i in range(doc_start[d], doc_start[d + 1]):
         e = doc_elements[i]
@@ -310,58 +323,35 @@ def _cover(d, uncovered, covered, of):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _greedy(of, benefits, values, allowed, k, subtopics, sign):  # type: ignore[no-untyped-def]
-    """Choose greedily by gains that include ``sign`` times the reduction of the loss; return gains without it."""
+def _greedy(of, benefits, values, costs, budget, k, subtopics, sign, least):  # type: ignore[no-untyped-def]
+    """Choose up to ``k`` documents by gain per cost, while it is above ``least`` and the budget lasts.
+
+    Gains include ``sign`` times the reduction of the loss; those returned are without it.
+    """
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, keep, discount = subtopics
     n = counts.shape[0]
+    # Invariant: uncovered[d] counts the elements of document d that no chosen document covers, by bin; so gains are
+    # those of the next step, and only ``_cover`` changes them.
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     state = weights.copy()
-    free = allowed.copy()
-    total = np.zeros(counts.shape[1])
-    chosen = np.empty(k, dtype=np.int64)
-    gains = np.empty(k)
-    for step in range(k):
-        best, best_gain = -1, 0.0
-        for d in range(n):
-            if free[d]:
-                own = values[d] + dot(uncovered[d], benefits)
-                gain = own
-                for i in range(sub_start[d], sub_start[d + 1]):
-                    gain += sign * discount[step] * state[sub_index[i]]
-                if best < 0 or gain > best_gain:
-                    best, best_gain, gains[step] = d, gain, own
-        chosen[step] = best
-        free[best] = False
-        for b in range(total.shape[0]):
-            total[b] += uncovered[best, b]
-        if step + 1 < k:
-            _cover(chosen[step], uncovered, covered, of)
-            for i in range(sub_start[best], sub_start[best + 1]):
-                state[sub_index[i]] *= keep
-    return chosen, gains, total
-
-
-@kernel
-def _budgeted(of, benefits, values, costs, budget, k):  # type: ignore[no-untyped-def]
-    counts, element_bin = of[0], of[5]
-    n = counts.shape[0]
-    uncovered = counts.copy()
-    covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     free = np.ones(n, dtype=np.bool_)
     total = np.zeros(counts.shape[1])
     chosen = np.empty(k, dtype=np.int64)
     gains = np.empty(k)
-    left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
+    left = budget
     m = 0
     while m < k:
-        best, best_ratio = -1, 0.0
+        best, best_ratio = -1, least
         for d in range(n):
             if free[d] and costs[d] <= left:
                 own = values[d] + dot(uncovered[d], benefits)
-                if own / costs[d] > best_ratio:
-                    best, best_ratio, gains[m] = d, own / costs[d], own
+                gain = own
+                for i in range(sub_start[d], sub_start[d + 1]):
+                    gain += sign * discount[m] * state[sub_index[i]]
+                if gain / costs[d] > best_ratio:
+                    best, best_ratio, gains[m] = d, gain / costs[d], own
         if best < 0:
             break
         chosen[m] = best
@@ -370,7 +360,10 @@ def _budgeted(of, benefits, values, costs, budget, k):  # type: ignore[no-untype
         left -= costs[best]
         for b in range(total.shape[0]):
             total[b] += uncovered[best, b]
-        _cover(chosen[m - 1], uncovered, covered, of)
+        if m < k:
+            _cover(chosen[m - 1], uncovered, covered, of)
+            for i in range(sub_start[best], sub_start[best + 1]):
+                state[sub_index[i]] *= keep
     return chosen[:m].copy(), gains[:m].copy(), total
 
 
@@ -391,6 +384,9 @@ def _shift(d, by, cover, uncovered, of, sub_start, sub_index, sub_cover):  # typ
 
 @kernel
 def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-def]
+    """Replace one document at a time by the best one, until none can be improved."""
+    # ``cover`` counts how many chosen documents have each element, as documents leave, too; ``uncovered`` follows where
+    # that count becomes 0 or 1. Every exchange raises the value by more than rounding, so that no choice comes back.
     counts, element_bin = of[0], of[5]
     sub_start, sub_index, weights, _, _ = subtopics
     n = counts.shape[0]
@@ -399,7 +395,7 @@ def _swap(of, benefits, values, start, subtopics):  # type: ignore[no-untyped-de
     cover = np.zeros(element_bin.shape[0], dtype=np.int32)
     sub_cover = np.zeros(weights.shape[0], dtype=np.int32)
     free = np.ones(n, dtype=np.bool_)
-    more, less = np.int64(1), np.int64(-1)  # literals would be types of their own
+    more, less = np.int64(1), np.int64(-1)  # each literal would have _shift compiled for itself
     for d in chosen:
         free[d] = False
         _shift(d, more, cover, uncovered, of, sub_start, sub_index, sub_cover)

@@ -14,77 +14,49 @@ BLOCK = 128
 
 
 def sort_buffers(n: int) -> tuple[NDArray[Any], ...]:
-    """Return the buffers of ``sort_descending``: for ``n`` values and rows, and for the keys and places of a block."""
-    # given to kernels, as code that allocates takes long to compile
-    return np.empty(n), np.empty(n, np.int32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
+    """Return the buffers of ``sort_descending``: for ``n`` values and rows, and for the keys and ranks of a block."""
+    # allocated outside of the kernels: code that allocates takes long to compile
+    ranks, filled = np.empty((2, BLOCK), np.int32)
+    return np.empty(n), np.empty(n, np.int32), np.empty(BLOCK, np.float32), ranks, filled
 
 
 @kernel(inline="always")
-def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
-    """Count for each value how many are larger, after rounding all to float32; return False if that leaves ties."""
-    # The rank of a value is the number of larger ones: n^2 comparisons without a branch, sixteen at a time in vectors
-    # of float32, are faster than n log n unpredictable branches up to some 128 values. Rounding keeps the order, so
-    # without ties these are the ranks of a stable sort. The keys are padded to whole unrolled vectors, as short loops
-    # would otherwise spend their time on remainders.
+def _sort_block(values, rows, n, keys, ranks, filled, out_values, out_rows):  # type: ignore[no-untyped-def]
+    """Sort up to ``BLOCK`` values into ``out_values``, descending and stably."""
+    # The rank of a value is the number of larger ones. Up to some 128 values, n^2 comparisons without a branch, sixteen
+    # at a time in vectors of float32, are faster than n log n branches that cannot be predicted. The keys are padded to
+    # whole unrolled vectors: short loops would otherwise spend their time on remainders. The padding is below every
+    # value and adds to no count.
     padded = np.uint64((n + 31) // 32 * 32)
     for i in range(n):
         keys[i] = np.float32(values[i])
+        filled[i] = 0
     for i in range(np.uint64(n), padded):
         keys[i] = -np.inf
     for i in range(n):
-        v0, p0 = keys[i], np.int32(0)
+        key, rank = keys[i], np.int32(0)
         for j in range(padded):
-            p0 = np.int32(p0 + np.int32(keys[j] > v0))
-        places[i] = p0
-    total = 0
+            rank = np.int32(rank + np.int32(keys[j] > key))
+        ranks[i] = rank
+    # Rounding to float32 never swaps two values, but makes some equal; all of these have the rank of the first. They
+    # take the places from there on in their order, each inserted before smaller ones: for equal values, such as all
+    # at zero weights, that is no step at all.
     for i in range(n):
-        total += places[i]
-    return total == n * (n - 1) // 2  # equal keys all have the place of the first, so the sum falls short
-
-
-@kernel(inline="always")
-def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
-    """Sort a few values, descending and stably, by counting for each how many precede it."""
-    # No branch depends on the data, and the loops run over slices from 0. Otherwise a check for negative indices
-    # prevents vectorisation (3 to 5 times slower).
-    i = 0
-    while i + 3 < n:
-        v0, v1, v2, v3 = values[i], values[i + 1], values[i + 2], values[i + 3]
-        # among the four, an earlier value precedes a later one that is not larger
-        b01, b02, b03 = np.int64(v0 >= v1), np.int64(v0 >= v2), np.int64(v0 >= v3)
-        b12, b13, b23 = np.int64(v1 >= v2), np.int64(v1 >= v3), np.int64(v2 >= v3)
-        p0, p1, p2, p3 = 3 - b01 - b02 - b03, 2 + b01 - b12 - b13, 1 + b02 + b12 - b23, b03 + b13 + b23
-        head = values[:i]
-        for j in range(head.shape[0]):
-            x = head[j]
-            p0 += np.int64(x >= v0)
-            p1 += np.int64(x >= v1)
-            p2 += np.int64(x >= v2)
-            p3 += np.int64(x >= v3)
-        tail = values[i + 4 : n]
-        for j in range(tail.shape[0]):
-            x = tail[j]
-            p0 += np.int64(x > v0)
-            p1 += np.int64(x > v1)
-            p2 += np.int64(x > v2)
-            p3 += np.int64(x > v3)
-        out_values[p0], out_values[p1], out_values[p2], out_values[p3] = v0, v1, v2, v3
-        out_rows[p0], out_rows[p1] = rows[i], rows[i + 1]
-        out_rows[p2], out_rows[p3] = rows[i + 2], rows[i + 3]
-        i += 4
-    while i < n:
-        v = values[i]
-        rank = np.int64(0)
-        for j in range(n):
-            rank += np.int64(values[j] > v or (values[j] == v and j < i))
-        out_values[rank] = v
-        out_rows[rank] = rows[i]
-        i += 1
+        value, first = values[i], np.uint64(ranks[i])
+        at = first + np.uint64(filled[first])
+        filled[first] += 1
+        while at > first and out_values[at - np.uint64(1)] < value:
+            out_values[at] = out_values[at - np.uint64(1)]
+            out_rows[at] = out_rows[at - np.uint64(1)]
+            at -= np.uint64(1)
+        out_values[at] = value
+        out_rows[at] = rows[i]
 
 
 @kernel
 def merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: ignore[no-untyped-def]
     """Merge the descending ``source[i:i_end]`` and ``source[i_end:j_end]`` into ``target[i:j_end]``."""
+    # of equal values the one from the left part comes first: that keeps the sort stable
     j = i_end
     for k in range(i, j_end):
         if i < i_end and (j >= j_end or source[i] >= source[j]):
@@ -99,30 +71,28 @@ def merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: i
 
 @kernel
 def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
-    """Sort ``values[:n]`` and with them ``rows[:n]`` in place, descending and stably; small, to be inlined."""
-    spare_values, spare_rows, keys, places = spare
-    if n <= BLOCK and _count_places(values, n, keys, places):
-        for i in range(n):
-            rank = np.uint32(places[i])
-            spare_values[rank] = values[i]
-            spare_rows[rank] = rows[i]
+    """Sort ``values[:n]`` and with them ``rows[:n]`` in place, descending and stably."""
+    spare_values, spare_rows, keys, ranks, filled = spare
+    for start in range(0, n, BLOCK):
+        m = BLOCK if n - start > BLOCK else n - start
+        _sort_block(
+            values[start:], rows[start:], m, keys, ranks, filled, spare_values[start:], spare_rows[start:]
+        )
+    if n > BLOCK:
+        _merge_blocks(values, rows, n, spare_values, spare_rows)
+    else:
         for i in range(n):
             values[i] = spare_values[i]
             rows[i] = spare_rows[i]
-    else:
-        _sort_with_ties(values, rows, n, spare_values, spare_rows)
 
 
-@kernel(inline="always")
-def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
-    """Sort any number of any values, by merging counted blocks."""
+@kernel
+def _merge_blocks(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
+    """Merge the sorted blocks of ``spare``, pair by pair, until one is left, and put it into ``values``."""
     width = BLOCK
-    for start in range(0, n, width):
-        m = width if n - start > width else n - start
-        _sort_block(values[start:], rows[start:], m, spare_values[start:], spare_rows[start:])
     source, source_rows = spare_values, spare_rows
     target, target_rows = values, rows
-    in_spare = True  # ``is`` of arrays is compiled for itself
+    in_spare = True  # a flag, as ``source is spare_values`` would be compiled for every pair of types
     while width < n:
         for start in range(0, n, 2 * width):
             middle = start + width if start + width < n else n
@@ -141,7 +111,8 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
 @kernel
 def sort_top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-untyped-def]
     """Find the first ``k`` of ``values[:n]`` in descending order, ties by row; the buffers have room for ``n``."""
-    # callers gather ``values`` themselves, as Numba counts references to each array passed to another kernel in between
+    # Callers gather ``values`` themselves, as Numba counts references to each array passed to another kernel in
+    # between. Up to 32, inserting into the list of the best so far beats a sort: most values are below its last.
     if k > 32:
         for i in range(n):
             out_values[i] = values[i]
@@ -158,6 +129,7 @@ def sort_top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-unty
             j = k - 1
         else:
             continue
+        # strictly smaller ones move up, so that an equal value with a smaller row stays ahead
         while j > 0 and out_values[j - 1] < v:
             out_values[j] = out_values[j - 1]
             out_rows[j] = out_rows[j - 1]

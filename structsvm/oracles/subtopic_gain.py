@@ -1,4 +1,4 @@
-"""What a document adds to those chosen before it: gains of subtopics that are covered to a degree."""
+"""Gains of documents over those chosen before, where documents cover subtopics to a degree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from structsvm.oracles.selection import COVERAGE_LOSSES
 from structsvm.protocols import Float, Int
 
 _ROUNDING = 12
-"""Digits of a gain, whatever the order in which it was summed."""
+"""Digits to which gains are rounded, so that they do not depend on the order of summation."""
 
 
 class SubtopicGain:
@@ -66,7 +66,7 @@ class SubtopicGain:
         return np.asarray(np.maximum(state, self.degrees[d]))
 
     def value(self, chosen: Int | list[int]) -> float:
-        """Return the value of documents in that order; with "alpha_ndcg" discounted, as a share of the greedy one."""
+        """Return the value of documents in this order; for "alpha_ndcg" discounted, relative to that of greedy choice."""
         total = self._total(chosen)
         if not self.by_order:
             return total

@@ -23,9 +23,9 @@ class WeightedPairs:
     """
 
     # ``1 +`` the inner sum bounds the rank of d from above. The objective is the mean over clicks, as if the query were
-    # repeated for each, at a cost that does not depend on their number: after one sort of the scores, the documents in
-    # violated pairs with j are consecutive, and their weights a difference of running sums, O(n log n). If two
-    # documents have weights, both orders count, so that the loss may be positive for any scores.
+    # repeated for each click, but its cost does not depend on their number: after one sort of the scores, the documents
+    # in violated pairs with j are consecutive, and the sum of their weights is a difference of running sums,
+    # O(n log n). If two documents have weights, both orders count, so that the loss may be positive for any scores.
 
     def bind(self, y: Float, offsets: Int) -> WeightedPairSeparator:
         """Bind to weights ``y`` (n_rows,), finite and >= 0, grouped by ``offsets`` (n_queries + 1,)."""
@@ -55,9 +55,9 @@ class WeightedPairSeparator:
 class WeightedLogRank:
     """``log2(1 + sum_{j != i} exp(s_j - s_i))`` of each document ``i``, the mean of a query weighted by ``y``."""
 
-    # What stands in the logarithm is at least the rank of the document, so that the loss bounds 1 - 1/log2(1 + rank)
-    # and half of it 1 - 1/rank. It is linear in the weights: inverse propensities keep it unbiased. A query weighs the
-    # sum of its weights.
+    # The argument of the logarithm is at least the rank of the document, so that the loss bounds 1 - 1/log2(1 + rank),
+    # and half of it bounds 1 - 1/rank. The loss is linear in the weights: inverse propensities keep it unbiased. The
+    # weight of a query is the sum of those of its documents.
 
     def bind(self, y: Float, offsets: Int) -> WeightedLogRankSeparator:
         """Bind to weights ``y``, >= 0, grouped by ``offsets``."""
@@ -114,8 +114,9 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
             v[i] = s[i]
             rows[i] = i
         sort_descending(v, rows, n, spare)
-        # places in descending order: above[i] of them score more than v[i] - 1, v[i] itself among them; and of those
-        # with v[d] < v[j] + 1, a suffix, the weights are the total without a prefix
+        # In order of descending score, document i as the clicked one violates the margin with all that score more than
+        # v[i] - 1: the first ``end`` documents, itself among them. As the other one it does so with all d of
+        # v[d] - 1 < v[i], a suffix, whose weights are the total less those of a prefix. Both ends only move down.
         end, begin, prefix = 0, 0, 0.0
         total = 0.0
         for i in range(n):
@@ -156,7 +157,8 @@ def _tangent(scores, first, last, offsets, informative, weights, shares, loss, c
             shares[i] /= total
             v = scores[i] - top
             coef[i] = (weights[base + i] - shares[i]) / LN2
-            # the value and the coefficient times the score: the weights cancel
+            # The loss of a tangent is its value plus coefficients times scores. The value is log(total) less the
+            # weighted scores, the product has the weighted scores less the mean by ``shares``: the weights cancel.
             value -= shares[i] * v
         loss[q - first] = max(0.0, value / LN2)
 
