@@ -161,8 +161,8 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, 
             sort_descending(
                 rel if side == 0 else non, rel_rows if side == 0 else non_rows, n_rel if side == 0 else n_non, spare
             )  # fmt: skip
-        # Scores are scaled by the coefficient of one inverted pair, 2 / (P N). ``share[i] * inverse[i + j + 2]`` is what
-        # the average precision loses where j + 1 instead of j documents precede relevant document i.
+        # Scores are scaled by the coefficient of one inverted pair, 2 / (P N). ``share[i] * inverse[i + j + 2]`` is
+        # what the average precision loses where j + 1 instead of j documents precede relevant document i.
         for i in range(n_rel):
             rel[i] *= unit
             share[i] = (i + 1.0) / n_rel

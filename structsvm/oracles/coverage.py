@@ -36,10 +36,10 @@ class CoverageProblem:
     ``loss`` takes the boolean labels and the documents chosen, in order, and must not increase as documents are added.
     """
 
-    # The true output of a set is the greedy cover of its subtopics. It need not cover all of them. Here it is one of the
-    # outputs of (4.5), with its own loss and no difference of features, so that the slack bounds the loss of the best
-    # output, whichever that is. The thesis leaves it out, which changes the optimum only where all other outputs are
-    # worse by more than this loss.
+    # The true output of a set is the greedy cover of its subtopics. It need not cover all of them. Here it is one of
+    # the outputs of (4.5), with its own loss and no difference of features, so that the slack bounds the loss of the
+    # best output, whichever that is. The thesis leaves it out, which changes the optimum only where all other outputs
+    # are worse by more than this loss.
     # Greedy and swap separation may miss the most violated output. Every output is therefore stored with its query, and
     # used again where it is violated more than the new one: the estimated primal never falls below the dual.
 

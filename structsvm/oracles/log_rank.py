@@ -374,8 +374,8 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
         for p in range(n):
             z[p] = s[rows[p]]
             out[p] = 0.0
-        # As in ``_tangent``: first up through the thresholds, for the better documents, and in ``degrees`` and ``pulls``
-        # the sums of g and of the terms without z_j; then down, for the worse ones.
+        # As in ``_tangent``: first up through the thresholds, for the better documents, and in ``degrees`` and
+        # ``pulls`` the sums of g and of the terms without z_j; then down, for the worse ones.
         if e[0] > 0.0:
             below, moment = 0.0, 0.0
             for m in range(n_places - 1, -1, -1):

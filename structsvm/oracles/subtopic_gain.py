@@ -66,7 +66,7 @@ class SubtopicGain:
         return np.asarray(np.maximum(state, self.degrees[d]))
 
     def value(self, chosen: Int | list[int]) -> float:
-        """Return the value of documents in this order; for "alpha_ndcg" discounted, relative to that of greedy choice."""
+        """Return the value of documents in this order; for "alpha_ndcg" discounted, relative to greedy choice."""
         total = self._total(chosen)
         if not self.by_order:
             return total

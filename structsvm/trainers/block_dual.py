@@ -1,4 +1,4 @@
-"""The dual point of block-coordinate Frank-Wolfe with planes as vectors, and what is done to it."""
+"""The dual point of block-coordinate Frank-Wolfe with planes as vectors, and the operations on it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _PLANES = 10
 sweep visits all."""
 
 _SWEEPS = 50
-"""Sweeps over the cached planes at most, after which the problem over them is solved instead, where that pays; with 20
-some fits of fewer than 100 queries take twice as many passes."""
+"""Most sweeps over the cached planes; then the problem over them is solved instead, where that pays. With 20, some fits
+of fewer than 100 queries take twice as many passes."""
 
 _SMOOTHING = 0.2
-"""First smoothing ``mu``, in units of the gap per query. With 0.05 a path takes 1.3 to 1.9 times as long, as the first
-steps at each C are stiff."""
+"""First smoothing ``mu``, in units of the gap per query. With 0.05 a path takes 1.3 to 1.9 times as long, as the second
+derivative then changes within a small part of the first steps at each C."""
 
 _SOLVED = 0.02
 """Tolerance of the problem over the cached planes, as a share of the gap."""
@@ -51,7 +51,7 @@ def cache_size(problem: Problem) -> int | None:
 
 
 def slot_size(problem: Problem) -> int:
-    """Return the numbers of a plane for each query."""
+    """Return how many numbers a plane of every query takes in all."""
     return problem.n_queries * problem.n_features if problem.support is None else int(problem.support[0][-1])
 
 
@@ -67,7 +67,7 @@ class Point(NamedTuple):
 
 
 def _root(slope: Callable[[float], float]) -> float:
-    """Return where a slope that falls with its argument vanishes in [0, 1], from below; the nearest end if nowhere."""
+    """Return where in [0, 1] a falling slope vanishes, rounded down; the nearer end where it does not."""
     if slope(1.0) >= 0:
         return 1.0
     low, high = 0.0, 1.0
@@ -80,16 +80,17 @@ def _root(slope: Callable[[float], float]) -> float:
 class BlockDual(DualPoint):
     """The dual point with planes ``(loss, joint)``."""
 
-    # The remaining mass of a query's cap is on its zero plane, which needs no storage. With signs ``w`` is the
-    # projection of the planes' weighted sum, and the derivative of the dual value by a mass is still the violation at
-    # ``w``. The fixed ``anchor`` in the sum is zero unless these queries are a part of a larger problem
-    # (:meth:`place`).
+    # The dual problem is  max D(a) = sum_qk a_qk loss_qk - 1/2 ||w||^2,  w = anchor + sum_qk a_qk psi_qk,  over masses
+    # a >= 0 with sum_k a_qk <= cap_q = C weight_q. The rest of a query's cap is on its zero plane, which needs no
+    # storage. The derivative of D by a mass is the violation of the plane at w, loss_qk - psi_qk . w.
+    # With signs, w is the projection of that sum on the signs, and the derivative is the same.
+    # The ``anchor`` is zero unless these queries are a part of a larger problem (:meth:`place`).
 
     solves = True
     """Whether the problem over the cached planes can be solved without reading the data."""
 
     rows = None
-    """The dual point as one number per row: not known of planes that are sums of rows already."""
+    """The dual point as one number per row: unknown, as planes are stored as sums over the rows."""
 
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
         n, m = problem.n_queries, problem.n_features
@@ -101,14 +102,14 @@ class BlockDual(DualPoint):
         super().__init__(problem, C, cache_size(problem), slot_size(problem))
         self.anchor: Float = np.zeros(m)
         self.joint: Float = np.zeros(m)
-        """The sum of the planes alone, as it was when it was last added up."""
+        """The sum of the planes without the anchor, as of the last call of ``_sum``."""
         self.cone = None if cone is None else check_cone(cone, m)
         if self.cone is None:
             self._point = Point(self.w, self.w, np.empty(0), np.empty(0))
         else:
             low, high = np.where(self.cone > 0, 0.0, -np.inf), np.where(self.cone < 0, 0.0, np.inf)
             self._point = Point(self.w, np.zeros(m), low, high)
-        # buffers of the kernels, which allocate nothing: code that allocates takes long to compile
+        # buffers of the kernels, as code that allocates takes long to compile
         widest = 0 if problem.support is None else int(np.diff(self._start).max(initial=0))
         self._room = np.empty((6, max(self._pool.shape[0] + 1, widest)))
         self._slots: Int = np.empty(n, dtype=np.int64)
@@ -136,7 +137,7 @@ class BlockDual(DualPoint):
         self._clip()
 
     def place(self, anchor: Float) -> None:
-        """Set the anchor; masses that are no dual point, whatever happened to them, become one."""
+        """Set the anchor; make the masses feasible, whatever happened to them."""
         self._alpha[~((self._alpha > 0) & np.isfinite(self._alpha))] = 0.0
         total = self._alpha.sum(axis=1)
         over = total > self.cap
@@ -152,6 +153,8 @@ class BlockDual(DualPoint):
         average = np.zeros_like(self.w)
         n_steps = 0
         for first, last, loss, joint in sweep(problem, self.w.copy, step, ahead=ahead):
+            # The planes of a step are those of a ``w`` up to ``ahead`` steps old, the moves are exact at the newest.
+            # Two moves per query: the first mostly takes mass from the zero plane, the second from a bad one.
             self._cache_and_move(self.w, first, last, loss, joint, 2)
             n_steps += 1
             average += (self.w - average) / n_steps
@@ -163,29 +166,29 @@ class BlockDual(DualPoint):
         return 0.5 * dot(w, w) + self.measure(problem, w)[0]
 
     def measure(self, problem: Problem, w: Float) -> tuple[float, float, Float]:
-        """Make the same pass; return the slack, and loss and sum of the planes found with the full cap on each."""
+        """Make the same pass; return the slack, and loss and sum of its planes with the full cap on each."""
         self._now += 1
-        joint_found = np.zeros_like(w)
+        total = np.zeros_like(w)
         slack, gain = 0.0, 0.0
         step = CHUNKS_PER_STEP * problem.chunk
         for first, last, loss, joint in sweep(problem, lambda: w, step, ahead=AHEAD):
             self._cache_and_move(w, first, last, loss, joint, 0)
-            part_slack, part_gain = _certify(
-                w, first, last, self._slots, joint_found, self._room[1], self.planes
-            )
+            part_slack, part_gain = _certify(w, first, last, self._slots, total, self._room[1], self.planes)
             slack += part_slack
             gain += part_gain
-        theta = self._exact_step(self.anchor + joint_found - self._point.total, gain)
+        # the full cap on the most violated plane of each query is a dual point, too: move a share theta towards it
+        theta = self._exact_step(self.anchor + total - self._point.total, gain)
         if theta > 0:
             mix(self._alpha, self.cap, self._slots, theta)
         self._sum()
-        return slack, gain, joint_found
+        return slack, gain, total
 
     def solve(self, w: Float, primal: float, tol: float, n_jobs: int = 1) -> Float:
         """Solve the problem over the cached planes by Newton's method from ``w``; return where to add planes next."""
-        # stops as soon as the dual value is within ``tol`` of ``primal``
+        # More than a dual value within ``tol`` of ``primal`` is not needed. The solution need not be better than the
+        # present masses, which are of earlier smoothings: the better point on the way between the two is taken.
         missing = primal - self.value
-        found = minimise(
+        solution = minimise(
             self.planes,
             w,
             max(_SOLVED * missing, 0.1 * tol * primal),
@@ -195,7 +198,7 @@ class BlockDual(DualPoint):
             signs=self.cone,
         )
         before, share = self._alpha, self._point.total.copy()
-        self._alpha = found.alpha
+        self._alpha = solution.alpha
         self._sum()
         theta = self._exact_step(share - self._point.total, float((before * self._loss).sum()))
         if theta > 0:
@@ -203,10 +206,10 @@ class BlockDual(DualPoint):
             self._sum()
         self._now += 1
         self._age[self._alpha > 0] = self._now
-        return found.centre
+        return solution.centre
 
     def _exact_step(self, direction: Float, gain: float) -> float:
-        """Return the best step to another dual point, whose sum is ``direction`` away and whose mass earns ``gain``."""
+        """Return the best step towards a dual point: its sum is ``direction`` away, the loss of its planes ``gain``."""
         curvature = dot(direction, direction)
         rise = gain - self.loss
         if self.cone is not None:
@@ -220,27 +223,15 @@ class BlockDual(DualPoint):
     ) -> float:
         """See :func:`_sweep`."""
         point = self._point if w is self.w else self._point._replace(w=w)
-        gap = _sweep(
-            point,
-            first,
-            last,
-            loss,
-            joint,
-            self._slots,
-            n_steps,
-            self._now,
-            self._room,
-            self.planes,
-            self.masses,
-        )
-        return float(gap)
+        given, own = (loss, joint, self._slots), (self.planes, self.masses)
+        return float(_sweep(point, first, last, *given, n_steps, self._now, self._room, *own))
 
     def _clip(self) -> None:
         if self.cone is not None:
             self.w[:] = project(self._point.total, self.cone)
 
     def _sum(self) -> None:
-        """Recompute ``w`` from the masses, as thousands of small updates leave a rounding error that weakens bounds."""
+        """Recompute ``w`` from the masses: thousands of small updates leave a rounding error that weakens bounds."""
         self.joint[:] = 0.0
         self._size[:] = 0.0
         _sum_planes(self.joint, self._size, self.planes, self._alpha)
@@ -386,8 +377,8 @@ def _sweep(point, first, last, new_loss, new_joint, slots, n_steps, now, room, p
 @kernel
 def _certify(w, first, last, slots, target, local, planes):  # type: ignore[no-untyped-def]
     """Add the most violated planes at ``w``, with full cap, to ``target``; return their slack and gain."""
-    # With the full cap on the most violated plane of each query, the slack is the sum of hinges at ``w``, and the
-    # planes with these masses are a feasible dual point of gain ``sum cap * loss``.
+    # The slack is the weighted sum of the hinges at ``w``, so that 1/2 ||w||^2 + slack is the primal value there. A
+    # query without a violated plane has its mass on the zero plane, in the slot behind the last, and adds nothing.
     pool, start, features, loss, _, cap = planes
     size = loss.shape[1]
     slack, gain = 0.0, 0.0
@@ -404,12 +395,8 @@ def _certify(w, first, last, slots, target, local, planes):  # type: ignore[no-u
             if not excess <= 0.0:  # NaN must reach the sum
                 slack += cap[q] * excess
             gain += cap[q] * loss[q, slot]
-            if features.shape[0] == 0:
-                for j in range(hi - lo):
-                    target[j] += cap[q] * pool[slot, lo + j]
-            else:
-                for j in range(hi - lo):
-                    target[features[lo + j]] += cap[q] * pool[slot, lo + j]
+            for j in range(hi - lo):
+                target[j if features.shape[0] == 0 else features[lo + j]] += cap[q] * pool[slot, lo + j]
     return slack, gain
 
 

@@ -1,4 +1,4 @@
-"""``Fit``: what every trainer returns, with its certificate; ``Recorder`` keeps the bounds and says when to stop."""
+"""``Fit``, the result of every trainer with its certificate; ``Recorder``, the bounds during a fit and when to stop."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from structsvm.qp.convex import Convex
 
 _TINY = 1e-300
-_ROUNDING = 1e-7
-"""Relative to the bounds: how far a lower one may stand above an upper one by rounding."""
-_FEW = 3.0
-"""Multiples of ``tol`` by which a fit must lower the objective from its value at zero to be more than nothing."""
-_MOST = 0.01
-"""The same share at most, for a large ``tol``."""
-_CANCELLED = 1e-11
-"""Relative to ``C`` and the largest value met: bounds near zero are differences of numbers of that size."""
+_BOUND_ROUNDING = 1e-7
+"""How far a lower bound may be above an upper one by rounding, relative to the bounds."""
+_LEAST_GAIN = 3.0
+"""Least relative distance of the objective below its value at zero, in multiples of ``tol``; for less, a warning says
+that nothing was learned."""
+_LARGEST_GAIN = 0.01
+"""Largest such share, for a large ``tol``."""
+_CANCELLATION = 1e-11
+"""Rounding of bounds near zero, relative to ``C`` and the largest value so far, whose differences they are."""
 
 
 class CertificateError(ValueError):
@@ -75,7 +76,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class NothingLearnedWarning(UserWarning):
-    """The weights found, of proven quality, have an objective that is hardly lower than that of ``w = 0``.
+    """The weights are optimal within ``tol``, but their objective is hardly lower than that of ``w = 0``.
 
     Examples
     --------
@@ -92,16 +93,16 @@ class NothingLearnedWarning(UserWarning):
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """Return ``(primal - dual) / max(primal, tiny)``; 0 for bounds that are equal, or crossed by rounding."""
+    """Return ``(primal - dual) / primal``; 0 where the bounds are equal, or the dual one is larger by rounding."""
     return max(0.0, primal - dual) / max(primal, _TINY) if primal > dual else 0.0
 
 
-def check_bounds(primal: float, dual: float, scale: float, *, rounding: float = _ROUNDING) -> None:
-    """Raise CertificateError for a lower bound above an upper one, by more than rounding: no optimum is between them.
+def check_bounds(primal: float, dual: float, scale: float, *, rounding: float = _BOUND_ROUNDING) -> None:
+    """Raise CertificateError for a lower bound above an upper one by more than rounding: no optimum is between them.
 
-    ``scale`` is the size of the numbers from whose differences the bounds came; ``rounding`` is relative to ``dual``.
+    ``scale`` is the size of the numbers whose differences the bounds are; ``rounding`` is relative to ``dual``.
     """
-    if dual > primal + rounding * abs(dual) + _CANCELLED * scale:
+    if dual > primal + rounding * abs(dual) + _CANCELLATION * scale:
         raise CertificateError(
             f"certificate: expected the primal value to be at least the dual one, got {primal:g} below {dual:g}: the "
             "data are damaged or changed during training (structsvm convert --check reads a store), or the oracle does "
@@ -133,8 +134,8 @@ class Fit:
     n_iterations : int
         Steps of the trainer: cuts (one_slack), added constraints (n_slack), block updates (frank_wolfe).
     n_passes : int
-        Passes over the data: how often every query's most violated output was asked for, be it to train, query by
-        query or all at once, or to measure the primal value.
+        Passes over the data: calls of the oracle per query, whether to train (query by query or all at once) or to
+        measure the primal value.
     n_cuts : int
         Cuts held at the end.
     seconds : float
@@ -150,7 +151,7 @@ class Fit:
         The dual point as a coefficient per row: its weights are ``X' dual_rows``, its value is ``dual``, or below 0
         where ``dual`` is 0. None where the trainer did not keep planes as coefficients of rows. Not saved with a model.
     at_zero : float or None
-        The objective at ``w = 0``; None where training did not come by it. Not saved with a model.
+        The objective at ``w = 0``; None where training did not evaluate it. Not saved with a model.
 
     Examples
     --------
@@ -182,7 +183,7 @@ class Fit:
     at_zero: float | None = field(repr=False, default=None, metadata={"saved": False})
 
     def gain_bound(self, columns: Any) -> float:
-        """Return how much lower the optimum may be, at most, once these columns of the same rows are features, too.
+        """Return a bound on how much the optimum falls when these columns of the same rows become features, too.
 
         With the dual point ``g``, of value ``dual`` for the present features, and the new columns ``Z``, the same point
         is feasible for both together and has the value ``dual - 1/2 ||Z' g||^2``: the new optimum is not below that,
@@ -234,9 +235,10 @@ class Fit:
 
 
 class Recorder:
-    """The best bounds met so far, their history, and the clock; every trainer reports through one."""
+    """The best bounds so far, their history, and the clock; every trainer reports through one."""
 
-    # with ``exact`` False primal values are estimates: one that a later dual value refutes is forgotten
+    # An approximate oracle may miss the most violated output, so that primal values are estimates from below. With
+    # ``exact`` False, an estimate that is below a later dual value is dropped, as its point was never that good.
 
     def __init__(
         self, C: float, tol: float, n_features: int, callback: Callback | None = None, *, exact: bool = True
@@ -262,7 +264,7 @@ class Recorder:
 
     @property
     def done(self) -> bool:
-        """Whether to stop: the gap is reached or the callback asked to."""
+        """Whether to stop: the gap is reached, or the callback asked for it."""
         return self.stopped or self.gap <= self.tol
 
     def lower(self, dual: float) -> None:
@@ -271,7 +273,6 @@ class Recorder:
         if self.exact:
             check_bounds(self.primal, self.dual, self._scale)
         elif self.dual > self.primal * (1 + 1e-9):
-            # outputs found since then would have raised the estimate: its point was never that good
             self.primal = np.inf
 
     def upper(self, primal: float, w: Float) -> None:
@@ -291,27 +292,27 @@ class Recorder:
             self.w = w.copy()
 
     def replace(self, primal: float, w: Float) -> None:
-        """Offer weights that are preferred to the best ones as long as their gap is within ``tol``."""
+        """Offer weights, such as sparse ones, that are preferred to the best ones if their gap is within ``tol``."""
         if relative_gap(primal, self.dual) <= self.tol:
             check_bounds(primal, self.dual, self._scale)
             self.primal = primal
             self.w = w.copy()
 
     def begun(self, seconds: float) -> None:
-        """Set the clock: so many seconds were spent on this fit before."""
+        """Set the clock for a fit that has taken ``seconds`` before, in another process."""
         self._start = clock() - seconds
 
     def passed(self, n: int = 1) -> None:
-        """Note that ``n`` passes over the data were made, and tell the callback."""
+        """Count ``n`` passes over the data, and call the callback with the bounds."""
         self.n_passes += n
         progress = Progress(self.n_passes, self.primal, self.dual, self.gap, clock() - self._start)
         self.history.append(progress)
-        # one that asked to stop is not asked again: the pass that was due to measure the weights follows unheard
+        # After a callback asks to stop it is not called again, although one more pass measures the final weights.
         if self.callback is not None and not self.stopped and self.callback(progress):
             self.stopped = True
 
     def finish(self, solver: str, *, n_iterations: int, n_cuts: int, dual_rows: Float | None = None) -> Fit:
-        """The record; warns when the gap was not reached."""
+        """Return the fit; warn if the gap was not reached."""
         converged = self.gap <= self.tol
         if not converged:
             ended, remedy = "stopped", "raise max_passes or tol, or scale the features"
@@ -344,7 +345,7 @@ class Recorder:
 def watched(
     fits: Iterable[Fit], problem: Any, Cs: Sequence[float], tol: float, region: Convex | None = None
 ) -> Iterator[Fit]:
-    """Pass on the fits of a path, and judge that of the largest C, which gains most: see :func:`judge`."""
+    """Yield the fits of a path, and call :func:`judge` on that of the largest C, which gains most."""
     n = len(set(Cs))
     for i, fit in enumerate(fits, 1):
         if i == n:
@@ -354,10 +355,11 @@ def watched(
 
 def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> None:
     """Warn where a converged fit is within a few ``tol`` of the objective at ``w = 0``."""
-    share = 1.0 - min(_FEW * tol, _MOST)
+    share = 1.0 - min(_LEAST_GAIN * tol, _LARGEST_GAIN)
     if not (fit.converged and (fit.certified or not fit.w.any())) or fit.primal <= 0.0:
         return  # an approximate oracle may be far off at other weights than zero
-    # without a region 1-strongly convex: the best weights are near fit.w, and zero costs their squared length
+    # Without a region the objective is 1-strongly convex. The optimal weights are then at least ``length`` long, and
+    # the objective at zero is at least the optimum plus half the square of that: often enough to know without a pass.
     if region is None:
         length = norm(fit.w) - math.sqrt(2.0 * max(0.0, fit.primal - fit.dual))
         if fit.primal < share * (fit.dual + 0.5 * max(0.0, length) ** 2):
@@ -365,8 +367,8 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
     zero = fit.at_zero
     if zero is None:
         nothing = np.zeros(problem.n_features)
-        if region is not None and region.violation(nothing) > _ROUNDING:
-            return  # no weights are not among those to choose from
+        if region is not None and region.violation(nothing) > _BOUND_ROUNDING:
+            return  # zero weights are not allowed
         loss = problem.loss_at_zero() if hasattr(problem, "loss_at_zero") else problem.cut(nothing).loss
         zero = fit.C * loss + (0.0 if region is None else region.value(nothing))
     if fit.primal < share * zero:
@@ -381,8 +383,8 @@ def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> N
 
 def _loose_bound(history: list[Progress]) -> str:
     """Name the bound that is probably loose: the one that moved more in the last quarter of the passes."""
-    # Where both distances were measured, and one was twice the other, this was right in 42 of 52 stopped fits; taking
-    # the bound that had not moved for longest was right in 12 of 42.
+    # Of 52 stopped fits where one bound was twice as far from the optimum as the other, this named it in 42. Naming the
+    # bound that had not moved for longest was right in 12 of 42.
     if len(history) < 4:
         return ""
     before, now = history[-1 - len(history) // 4], history[-1]

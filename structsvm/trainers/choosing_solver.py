@@ -1,4 +1,4 @@
-"""The table of trainers, the check that one supports what it is asked for, and the rule of "auto"."""
+"""The table of trainers, the check that one supports the options, and the rule of "auto"."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def check_solver(
     further: Set[str] = frozenset(),
     among: Mapping[str, Trainer] = TRAINERS,
 ) -> list[str]:
-    """Return the trainers that support the options and ``further`` abilities; raise if the one asked for does not."""
+    """Return the trainers that support the options and ``further`` abilities; raise if ``solver`` does not."""
     check_choice("solver", solver, ("auto", *among))
     needs = options.needs | further
-    # the row coefficients of planes are an offer that "auto" may decline, where another trainer is much faster
+    # "auto" may ignore the request for row coefficients of planes where another trainer is much faster
     needs -= {"rows"} if solver == "auto" else set()
     able = [name for name, trainer in among.items() if needs <= trainer.supports]
     if (solver != "auto" and solver not in able) or not able:
@@ -56,7 +56,7 @@ def check_solver(
 
 
 def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[float], str]:
-    """Return the function from C to the name of the trainer; raise if no trainer supports what is asked for."""
+    """Return the function from C to the name of the trainer; raise if no trainer supports the options."""
     smooth = bool(getattr(problem, "smooth", False))
     able = check_solver(solver, options, set() if smooth else {"hinge"})
     if options.planes == "rows":
@@ -72,7 +72,7 @@ def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[floa
 
 
 def _check_rows(problem: Any, solver: str) -> None:
-    """Raise where planes cannot be coefficients of rows: the problem has no rows, or does not keep them."""
+    """Raise if planes cannot be coefficients of rows: the problem has no rows, or does not keep their coefficients."""
     if not hasattr(problem, "row_cuts"):
         raise BadInput("planes", "expected 'auto' for a problem without rows", value="rows")
     if solver not in ("auto", "frank_wolfe") and not problem.keep_rows:
@@ -87,11 +87,11 @@ def _check_rows(problem: Any, solver: str) -> None:
 
 def largest_C(problem: Problem, options: Options = DEFAULTS) -> float:
     """Return the largest C for which "auto" is ``frank_wolfe`` where not newton: 0 if never, infinite if always."""
-    # Below ten queries the planes per query of frank_wolfe are too coarse a model. Where Newton's method over the
-    # planes can take over, steps may be of any length; with planes of rows it cannot, and few queries need many passes.
-    # Otherwise a step is too long where C is large for the number of queries, or the features are large: one_slack
-    # becomes faster between 20 and 100, beyond frank_wolfe stalls (experiments/benchmarks/solvers.py), at lower values
-    # where a few features are far larger than the others.
+    # For fewer than ten queries the planes that frank_wolfe keeps per query are too coarse a model. Where Newton's
+    # method over the planes can take over (``pays``), steps of any length do no harm. It cannot over planes of rows,
+    # and few queries then need many passes. In between, a step is too long where C is large for the number of queries,
+    # or the features are large: with a pull of 20 to 100 one_slack becomes faster, beyond 100 frank_wolfe stalls
+    # (experiments/benchmarks/solvers.py), and sooner where a few features are far larger than the others.
     as_vectors = options.planes != "rows" and cache_size(problem) is not None
     by_rows = options.cone is None and rows_cache_size(problem) is not None
     if problem.n_queries < 10 or not (as_vectors or by_rows):

@@ -1,7 +1,7 @@
 """The contract of a trainer: a file with one function, ``(problem, C, options, start) -> Fit``, and its ``supports``.
 
 ``supports`` names what the function can take. :mod:`~structsvm.trainers.choosing_solver` refuses anything else before
-any work, so that a trainer neither checks its options nor ignores one.
+any work, so that a trainer neither checks its options nor ignores any.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ABILITIES = {
     "qp": "{qp}",
     "rows": "{planes}",
 }
-"""What a trainer may list in ``supports``, and how errors call it. A trainer that lists none of it minimises a smooth
-loss plus ``1/2 ||w||^2``."""
+"""What a trainer may list in ``supports``, with the words of error messages. A trainer that lists nothing minimises a
+smooth loss plus ``1/2 ||w||^2``."""
 
 
 class OptionNames(TypedDict, total=False):
@@ -51,14 +51,14 @@ class OptionNames(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """Options of training, as one object that every trainer receives; they are checked when it is made.
+    """Options of training, as one object that every trainer receives; its constructor checks them.
 
     Parameters
     ----------
     tol : float, default=1e-3
         Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
     max_passes : int, default=1000
-        Most passes over the data.
+        Largest number of passes over the data.
     cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
         Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
         independent rows with ``cone @ w >= 0``, by one_slack only.
@@ -112,7 +112,7 @@ class Options:
     def needs(self) -> frozenset[str]:
         """The abilities that a trainer needs for these options."""
         n_axes = 0 if self.cone is None else np.ndim(self.cone)
-        asked = {
+        requested = {
             "signs": n_axes == 1 and bool(np.any(self.cone)),
             "cone": n_axes > 1,
             "region": self.region is not None,
@@ -120,7 +120,7 @@ class Options:
             "qp": self.qp != "active_set",
             "rows": self.planes == "rows",
         }
-        return frozenset(name for name, is_asked in asked.items() if is_asked)
+        return frozenset(name for name, is_requested in requested.items() if is_requested)
 
 
 DEFAULTS = Options()
@@ -128,19 +128,19 @@ DEFAULTS = Options()
 
 @dataclass
 class Start:
-    """Where a fit begins: what the fits of the same problem for smaller C have left."""
+    """Where a fit begins: results of the fits of the same problem for smaller C."""
 
     guess: Float | None = None
     """Weights that are probably near the optimum."""
     past: list[Fit] = field(default_factory=list)
     """The fits so far, ascending in C."""
     kept: dict[str, Any] = field(default_factory=dict)
-    """What trainers keep from one C to the next, each under a name of its own, which others may use, too."""
+    """State that trainers keep from one C to the next, each under a name of its own; other trainers may use it, too."""
     record: Recorder | None = None
-    """Bounds of a fit that has begun already."""
+    """The record of a fit that another trainer, or another process, has begun."""
 
     def recorder(self, problem: Problem, C: float, options: Options) -> Recorder:
-        """Return the record of the fit, a new one unless it has begun."""
+        """Return the record of the fit: the one that has begun, else a new one."""
         if self.record is not None:
             return self.record
         return Recorder(C, options.tol, problem.n_features, options.callback, exact=problem.exact)
@@ -154,7 +154,7 @@ class Trainer(NamedTuple):
 
 
 def refuse(solver: str, missing: Set[str], able: list[str], options: Options) -> BadInput:
-    """Return the error for a trainer without the abilities ``missing``; those that are ``able`` have all."""
+    """Return the error for a trainer that lacks the abilities ``missing``; the trainers ``able`` have all of them."""
     what = " and ".join(text for name, text in ABILITIES.items() if name in missing)
     remedy = f"use {{solver={able[0]!r}}}" if len(able) == 1 else f"use one of {', '.join(map(repr, able))}"
     return BadInput(

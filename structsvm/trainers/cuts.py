@@ -14,11 +14,11 @@ from structsvm.qp.dual import feasible
 from structsvm.trainers.passes import RowCut
 
 _IDLE = 25
-"""Solves after which a cut without mass is dropped: cuts dropped sooner come back, dropped later they slow the QP."""
+"""Solves after which a cut without mass is dropped: sooner, and cuts come back; later, and they slow the QP."""
 
 
 class GrowingPlanes:
-    """Planes with their Gram matrix, in arrays that grow by doubling; ``further`` ones have a number per plane."""
+    """Planes with their Gram matrix, in arrays that grow by doubling; ``further`` are arrays of a number per plane."""
 
     def __init__(self, n_features: int, **further: type) -> None:
         self._arrays: dict[str, Any] = {"joint": np.zeros((16, n_features)), "loss": np.zeros(16)}
@@ -30,7 +30,7 @@ class GrowingPlanes:
         return self._n
 
     def keep(self, which: Int) -> None:
-        """Drop all planes but these, by ascending number."""
+        """Drop all planes but these, given by index in ascending order."""
         k = which.shape[0]
         for array in self._arrays.values():
             array[:k] = array[which]
@@ -38,7 +38,7 @@ class GrowingPlanes:
         self._n = k
 
     def of(self, name: str) -> Any:
-        """Return what the planes have in one of the arrays; changes are kept."""
+        """Return the used part of an array as a view; writing to it changes the planes."""
         return self._arrays[name][: self._n]
 
     @property
@@ -57,7 +57,7 @@ class GrowingPlanes:
         return self._gram[: self._n, : self._n]
 
     def append(self, loss: float, joint: Float, **further: float) -> int:
-        """Append a plane, with zeros in the further arrays that are not given, and return its number."""
+        """Append a plane, with zeros in further arrays that are not given; return its index."""
         n = self._n
         if n == self._gram.shape[0]:
             self._arrays = {name: np.concatenate([a, np.zeros_like(a)]) for name, a in self._arrays.items()}
@@ -70,7 +70,7 @@ class GrowingPlanes:
         return n
 
     def rest(self, with_mass: np.ndarray, most: int) -> Int:
-        """Count the solves since a plane had mass last; drop those without for ``most``, and return which are kept."""
+        """Count the solves since each plane last had mass; drop planes idle for ``most``; return which are kept."""
         idle = self.of("idle")
         idle[:] = np.where(with_mass, 0, idle + 1)
         used = np.flatnonzero(idle < most)
@@ -93,7 +93,7 @@ class CutPool(GrowingPlanes):
 
     @property
     def rows(self) -> Float | None:
-        """The solution of the dual as a coefficient per row, ``w = X' rows``; None where cuts came without."""
+        """The solution of the dual as a coefficient per row, ``w = X' rows``; None if a cut has no coefficients."""
         used = [(a, rows) for a, rows in zip(self.of("alpha"), self._rows, strict=True) if a > 0]
         total: Float | None = None
         for a, rows in used:
@@ -116,11 +116,12 @@ class CutPool(GrowingPlanes):
         region: Convex | None = None,
     ) -> tuple[Float, float]:
         """Maximise the dual over the cuts held; return ``w = G' alpha`` (in the cone or region) and a lower bound."""
-        # a region's penalty takes the place of 1/2 ||w||^2
+        # A mass per cut, of sum C at most, is a dual point: by duality with 1/2 ||w||^2 its value is
+        # loss . alpha - 1/2 ||G' alpha||^2. A region has a penalty of its own and another dual (qp/convex.py).
         n = self._n
         if region is not None:
             solution = region.solve(self.joint, self.loss, C)
-            self._drop(solution.alpha > 1e-9 * C)  # an interior point leaves a little on all of them
+            self._drop(solution.alpha > 1e-9 * C)  # an interior-point method leaves some mass on every cut
             return solution.w, solution.lower
         kept = self.of("alpha")
         start = kept * min(1.0, C / max(kept.sum(), 1e-300))

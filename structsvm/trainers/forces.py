@@ -1,4 +1,4 @@
-"""Forces between documents that stand for the gradient of a measure which has none.
+"""LambdaRank's forces between documents, in place of the gradient of a measure that has none.
 
 Burges, Ragno and Le (2006); Yue's thesis, section 3.4.2, (3.18) and (3.19). ``lambda_ij = |U after swapping i and j -
 U| / (1 + exp(s_i - s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.
@@ -47,13 +47,13 @@ class Utility:
 
 
 class _Labels(NamedTuple):
-    """What the kernels read of the labels, rows grouped by query."""
+    """Labels for the kernels, of rows grouped by query."""
 
     grade: Float
     gain: Float
     relevant: NDArray[np.bool_]
     scale: Float
-    """One per query: what a unit of gain, of precision or of reciprocal rank is worth; 0 without anything to gain."""
+    """One per query: 1 / the best possible sum of gains, precisions or reciprocal ranks; 0 where that is 0."""
     discount: Float
 
 
@@ -77,13 +77,13 @@ class BoundUtility:
 def forces(scores: Float, y: Float, offsets: Int, utility: Utility) -> tuple[Float, Float]:
     """Return the force on each document, in the direction of higher scores, and the utility of each query.
 
-    Equal scores rank in the order they stand. The utility is 0 where the labels leave nothing to gain.
+    Documents of equal score rank in the order of their rows. The utility is 0 where no document has a gain.
     """
     return BoundUtility(utility, y, offsets).forces(scores, np.arange(offsets.shape[0] - 1))
 
 
 def _ranked(scores: Float, lengths: Int) -> Int:
-    """Return the positions of the scores of queries that stand one after the other, the best of each query first."""
+    """Return the indices of concatenated scores that sort each query of these lengths, best first."""
     return np.lexsort((-scores, np.repeat(np.arange(lengths.shape[0]), lengths)))
 
 
@@ -150,7 +150,7 @@ def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, ha
 
 @kernel
 def _first_hits(hits, n):  # type: ignore[no-untyped-def]
-    """Rank indices of the first and the second relevant document, ``n`` where there is none."""
+    """Return the rank indices of the first and second relevant document, ``n`` where there is none."""
     first = second = n
     for r in range(n):
         if hits[r]:
@@ -167,8 +167,9 @@ def _change(  # type: ignore[no-untyped-def]
     kind, a, b, gain_a, gain_b, hit_a, hit_b, count_a, count_b, between, discount, scale, first, second
 ):
     """Return the change of the utility when the documents at the rank indices ``a < b`` swap."""
-    # ``count_a`` and ``count_b`` relevant documents stand at or above them, ``between`` sums 1/rank of those between.
-    # All are numbers: references to arrays would be counted for every pair, at the price of the rest.
+    # ``count_a`` and ``count_b`` relevant documents rank at or above them; ``between`` is the sum of 1/rank over
+    # relevant documents between them. All arguments are numbers, as Numba would count references to arrays for each
+    # pair, which costs as much as the rest.
     if kind == 3:
         return 1.0
     if kind == 0:
@@ -176,10 +177,12 @@ def _change(  # type: ignore[no-untyped-def]
     if hit_a == hit_b:
         return 0.0
     if kind == 1:
-        # relevant documents between the two gain or lose one above them
+        # AP is the mean over relevant documents of (relevant ones at or above) / rank. The swap moves one relevant
+        # document, and those between the two have one less (or more) above them.
         if hit_a:
             return (count_b / (b + 1) - count_a / (a + 1) - between) * scale
         return ((count_a + 1.0) / (a + 1) - count_b / (b + 1) + between) * scale
+    # MRR: only the first relevant document counts, and the second one if the first moves down
     if hit_a:
         return (1.0 / (min(second, b) + 1) - 1.0 / (a + 1)) * scale if a == first else 0.0
     return (1.0 / (a + 1) - 1.0 / (first + 1)) * scale if a < first else 0.0
@@ -187,6 +190,7 @@ def _change(  # type: ignore[no-untyped-def]
 
 @kernel
 def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore[no-untyped-def]
+    """Return the utility of one query from its labels in rank order."""
     total = 0.0
     if kind == 0:
         for r in range(n):
@@ -204,7 +208,8 @@ def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore
 def _forces(  # type: ignore[no-untyped-def]
     scores, ranked, queries, offsets, kind, depth, grade, gain, relevant, scale, discount, force, value
 ):  # fmt: skip
-    """Forces of the given queries, whose scores stand one after the other; ``ranked`` orders them, best first."""
+    """Fill the forces of the given queries, whose scores are concatenated; ``ranked`` sorts each query, best first."""
+    # All pairs of ranks a < b. A swap of two documents below the cut-off changes nothing, so that ``a`` ends there.
     longest = discount.shape[0]
     grades, gains, hits = np.empty(longest), np.empty(longest), np.empty(longest, np.bool_)
     count, harmonic = np.empty(longest + 1), np.empty(longest + 1)

@@ -1,10 +1,10 @@
-"""Block-coordinate Frank-Wolfe with cached planes, for few passes over many queries (Lacoste-Julien et al. 2013).
+"""Block-coordinate Frank-Wolfe with cached planes: few passes over many queries (Lacoste-Julien et al. 2013).
 
 The trainer works in three phases, and one rule, :meth:`_Search.next_phase`, chooses among them after each certificate:
 
-* A *descent* is a pass over the queries in order: it finds the most violated outputs of a few queries, adds their
-  planes to the caches, and moves the dual mass of each query between its planes by exact line search (pairwise steps,
-  so that mass can leave a bad plane).
+* A *descent* is a pass over the queries in order: for a few queries at a time it finds the most violated outputs, adds
+  their planes to the caches, and moves the dual mass of each query between its planes by exact line search (pairwise
+  steps, so that mass can leave a bad plane).
 * A *certificate* is a pass at a fixed ``w``: it gives the exact primal value. As its planes together are a dual point,
   too, an exact line search between that point and the current one follows.
 * Where neither suffices, the problem over the cached planes is *solved* without reading the data, by
@@ -40,21 +40,21 @@ from structsvm.trainers.segment_search import FEWEST, between, sampled_factor
 supports = {"hinge", "signs", "rows"}
 
 _FAR, _FAR_OF_FEW = 0.01, 0.25
-"""Relative gap at a certificate above which the problem over the cached planes is solved; the second with fewer than
-``FEWEST`` queries, whose passes are cheap in comparison. Below, a further descent or the half-way certificate mostly
-ends the fit; with .25 fits of many queries take up to twice as many passes, with .01 fits of few at large C up to four
-times as long."""
+"""Relative gap at a certificate above which the problem over the cached planes is solved; the second one for fewer than
+``FEWEST`` queries, whose passes are cheap in comparison. Below it, a further descent or the half-way certificate mostly
+ends the fit. Measured: with .25 fits of many queries take up to twice as many passes; with .01 fits of few queries at
+large C take up to four times as long."""
 
 _PATIENCE = 40
-"""Passes after which the problem over the cached planes is solved where it would not pay from the start: by then
-sweeps may take hundreds."""
+"""Passes after which the problem over the cached planes is solved even where it does not pay from the start: the fit
+might take hundreds more."""
 
 _WIDEST = 4
-"""Features per query up to which that is done: beyond, the planes of a cache hardly cover the features, and steps are
+"""Most features per query for that: with more, the planes of a cache hardly cover the features, and Newton steps are
 numerous and expensive."""
 
 _SWEPT = 0.1
-"""Share of the gap below which sweeps over the cached planes end."""
+"""Share of the gap that sweeps over the cached planes may leave."""
 
 
 def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: Start | None = None) -> Fit:
@@ -73,8 +73,7 @@ def frank_wolfe(problem: Problem, C: float, options: Options = DEFAULTS, start: 
         dual.rescale(C)
         search = _Search(problem, C, options.tol, record, dual)
         point = search.resume()
-    # A guess is often within tol already, which one pass tells. After one that was not, descending straight away is
-    # cheaper.
+    # A guess is often within tol already, and one pass tells. After a guess that was not, a descent is cheaper.
     bad = len(start.past) > 1 and start.past[-1].n_passes > 1
     if point is None and start.guess is not None and not bad and not record.done:
         guess = project(start.guess, dual.cone)
@@ -121,6 +120,8 @@ class _Search:
 
     def resume(self) -> Float | None:
         """Continue from the dual point of another C; return the point to certify first, None for a descent."""
+        # Both bounds of the new C are known before the first pass: the scaled dual point is feasible, and the best
+        # weights of the last C have a known sum of hinges. Sweeps over the cached planes then adapt the masses.
         dual, record = self.dual, self.record
         record.lower(dual.value)
         if dual.best is not None:  # the objective of these weights at this C takes no pass
@@ -152,11 +153,11 @@ class _Search:
         return cast(Float, average)
 
     def certify(self, point: Float) -> None:
-        """Measure a point, and improve the dual point without the data as the next phase needs it."""
+        """Measure a point by a pass, then prepare the next phase by work on the cached planes alone."""
         record, dual = self.record, self.dual
         primal = dual.certify(self.problem, point)
         if primal >= record.primal:
-            # the average was no better; and the sample that scaled it may not represent the other queries
+            # The average was no better than the best so far, or the sample that scaled it is unlike the other queries.
             self.average = _Average.PLAIN if self.average is _Average.NONE else _Average.NONE
         record.upper(primal, point)
         record.lower(dual.value)
@@ -180,7 +181,7 @@ class _Search:
         if self.dual.solves and (far if self.can_solve else late and not wide):
             return _Phase.SOLVE
         swept = self.sweep(self.record.primal - self.dual.value)
-        if self.can_solve and not swept and not self.record.done:  # sweeps do not settle: solve instead
+        if self.can_solve and not swept and not self.record.done:  # sweeps leave too much: solve instead
             return _Phase.SOLVE
         return _Phase.HALF_WAY if self.record.gap <= 3 * self.tol else _Phase.DESCEND
 
@@ -233,5 +234,5 @@ def dual_of(problem: Problem, C: float, options: Options = DEFAULTS) -> BlockDua
 
 def pays(problem: Problem) -> bool:
     """Return whether Newton's method over the cached planes may replace sweeps, by a rule on sizes."""
-    # below, its many products with the planes cost more than the passes that it saves
+    # for fewer queries its many products with the planes cost more than the passes that it saves
     return problem.n_queries >= max(100, 2 * problem.n_features)

@@ -1,4 +1,4 @@
-"""LambdaRank: Adam ascends along the forces between documents, with a small net of rectified linear units."""
+"""LambdaRank: ascend along the forces between documents by Adam, with a small net of rectified linear units."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from structsvm.protocols import Float, Int
 from structsvm.trainers.forces import BoundUtility, Utility, forces
 
 ROWS_AT_ONCE = 4096
-"""Rows per matrix product when all are scored or summed: limits the float64 copy of them."""
+"""Rows per matrix product when all rows are scored or summed: bounds the size of their float64 copy."""
 
 
 class Epoch(NamedTuple):
-    """What a callback is told after each pass over the queries."""
+    """Argument of the callback after each pass over the queries: mean utilities of training and validation."""
 
     number: int
     training: float
@@ -50,7 +50,7 @@ class LambdaRankFit:
 
 
 class Schedule(NamedTuple):
-    """How Adam steps, with ``lam / 2`` times the squared norm, and after how many passes it stops."""
+    """Steps of Adam, with the penalty ``lam / 2`` times the squared norm, and when to stop."""
 
     learning_rate: float
     lam: float
@@ -93,7 +93,7 @@ def ascend(
     moments = [(np.zeros_like(w), np.zeros_like(w)) for w in weights]
     history: list[Epoch] = []
     best, best_value, best_epoch, t = weights, -np.inf, 0, 0
-    # one thread: how a product is split over threads changes its last digits
+    # one thread, as the split of a product over threads changes its last digits
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(1, max_epochs + 1):
             met = 0.0
@@ -102,6 +102,8 @@ def ascend(
                 batch = shuffled[first : first + batch_size]
                 rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in batch])
                 block = X[rows if order is None else order[rows]].astype(np.float64)
+                # the force on a document is the derivative of a (fictitious) utility by its score: the chain rule gives
+                # that by the weights
                 scores, hidden = forward(weights, block, start.shift, start.factor)
                 force, value = bound.forces(scores, batch)
                 met += float(value.sum())
@@ -129,7 +131,8 @@ def ascend(
 
 def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tuple[Float, list[Float]]:
     """Return the scores of a net with rectified linear units, and the outputs of its hidden layers."""
-    # scaling is folded into the first layer, so that ``X`` is neither copied nor, if sparse, filled
+    # The scaling goes into the first layer, (x - shift) factor . W = x . (factor W) - shift . (factor W), so that ``X``
+    # is neither copied nor, if sparse, made dense.
     hidden: list[Float] = []
     for at in range(0, len(weights) - 1, 2):
         W, b = weights[at], weights[at + 1]
@@ -149,6 +152,7 @@ def backpropagate(
     """Return the gradient of ``force . scores`` by the weights; ``hidden`` is from :func:`forward`."""
     if not hidden:
         return [factor * (matmul(X, force[:, None], transposed=True)[:, 0] - shift * force.sum())]
+    # ``delta``: the derivative by the outputs of a layer before its rectifier, from the last layer to the first
     gradients = [combine(force, hidden[-1])]
     delta = np.outer(force, weights[-1])
     for layer in range(len(hidden) - 1, -1, -1):
@@ -179,7 +183,7 @@ def initial_weights(n_features: int, hidden: Sequence[int], rng: np.random.Rando
 def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float, Float]:
     """Return shift and factor that bring columns to mean 0 and deviation 1, or to [0, 1]; constant ones have factor 0.
 
-    The last digits of sums depend on ``order``, in which the rows are added.
+    Rows are added in the order ``order``, on which the last digits of the sums depend.
     """
     n, d = X.shape
 
@@ -198,7 +202,8 @@ def column_figures(X: Any, method: str, order: Int | None = None) -> tuple[Float
         for block in chunks():
             shift += np.asarray(block.sum(axis=0)).ravel() / n
         for block in chunks():
-            if bool(sparse.issparse(block)):  # the zeros that are not stored deviate by the mean
+            # a zero that is not stored deviates from the mean by the mean
+            if bool(sparse.issparse(block)):
                 stored = np.asarray((block != 0).sum(axis=0)).ravel()
                 block.data = (block.data - shift[block.indices]) ** 2 * (block.data != 0)
                 square += np.asarray(block.sum(axis=0)).ravel() + (block.shape[0] - stored) * shift**2

@@ -30,7 +30,7 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     record = (start or Start()).recorder(problem, C, options)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = GrowingPlanes(problem.n_features, query=np.int64)
-    # a multiplier of a sign acts as a plane of its own, of loss 0
+    # the multiplier of a sign acts as the mass of a plane of loss 0, in a group of its own
     signed = np.flatnonzero(cone) if cone is not None else np.zeros(0, dtype=np.int64)
     planes = np.zeros((0, 0)) if cone is None else np.diag(cone)[signed]
     for i, plane in enumerate(planes):
@@ -44,7 +44,7 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     primal = C * problem.cut(w).loss
     record.upper(primal, w)
     record.passed()
-    # at least one round: zero weights may be within tol of the optimum for a small C, but rank nothing
+    # At least one round: for a small C zero weights may be within tol of the optimum, but they rank at random.
     while record.n_passes < options.max_passes and (
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
@@ -54,26 +54,27 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
             if cap[query] == 0.0:
                 continue
             problem.query_cuts(w, query, query + 1, loss, joint)
-            found = working.loss[members[query]] - products(working.joint[members[query]], w)
-            slack = max(0.0, float(found.max(initial=0.0)))
+            own = working.loss[members[query]] - products(working.joint[members[query]], w)
+            slack = max(0.0, float(own.max(initial=0.0)))
             if loss[0] - dot(joint[0], w) > slack + epsilon:
                 members[query].append(working.append(loss[0], joint[0], query=query))
-                # and is at most the largest pull of the planes on that weight
+                # The multiplier of a sign need not exceed the largest pull of the planes on its weight; this cap makes
+                # the extended problem one that every QP solver here solves.
                 caps = np.concatenate([cap, C * np.abs(working.joint[k:, signed]).max(axis=0)])
                 owner, first = working.of("query"), np.append(alpha, 0.0)
                 alpha = solve(working.gram, working.loss, owner, caps, first, tol=min(1e-10, tol)).alpha
                 alpha = feasible(alpha, owner, caps)
                 w = project(combine(alpha[k:], working.joint[k:]), cone)
-                # the value of this w, not of the solver's: the bound has to hold for the stored alpha
+                # the value at the stored alpha, not the solver's: the bound has to hold for this w
                 record.lower(dot(working.loss, alpha) - 0.5 * dot(w, w))
         record.passed()
         cut = problem.cut(w)
         primal = 0.5 * dot(w, w) + C * (cut.loss - dot(cut.joint, w))
-        if not problem.exact:  # earlier outputs may give a better bound than the oracle gives now
+        if not problem.exact:  # an approximate oracle may find less than the outputs of the working set prove
             primal = max(primal, record.dual)
         record.upper(primal, w)
         record.passed()
-        # no violation above epsilon, and epsilon cannot shrink further: the limit of rounding
+        # nothing violates by epsilon, and epsilon no longer shrinks: rounding limits the gap
         if len(working) == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
     return record.finish("n_slack", n_iterations=len(working) - k, n_cuts=len(working) - k)

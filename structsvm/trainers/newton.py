@@ -18,13 +18,13 @@ from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
 _MAX_TRIALS = 30
-"""Points tried along one step; each is a pass over the data, and from far fewer on rounding is all that is left."""
+"""Most points tried along one step, each by a pass. Far fewer suffice unless only rounding is left."""
 
 _PARTS, _ROUGH = 8, 1e-2
-"""Part of the queries that many are started from, and the tolerance there: the part's optimum is off by more."""
+"""Many queries start from the optimum over one in ``_PARTS``, to this tolerance: it is off by more than that."""
 
-_FLAT = 0.5
-"""Largest slope uphill at the end of a step, as a share of the slope downhill at its beginning."""
+_UPHILL = 0.5
+"""Largest uphill slope at the end of a step, as a share of the downhill slope at its beginning."""
 
 
 supports = {"rows"}
@@ -36,8 +36,9 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
     ``tol`` is for the relative gap and for the norm of the gradient relative to that at zero: the gap alone would
     accept zero weights for a small C.
     """
-    # The Newton equations are solved by conjugate gradients, more exactly the nearer the optimum is; each product is a
-    # pass. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower bound that costs nothing.
+    # Each step solves the Newton equations by conjugate gradients, the more exactly the nearer the optimum is, as each
+    # product is a pass. The objective is 1-strongly convex, so that primal - 1/2 ||gradient||^2 is a lower bound that
+    # costs nothing.
     smooth, start = cast(SmoothProblem, problem), start or Start()
     record = start.record or Recorder(C, options.tol, problem.n_features, options.callback)
     w0 = start.past[-1].w if start.past else start.guess
@@ -54,7 +55,7 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
 
 
 def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorder) -> Float:
-    """Return the optimum over every eighth stretch of queries, where there are many: the first steps cost an eighth."""
+    """Return the optimum over every eighth stretch of queries (zero for few queries): steps there cost an eighth."""
     part = problem.part(_PARTS) if isinstance(problem, RankingProblem) else None
     if part is None:
         return np.zeros(problem.n_features)
@@ -89,7 +90,7 @@ def descend(
         return _Point(w, value, w - C * tangent.joint, tangent)
 
     reference = C * norm(at_zero.joint)
-    # the first fit of a path has the tangent at zero whole, later ones have it without its curvature
+    # at zero weights the known tangent is the first point, if it still has its curvature (first fit of a path)
     known = not w.any() and record.n_passes > 0
     here = _Point(w, C * at_zero.loss, -C * at_zero.joint, at_zero) if known else evaluate(w)
     n_steps, dual_rows = 0, None
@@ -105,7 +106,8 @@ def descend(
         reached = relative <= tol and record.gap <= tol
         if reached or record.stopped or record.n_passes >= max_passes:
             break
-        # roughly at first, ever more exactly, but no more than it takes to end with the next step
+        # A relative residual that vanishes with the gradient gives superlinear convergence (Dembo, Eisenstat & Steihaug
+        # 1982). Near the end it need not be smaller than what reaches ``tol`` with this step.
         enough = 0.5 * min(tol / max(relative, tol), math.sqrt(tol / max(record.gap, tol)))
         precision = min(0.25, max(math.sqrt(relative), enough))
 
@@ -118,7 +120,7 @@ def descend(
         n_steps += 1
         there = _search(evaluate, here, step)
         if there.value >= here.value and norm(there.gradient) >= length:
-            break  # rounding: no better point can be told apart
+            break  # rounding: values and gradients no longer fall
         here = there
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -129,7 +131,7 @@ def descend(
             f"{fit.n_passes} passes (tol={tol:g}); raise max_passes or tol, or scale the features",
             ConvergenceWarning,
         )
-    # the last point, whose gradient is the smallest: near the optimum values differ by rounding alone
+    # Return the last point, whose gradient is the smallest: near the optimum the values differ by rounding alone.
     gap = relative_gap(here.value, fit.dual)
     return dataclasses.replace(
         fit, w=here.w, primal=here.value, gap=gap, converged=reached, gradient_norm=relative
@@ -146,17 +148,19 @@ class _Point(NamedTuple):
 
 
 def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> _Point:
-    """Return the point along the step where the slope has vanished or nearly so; the full step is tried first."""
+    """Return the point along the step where the slope has about vanished; the full step is tried first."""
+    # Convexity makes the slope a growing function along the step. A trial is accepted while it is downhill, or uphill
+    # by at most _UPHILL of the first slope if the value fell; else the step is shortened.
     slope = dot(start.gradient, step)
     share = 1.0
     for _ in range(_MAX_TRIALS):
         trial = evaluate(start.w + share * step)
         trial_slope = dot(trial.gradient, step)
         if trial_slope <= 0 or (
-            trial_slope <= -_FLAT * slope and trial.value <= start.value + 1e-15 * abs(start.value)
+            trial_slope <= -_UPHILL * slope and trial.value <= start.value + 1e-15 * abs(start.value)
         ):
             break
-        # too far: where a straight line between the two slopes vanishes, kept off the ends
+        # too far: the next trial is where a line through both slopes vanishes, kept away from the ends
         share *= min(max(slope / (slope - trial_slope), 0.1), 0.9)
     return trial
 
@@ -168,7 +172,10 @@ def conjugate_gradients(
     max_products: int,
     diagonal: Float | float = 1.0,
 ) -> tuple[Float, int]:
-    """Solve ``product(step) = residual`` to a relative precision, preconditioned; return the products it took, too."""
+    """Solve ``product(step) = residual`` to a relative precision; return the step and the number of products.
+
+    ``diagonal`` is the preconditioner, in whose norm the precision is measured.
+    """
     step = np.zeros_like(residual)
     scaled = residual / diagonal
     direction = scaled.copy()

@@ -77,6 +77,17 @@ _TASK = 1 << 19
 """Numbers of planes per task; constant, as partial sums are added per task and must not depend on n_jobs."""
 
 
+class FlatPlanes(NamedTuple):
+    """Cached planes (:class:`~structsvm.trainers.plane_cache.Planes`) for kernels that read them in order."""
+
+    pool: Float
+    """Coefficients: those of slot ``k`` of query ``q`` begin at ``k * width + start[q]``."""
+    start: Int
+    features: Int
+    width: int
+    used: Int
+
+
 class Solution(NamedTuple):
     """A dual point of the planes, and the Newton steps it took."""
 
@@ -101,8 +112,10 @@ def minimise(
 ) -> Solution:
     """Solve the problem over ``planes`` to a gap of ``target``, or as far as rounding allows, from smoothing ``mu``.
 
-    With ``enough`` it ends at this dual value, or with the centre if the planes do not attain it.
+    With ``enough``, stop at this dual value, or at the centre if the planes do not attain it.
     """
+    # Invariants of the loop: v are the violations at w; ``best`` are the masses of the highest dual value so far; and
+    # the optimum over the planes is between ``highest`` and ``lowest``.
     w = project(np.array(w, dtype=np.float64), signs)
     with _threads(n_jobs) as run:
         problem = _Smoothed(planes, run)
@@ -115,6 +128,8 @@ def minimise(
             alpha = planes.cap[:, None] * share
             total = problem.combine(alpha)
             attained = project(total, signs)
+            # the gap of the module's head, M(w) - D = rest + slack. With signs ``attained`` is the projection of the
+            # planes' sum, whose distance from it is a multiplier of the signs: it adds its product with w >= 0.
             away = w - attained
             rest = 0.5 * dot(away, away) + dot(attained - total, w)
             value = float((alpha * planes.loss).sum() - 0.5 * dot(attained, attained))
@@ -127,7 +142,7 @@ def minimise(
             if lowest - highest <= target or (enough is not None and highest >= enough):
                 break
             if settled and enough is not None and lowest < enough:
-                break  # the data must be read anyway, and planes added
+                break  # no point of these planes reaches ``enough``: planes must be added, which reads the data
             if n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
                 break
             if settled:
@@ -135,7 +150,7 @@ def minimise(
                 continue
             n_steps += 1
             newton = problem.newton_step(share, w - total, mu, w, signs)
-            # cut off at the constraints, a step need not lead downhill
+            # A step that is cut off at the signs need not lead downhill; minus the projected gradient always does.
             for step in [newton] if signs is None else [project(w + newton, signs) - w, -away]:
                 z = problem.products(step)
                 length = problem.search(v, z, mu, w, step, _longest(w, step, signs))
@@ -149,7 +164,7 @@ def minimise(
 
 
 def _longest(w: Float, step: Float, signs: Float | None) -> float:
-    """How far along ``step`` the signs hold."""
+    """Return how far along ``step`` the signs hold."""
     if signs is None:
         return math.inf
     out = np.flatnonzero(signs * step < 0)
@@ -174,7 +189,7 @@ class Segment:
 
 
 Run = Callable[[Callable[..., Any], list[tuple[Any, ...]]], object]
-"""Function that calls another one with each of several tuples of arguments, several at a time."""
+"""Function that calls another one with each of several tuples of arguments, on several threads."""
 
 
 @contextmanager
@@ -187,7 +202,7 @@ def _threads(n_jobs: int) -> Iterator[Run]:
 
 
 def _split(widths: Int) -> list[tuple[int, int]]:
-    """Return stretches ``first:last`` of about ``_TASK`` numbers each."""
+    """Return stretches ``first:last`` of queries with about ``_TASK`` numbers each."""
     used = np.concatenate(([0], np.cumsum(widths)))
     cuts = np.searchsorted(used, np.arange(_TASK, int(used[-1]), _TASK))
     edges = np.unique(np.concatenate(([0], cuts, [widths.shape[0]])))
@@ -195,14 +210,14 @@ def _split(widths: Int) -> list[tuple[int, int]]:
 
 
 class _Smoothed:
-    """Sums over the planes, task by task."""
+    """Sums over the planes, in tasks of several queries."""
 
     def __init__(self, planes: Planes, run: Run) -> None:
         self.planes = planes
         self._run = run
         self._n_features = 0
-        # one flat array
-        self._rows = (planes.pool.reshape(-1), planes.start, planes.features, int(planes.start[-1]))
+        start = planes.start
+        self._flat = FlatPlanes(planes.pool.reshape(-1), start, planes.features, int(start[-1]), planes.used)
         self._widths = planes.used * np.diff(planes.start)
         self._tasks = _split(self._widths)
 
@@ -210,7 +225,7 @@ class _Smoothed:
         """Return ``psi_qk . x``."""
         out = np.zeros_like(self.planes.loss)
         self._n_features = x.shape[0]
-        self._run(_products, [(x, a, b, *self._rows, self.planes.used, out) for a, b in self._tasks])
+        self._run(_products, [(x, a, b, self._flat, out) for a, b in self._tasks])
         return out
 
     def softmax(self, v: Float, mu: float) -> tuple[Float, float]:
@@ -221,7 +236,7 @@ class _Smoothed:
 
     def combine(self, alpha: Float) -> Float:
         """Return ``sum_qk alpha_qk psi_qk``."""
-        return self._add_up(_combine, [(a, b, *self._rows, self.planes.used, alpha) for a, b in self._tasks])
+        return self._add_up(_combine, [(a, b, self._flat, alpha) for a, b in self._tasks])
 
     def _add_up(self, kernel: Any, arguments: list[tuple[Any, ...]]) -> Float:
         """Return the sum of what a kernel adds to zeros, its last argument, in the order of the tasks."""
@@ -242,14 +257,15 @@ class _Smoothed:
     ) -> Float:
         """Return roughly the solution of ``Hessian step = -gradient``."""
         # With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
-        # carry beyond their sign go to zero, and the equations are those of the others.
+        # move beyond their sign go to zero (``held``), and the equations are those of the other weights (Bertsekas,
+        # "Projected Newton methods", SIAM J. Control and Optimization 1982).
         kept, active = _noticeable(share, self.planes.used, _NOTICEABLE)
         if np.count_nonzero(kept) < _COVERED * gradient.shape[0]:
             kept, active = _noticeable(share, self.planes.used, _NEGLIGIBLE)
         share = kept
         tasks = _split(self._widths[active])
         scale = self.planes.cap / mu
-        fixed = (*self._rows, self.planes.used, share, scale)
+        fixed = (self._flat, share, scale)
         diagonal = 1.0 + self._add_up(_diagonal, [(active, a, b, *fixed) for a, b in tasks])
 
         held = np.zeros(gradient.shape[0], dtype=np.bool_)
@@ -274,8 +290,11 @@ class _Smoothed:
     ) -> float:
         """Return the length at which the slope along ``step`` has about vanished; 0 where it does not descend.
 
-        The ``longest`` allowed, at least 1 but for rounding, where the slope is downhill still.
+        Return ``longest`` (at least 1, but for rounding) where the slope there is still downhill.
         """
+        # Newton's method in one variable: slope and curvature of F(w + t step) take no product with the planes, as
+        # v and z = psi . step are known. ``low`` is downhill and ``high`` uphill; a trial that leaves their interval
+        # is replaced by its middle, or by four times or a fifth of its known end.
         start, square = dot(w, step), dot(step, step)
         first = start - _slope(v, z, 0.0, mu, self.planes.used, self.planes.cap)[0]
         if not first < 0:
@@ -304,25 +323,44 @@ class _Smoothed:
         return length
 
 
-# Loops use unsigned indices into flat arrays: numba counts references to slices, and checks signed indices for being
+# Loops use unsigned indices into flat arrays: Numba counts references to slices, and checks signed indices for being
 # negative.
 
 
+@kernel(inline="always")
+def _times(x, flat, q, k):  # type: ignore[no-untyped-def]
+    """Return ``psi_qk . x``."""
+    first, m = flat.start[q], flat.start[q + 1] - flat.start[q]
+    if flat.features.shape[0] == 0:
+        return dot_at(flat.pool, k * flat.width + first, x, 0, m)
+    return gathered_dot(flat.pool, k * flat.width + first, x, flat.features, first, m)
+
+
+@kernel(inline="always")
+def _add_plane(a, flat, q, k, out):  # type: ignore[no-untyped-def]
+    """Add ``a psi_qk`` to ``out``."""
+    first = np.uint64(flat.start[q])
+    base = np.uint64(k * flat.width) + first
+    if flat.features.shape[0] == 0:
+        for j in range(np.uint64(flat.start[q + 1] - flat.start[q])):
+            out[j] += a * flat.pool[base + j]
+    else:
+        for j in range(np.uint64(flat.start[q + 1] - flat.start[q])):
+            out[flat.features[first + j]] += a * flat.pool[base + j]
+
+
 @kernel
-def _products(x, first, last, pool, start, features, width, count, out):  # type: ignore[no-untyped-def]
-    dense = features.shape[0] == 0
+def _products(x, first, last, flat, out):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        m = start[q + 1] - start[q]
-        for k in range(count[q]):
-            if dense:
-                out[q, k] = dot_at(pool, k * width + start[q], x, 0, m)
-            else:
-                out[q, k] = gathered_dot(pool, k * width + start[q], x, features, start[q], m)
+        for k in range(flat.used[q]):
+            out[q, k] = _times(x, flat, q, k)
 
 
 @kernel
 def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
     """Fill ``share``, and return ``sum_q cap_q (max_k v_qk - sum_k share_qk v_qk)``."""
+    # Relative to the largest violation (the zero plane's is 0) no exponential overflows. The share that is left to one
+    # belongs to the zero plane. Shares below _NEGLIGIBLE are cut to zero, which leaves a feasible point.
     slack = 0.0
     for q in range(count.shape[0]):
         most = 0.0
@@ -344,27 +382,17 @@ def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _combine(first, last, pool, start, features, width, count, alpha, out):  # type: ignore[no-untyped-def]
-    dense = features.shape[0] == 0
+def _combine(first, last, flat, alpha, out):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        lo = np.uint64(start[q])
-        m = np.uint64(start[q + 1] - start[q])
-        for k in range(count[q]):
-            a = alpha[q, k]
-            if a == 0.0:
-                continue
-            base = np.uint64(k * width) + lo
-            if dense:
-                for j in range(m):
-                    out[j] += a * pool[base + j]
-            else:
-                for j in range(m):
-                    out[features[lo + j]] += a * pool[base + j]
+        for k in range(flat.used[q]):
+            if alpha[q, k] != 0.0:
+                _add_plane(alpha[q, k], flat, q, k, out)
 
 
 @kernel
 def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
     """Return shares with those below ``least`` given to the heaviest plane, and queries with several planes left."""
+    # ``heaviest`` is -1 where that is the zero plane, with the share ``rest``. Shares of a query keep their sum of one.
     kept = np.zeros_like(share)
     active = np.empty(count.shape[0], np.int64)
     n = 0
@@ -395,53 +423,32 @@ def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _curve(  # type: ignore[no-untyped-def]
-    direction, active, first, last, pool, start, features, width, count, share, scale, out
-):  # fmt: skip
+def _curve(direction, active, first, last, flat, share, scale, out):  # type: ignore[no-untyped-def]
     """Add the second derivative of the smoothed maxima times ``direction``."""
-    dense = features.shape[0] == 0
+    # With x_k = psi_k . direction and their mean under the shares p, this is sum_k p_k (x_k - mean) psi_k: the second
+    # moment less the product of the means, without either of the two, whose difference would lose digits.
     product = np.empty(share.shape[1])
     for i in range(first, last):
         q = active[i]
-        lo = np.uint64(start[q])
-        m = np.uint64(start[q + 1] - start[q])
         mean = 0.0
-        for k in range(count[q]):
-            p = share[q, k]
-            if p == 0.0:
-                continue
-            if dense:
-                product[k] = dot_at(pool, k * width + start[q], direction, 0, start[q + 1] - start[q])
-            else:
-                product[k] = gathered_dot(
-                    pool, k * width + start[q], direction, features, start[q], start[q + 1] - start[q]
-                )
-            mean += p * product[k]
-        for k in range(count[q]):
-            p = share[q, k]
-            if p == 0.0:
-                continue
-            base = np.uint64(k * width) + lo
-            a = scale[q] * p * (product[k] - mean)
-            if dense:
-                for j in range(m):
-                    out[j] += a * pool[base + j]
-            else:
-                for j in range(m):
-                    out[features[lo + j]] += a * pool[base + j]
+        for k in range(flat.used[q]):
+            if share[q, k] != 0.0:
+                product[k] = _times(direction, flat, q, k)
+                mean += share[q, k] * product[k]
+        for k in range(flat.used[q]):
+            if share[q, k] != 0.0:
+                _add_plane(scale[q] * share[q, k] * (product[k] - mean), flat, q, k, out)
 
 
 @kernel
-def _diagonal(  # type: ignore[no-untyped-def]
-    active, first, last, pool, start, features, width, count, share, scale, out
-):  # fmt: skip
+def _diagonal(active, first, last, flat, share, scale, out):  # type: ignore[no-untyped-def]
     """Add the diagonal of the second derivative of the smoothed maxima."""
+    pool, start, features, width, used = flat
     dense = features.shape[0] == 0
     longest = 0
     for i in range(first, last):
         longest = max(longest, start[active[i] + 1] - start[active[i]])
-    mean = np.empty(longest)
-    square = np.empty(longest)
+    mean, square = np.empty(longest), np.empty(longest)
     for i in range(first, last):
         q = active[i]
         lo = np.uint64(start[q])
@@ -449,7 +456,7 @@ def _diagonal(  # type: ignore[no-untyped-def]
         for j in range(m):
             mean[j] = 0.0
             square[j] = 0.0
-        for k in range(count[q]):
+        for k in range(used[q]):
             p = share[q, k]
             if p == 0.0:
                 continue
@@ -458,6 +465,7 @@ def _diagonal(  # type: ignore[no-untyped-def]
                 x = pool[base + j]
                 mean[j] += p * x
                 square[j] += p * x * x
+        # a variance by feature; rounding may make it negative
         for j in range(m):
             change = scale[q] * max(0.0, square[j] - mean[j] * mean[j])
             if dense:
@@ -468,6 +476,7 @@ def _diagonal(  # type: ignore[no-untyped-def]
 
 @kernel
 def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the derivative of the largest violation ``v - t z`` of each query; 0 of the zero plane."""
     for q in range(count.shape[0]):
         most = 0.0
         for k in range(count[q]):

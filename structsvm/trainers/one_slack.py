@@ -16,15 +16,15 @@ from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.cuts import CutPool
 
 _ROUNDS = 20
-"""Passes that finding out which weights can be left out may take."""
+"""Most passes of the search for weights that can be set to zero."""
 
 _TIGHTER = 0.5
-"""Share of ``tol`` to reach where weights are set to zero afterwards, which costs a little."""
+"""Share of ``tol`` to reach where weights are set to zero afterwards: that raises the objective again."""
 
 _LOST = 0.05
-"""Share of what a fit gained over the least penalty that setting weights to zero may lose."""
+"""Share of the gain over the least penalty that may be lost by setting weights to zero."""
 
-_ROUNDING = 1e-9
+_RELATIVE_ROUNDING = 1e-9
 
 
 supports = {"hinge", "signs", "cone", "region", "stabilise", "qp", "rows"}
@@ -44,12 +44,13 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
     w0, tol, cone, region = start.guess, options.tol, options.cone, options.region
     state = _State(problem, C, pool, record)
     state.blind = len(state.pool) == 0 and w0 is None
+    # the model is solved more exactly than the fit asks for, as errors of its minimiser cost passes
     solver = get_solver(options.qp)
     qp_tol = min(1e-8, 1e-2 * tol)
     state.solve = lambda: state.pool.solve(C, solver, qp_tol, cone=cone, region=region)
     if region is not None:
         state.penalty, state.slope = region.value, region.slope
-    if len(state.pool) > 0 or region is not None:  # zero may not be allowed
+    if len(state.pool) > 0 or region is not None:  # a region may exclude zero weights
         state.model()
     if w0 is not None:
         state.minimiser = np.array(project(w0, cone), dtype=np.float64)
@@ -57,7 +58,8 @@ def one_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: St
     state.descend(_TIGHTER * tol if sparse else tol, options.max_passes, options.stabilise)
     if region is not None and sparse:
         _leave_out(state, region, tol, options.max_passes)
-    if not np.isfinite(record.primal):  # the last estimate was refuted when no pass was left
+    # An approximate oracle's last estimate may have been dropped with no pass left: one more pass gives another.
+    if not np.isfinite(record.primal):
         cut = problem.cut(record.w)
         hinge = max(cut.loss - dot(cut.joint, record.w), state.pool.value(record.w))
         record.upper(max(state.penalty(record.w) + C * hinge, record.dual), record.w)
@@ -91,7 +93,8 @@ class _State:
         """One pass: the cut at a point, and the objective."""
         cut = self.problem.cut(point)
         hinge = max(0.0, cut.loss - dot(cut.joint, point))
-        if not self.problem.exact:  # cuts found before may say more about this point than the oracle does now
+        # cuts are lower bounds everywhere: an earlier one may be above what an approximate oracle finds here
+        if not self.problem.exact:
             hinge = max(hinge, self.pool.value(point))
         value = self.penalty(point) + self.C * hinge
         self.record.upper(value, point)
@@ -102,9 +105,9 @@ class _State:
         """Add cuts until the gap is at most ``target``."""
         record = self.record
         point = self.minimiser
-        stay = 0.0  # weight of the best point so far
-        # For a small C zero weights, or those of least penalty, may be within tol of the optimum, but they rank at
-        # random: make one pass more.
+        stay = 0.0  # weight of the best point so far in the next point
+        # Stop at the gap, with an exception for a small C: zero weights, or those of least penalty, may be within tol
+        # of the optimum, but they rank at random. Where they are all that one pass has evaluated, make one more.
         while record.n_passes < max_passes and (
             not (record.stopped or record.gap <= target)
             or (
@@ -117,8 +120,9 @@ class _State:
             ahead = self.minimiser - record.w
             cut, _ = self.evaluate(point)
             # The next point is between the best so far and the minimiser of the model (Ben-Ameur & Neto 2007), which
-            # far from the optimum jumps about. The share moves by the slope at the point: a line search with one
-            # evaluation per pass.
+            # moves erratically far from the optimum. ``slope`` is that of the objective at the last point in the
+            # direction of the minimiser: downhill, and the next point goes further ahead; uphill, and it stays closer
+            # to the best one. That is a line search with one evaluation per pass.
             if record.n_passes > 0 and stabilise:
                 slope = self.slope(point, ahead) - self.C * dot(cut.joint, ahead)
                 stay = 0.8 * stay if slope < 0 else min(0.95, stay + 0.3 * (1.0 - stay))
@@ -134,8 +138,9 @@ def _half_square(w: Float) -> float:
 
 def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> None:
     """Set the smallest of the best weights to zero, as many as the gap allows."""
-    # An interior point leaves a little on every feature, and a mixture of minimisers has the features of all of them.
-    # The model tells how many can go; where a pass finds that they were too many, its cut corrects the model.
+    # An interior-point method leaves small weights on every feature, and a mixture of minimisers has the features of
+    # all. The model of the cuts, a lower bound, tells by bisection how many of the smallest can go. A pass measures the
+    # result; if it was too many, its cut corrects the model.
     record = state.record
     w, most = record.w, 2 * region.violation(record.w) + 1e-12
     order = np.argsort(np.abs(w) * np.abs(state.pool.joint).max(axis=0, initial=0.0), kind="stable")
@@ -148,10 +153,11 @@ def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> No
     for _ in range(_ROUNDS):
         if record.stopped or record.n_passes >= max_passes or record.gap > tol:
             return
-        # where zero is within tol of the optimum, so are weights that rank at random
+        # Where zero is within tol of the optimum, so are weights that rank at random: the loss by sparsity is bounded
+        # by a share of the gain, too.
         gain = max(0.0, region.value(region.least) + state.C * state.pool.value(region.least) - record.primal)
         allowed = min(
-            record.dual / (1.0 - tol), record.primal + _LOST * gain + _ROUNDING * abs(record.primal)
+            record.dual / (1.0 - tol), record.primal + _LOST * gain + _RELATIVE_ROUNDING * abs(record.primal)
         )
         low, high = 0, w.shape[0] + 1
         while high - low > 1:

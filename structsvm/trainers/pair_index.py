@@ -1,4 +1,4 @@
-"""The pairs of a data set: an index of them, and draws from it at any place of a stream of random numbers."""
+"""The pairs of a data set: an index of them, and draws from it at any position of a stream of random numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from structsvm.queries import Grouping
 
 
 class PairIndex(NamedTuple):
-    """An index of the pairs of a data set, of queries that have some; a draw costs the same for any number of rows."""
+    """An index of the pairs of the queries that have some; the time of a draw does not depend on the number of rows."""
 
     rows: Int  # query by query, worst grade first: those of query q are starts[q]:starts[q + 1]
     starts: Int
-    threshold: Float  # Walker's table: which query a uniform number means, in constant time
+    threshold: Float  # alias table (Walker 1977) from a uniform number to a query, in constant time
     alias: Int
     groups: Int  # query q has the grades groups[q]:groups[q + 1]; empty where any two documents are a pair
     group_starts: Int  # into rows
-    share: Float  # of the pairs of the query with an end in this grade or a lower one
+    share: Float  # share of the pairs of the query with an end in this grade or a lower one
 
     @property
     def n_queries(self) -> int:
@@ -61,6 +61,8 @@ def index_pairs(
         group_query = number[first]
         ends = np.asarray(group_size * (n[group_query] - group_size), dtype=np.float64)
         n_pairs = np.bincount(group_query, weights=ends, minlength=lengths.shape[0])
+    # ``ends`` of a grade: pairs with one end in it, so that a grade drawn by them and a document of another grade make
+    # each pair equally likely (once from either end)
     mass = n_pairs if normalize == "pairs" else (n_pairs > 0).astype(np.float64)
     if weights is not None:
         mass = mass * weights
@@ -97,7 +99,7 @@ def _running_share(ends: Float, groups: Int) -> Float:
     """Return the running sums of each query's ``ends`` as shares of its sum; the last is exactly 1."""
     if ends.shape[0] == 0:
         return np.empty(0)
-    # per-query sums of whole numbers: exact in float64 up to 2^53, so a difference of running sums is exact too
+    # sums of whole numbers are exact in float64 up to 2^53, and so are differences of running sums
     running = np.cumsum(ends)
     before = np.repeat(running[groups[:-1]] - ends[groups[:-1]], np.diff(groups))
     last = np.repeat(running[groups[1:] - 1], np.diff(groups))
@@ -105,7 +107,7 @@ def _running_share(ends: Float, groups: Int) -> Float:
 
 
 def _alias_table(mass: Float) -> tuple[Float, Int]:
-    """Build an alias table (Vose): entry ``i`` is kept with probability ``threshold[i]``, else ``alias[i]``."""
+    """Return an alias table (Vose 1991): keep a uniform ``i`` with probability ``threshold[i]``, else ``alias[i]``."""
     n = mass.shape[0]
     threshold, alias = np.ones(n), np.arange(n)
     _fill_alias_table(mass, np.empty(n), np.empty((2, n), np.int64), threshold, alias)
@@ -117,6 +119,9 @@ def _alias_table(mass: Float) -> tuple[Float, Int]:
 
 @kernel
 def _fill_alias_table(mass, left, entries, threshold, alias):  # type: ignore[no-untyped-def]
+    """Fill the table; ``left`` is the mass of each entry that is not yet assigned, in units of the mean."""
+    # Each step settles one entry below the mean: its own mass is its threshold, and an entry above the mean gives the
+    # rest, which may bring it below the mean in turn.
     n = mass.shape[0]
     small, large = entries[0], entries[1]
     mean = 0.0
@@ -145,7 +150,9 @@ def _fill_alias_table(mass, left, entries, threshold, alias):  # type: ignore[no
 
 @kernel(inline="always")
 def _uniform(key, counter):  # type: ignore[no-untyped-def]
-    """Return number ``counter`` of a stream, in [0, 1): splitmix64, at any counter, so a descent can go on anywhere."""
+    """Return number ``counter`` of a stream, in [0, 1)."""
+    # splitmix64 (Steele, Lea & Flood 2014): a mix of key and counter, so that a descent can continue at any counter.
+    # The upper 53 bits times 2^-53.
     z = key + np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -155,7 +162,7 @@ def _uniform(key, counter):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
-    """Return the first index from ``low`` to ``high`` whose running share is above ``x``; that of ``high`` is."""
+    """Return the first index from ``low`` to ``high`` whose running share is above ``x``, by bisection."""
     while low < high:
         middle = (low + high) >> 1
         if x < share[middle]:
@@ -167,12 +174,15 @@ def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
 
 @kernel
 def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
-    """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers."""
-    # those of step ``i`` are written from index ``at + i * batch`` on, the better document into ``better``
+    """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers.
+
+    Those of step ``i`` are written from index ``at + i * batch`` on.
+    """
+    # three uniform numbers per pair: the query, its first document, and the second among those that make a pair with it
     rows, starts, threshold, alias, groups, group_starts, share = index
     for i in range(n):
         for slot in range(at + i * batch, at + i * batch + each):
-            # one number for the query and its alias: the fraction left over is uniform again
+            # one number for the entry and for the choice of its alias, as the fraction that is left is uniform again
             x = _uniform(key, 3 * number) * threshold.shape[0]
             q = np.int64(x)
             if x - q >= threshold[q]:
@@ -182,15 +192,17 @@ def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: i
             y = _uniform(key, 3 * number + 2)
             number += 1
             if groups.shape[0] == 0:
+                # without labels: any two documents, the second among all but the first
                 a = start + np.int64(x * (stop - start))
                 b = start + np.int64(y * (stop - start - 1))
                 better[slot], worse[slot] = rows[a], rows[b + (b >= a)]
                 continue
             grade = _first_above(share, x, groups[q], groups[q + 1] - 1)
-            # where x stands between the running shares is uniform again: it chooses the document
+            # the position of x between the running shares is uniform again: it chooses the document of this grade
             below = share[grade - 1] if grade > groups[q] else 0.0
             first, last = group_starts[grade], group_starts[grade + 1]
             a = first + min(np.int64((x - below) / (share[grade] - below) * (last - first)), last - first - 1)
+            # the second document is any of another grade: rows are in order of grade, worst first
             b = start + np.int64(y * (stop - start - (last - first)))
             if b < first:
                 better[slot], worse[slot] = rows[a], rows[b]

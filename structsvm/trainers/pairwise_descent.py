@@ -1,6 +1,6 @@
 """Stochastic descent on pairs of documents, with any number of views that may have to agree on unlabelled pairs.
 
-One kernel serves SPD (one view), SPD-MV (several views that do not know of each other) and LCRA-k-l (views that agree).
+One descent serves SPD (one view), SPD-MV (independent views) and LCRA-k-l (views that agree).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from structsvm.trainers.pair_index import PairIndex, draw_into, stream_key
 Loss = Literal["hinge", "squared"]
 
 _NORM_PAIRS = 1000
-"""Pairs drawn to estimate a mean squared norm, which sets step sizes: a few percent are near enough."""
+"""Pairs drawn to estimate a mean squared norm, which sets step sizes: an error of a few percent does no harm."""
 
 
 class Views(NamedTuple):
@@ -49,7 +49,7 @@ class Agreement(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent stands; going on from here equals never having stopped, bit for bit.
+    """The state of a descent. A descent that continues from it is the same, bit for bit, as one that never stopped.
 
     The weights of view ``v`` are ``scale[v] * direction``: shrinking them all is one multiplication. Their weighted
     sum over time is ``total[v] * direction - correction``, so that a step costs the non-zeros of its pairs.
@@ -59,8 +59,8 @@ class Descent:
     correction: Float
     scale: Float
     total: Float
-    t: int  #: steps done
-    seed: int  #: fixes every pair that will be drawn
+    t: int  #: steps so far
+    seed: int  #: determines all pairs
 
 
 def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Float | None = None) -> Float:
@@ -119,16 +119,16 @@ def descend(
     k: int = 1,
     agreement: Agreement | None = None,
 ) -> Descent:
-    """Do ``n_steps`` steps of LCRA-k-l on ``k`` pairs of ``index`` each, with a first step size per view.
+    """Make ``n_steps`` steps of LCRA-k-l on ``k`` pairs of ``index`` each, with a first step size per view.
 
     Without ``agreement`` views are independent; a single one is SPD.
     """
-    # A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))
+    # A step follows minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))
     #     sum_v [ sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2
-    # with all views' weights from before it. (The update rules printed in the paper have wrong signs.) The step of view
-    # v is eta_0[v] / (1 + eta_0[v] lam t), shortened where the batch is curved more than 1 / step: by 4 mu M sum_{P^}
-    # max_u ||p^u||^2 for the agreement and sum_P ||p^v||^2 for the squared loss. So no scale of the features makes it
-    # diverge.
+    # at the weights of all views before the step. (The update rules printed in the paper have wrong signs.) The step
+    # size of view v is eta_0[v] / (1 + eta_0[v] lam t), but at most the inverse of a bound on the curvature of the
+    # batch: 4 mu M sum_{P^} max_u ||p^u||^2 for the agreement plus sum_P ||p^v||^2 for the squared loss. So the descent
+    # does not diverge for features of any scale.
     m = views.starts.shape[0] - 1
     if agreement is None or agreement.mu == 0 or agreement.l == 0 or m == 1:
         agreement = Agreement(0.0, 0, index)
@@ -165,7 +165,7 @@ def descend_until(
     every: int,
     patience: int,
 ) -> tuple[Descent, list[tuple[int, float]]]:
-    """Go on while a value still rises, and return the best state met, and steps and value at each look."""
+    """Advance while a value rises; return the best state, and the steps and value of each evaluation."""
     best, best_value, since = state, -np.inf, 0
     history = []
     done = 0
@@ -194,20 +194,30 @@ def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int
 
 # ---- kernels
 #
-# Inside the loops over steps no array is sliced and no tuple of arrays taken apart: numba counts references to what
-# that makes, and two locked instructions for each cost more than the arithmetic of a step and hold up memory reads.
-# Numba leaves most of the counting out where a function has one way out, as here, where no division raises. Indices of
-# vectors are unsigned, as an index that might be negative keeps a loop from becoming vector code.
+# Inside the loops over steps no array is sliced and no tuple of arrays unpacked: Numba counts references to the
+# results, by two locked instructions each, which cost more than the arithmetic of a step and delay memory reads. Numba
+# omits most counts in functions with a single exit, as here, where no division raises. Indices of vectors are unsigned,
+# as an index that might be negative keeps a loop from becoming vector code.
+#
+# The two kernels make the same steps (tests compare both with one slow twin). Dense rows have a difference per feature
+# and work in vectors; CSR rows have a list of non-zeros, each with the view and the position of its weight. A step
+#
+# 1. computes for each pair c and view v the margin w^v . p^v and, where step sizes need it, ||p^v||^2;
+# 2. turns them into coefficients (``_weigh``), all from the weights before the step;
+# 3. shrinks the weights by 1 - eta lam, which only touches ``scale``, and adds the pairs to ``direction``;
+# 4. adds now * weights to the weighted sum over time. This sum is total * direction - correction: a change of
+#    ``direction`` must leave the past alone, so that ``correction`` takes total times the same change.
 
 _BLOCK = 32
-"""Pairs drawn and prefetched ahead of their steps: enough to hide memory latency, few enough to stay in L2."""
+"""Pairs that are drawn and prefetched ahead of their steps: enough to hide memory latency, and few enough for L2."""
 
-_SMALL = 1e-9
-"""Smallest scale of the weights' direction: below it digits would get lost, so it is divided out."""
+_LEAST_SCALE = 1e-9
+"""Least scale of a direction. A smaller one is multiplied into the direction, long before it underflows: the scale
+falls by a factor in each step, towards zero for a large ``lam``."""
 
 
 def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
-    """Ask for the cache line at an address without waiting for it."""
+    """Request the cache line at an address without waiting for it."""
 
     def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
@@ -237,7 +247,8 @@ def _add(step, p, c, first, last, out):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  # type: ignore[no-untyped-def]  # noqa: E741
-    """Step sizes, and the coefficient of each pair in each view: minus the derivative of its terms by ``w.p``."""
+    """Fill the step sizes, and the coefficients of pairs in views: minus the derivative of their terms by ``w.p``."""
+    # pairs 0 to k - 1 of the batch have labels, the l after them have not
     m = eta_0.shape[0]
     curvature = 0.0
     for i in range(k, k + l):
@@ -269,7 +280,7 @@ def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  
 
 @kernel(inline="always")
 def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-untyped-def]
-    """Put the scale of a view into its direction, before it loses digits."""
+    """Multiply the scale of a view into its direction; weights and weighted sum stay the same."""
     for j in range(first, last):
         direction[j] *= scale[v]
     total[v] /= scale[v]
@@ -290,7 +301,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
     flat, width = p.reshape(-1), p.shape[1]
     margin, norm, coef = np.zeros((batch, m)), np.zeros((batch, m)), np.zeros((batch, m))
     target, eta = np.zeros(batch), np.zeros(m)
-    places = starts.astype(np.uint64)
+    position = starts.astype(np.uint64)
     X_at, U_at = X.ctypes.data, U.ctypes.data
     X_row, U_row = n_features * X.itemsize, n_features * U.itemsize
     with_norms = squared or l > 0
@@ -326,20 +337,21 @@ def _descend_dense(  # type: ignore[no-untyped-def]
             _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
             for v in range(m):
                 scale[v] *= 1.0 - eta[v] * lam
-                if scale[v] < _SMALL:
+                if scale[v] < _LEAST_SCALE:
                     _divide_out(v, starts[v], starts[v + 1], direction, scale, total)
                 for c in range(batch):
                     if coef[c, v] != 0.0:
                         step = eta[v] * coef[c, v] / scale[v]
                         at = np.uint64(c)
-                        _add(step, p, at, places[v], places[v + 1], direction)
-                        _add(step * total[v], p, at, places[v], places[v + 1], correction)
+                        _add(step, p, at, position[v], position[v + 1], direction)
+                        _add(step * total[v], p, at, position[v], position[v + 1], correction)
                 total[v] += now * scale[v]
 
 
 @kernel
 def _difference(data, indices, indptr, a, b, feature, position, weight_at, value, c):  # type: ignore[no-untyped-def]
-    """Write row ``a`` minus row ``b`` into entries ``c``, by ascending feature; return how many there are."""
+    """Write row ``a`` minus row ``b`` as entries of pair ``c``, by ascending feature; return their number."""
+    # a merge of two sorted lists of features; each non-zero becomes an entry per view that has the feature
     n, i, j = 0, indptr[a], indptr[b]
     while i < indptr[a + 1] or j < indptr[b + 1]:
         if j >= indptr[b + 1] or (i < indptr[a + 1] and indices[i] < indices[j]):
@@ -360,6 +372,7 @@ def _difference(data, indices, indptr, a, b, feature, position, weight_at, value
 
 @kernel
 def _prefetch_row(indptr, row, data_at, data_size, indices_at, indices_size):  # type: ignore[no-untyped-def]
+    # 64 bytes are a cache line
     for at in range(indptr[row] * data_size, indptr[row + 1] * data_size, 64):
         _prefetch(types.uintp(data_at + at))
     for at in range(indptr[row] * indices_size, indptr[row + 1] * indices_size, 64):
@@ -417,7 +430,7 @@ def _descend_csr(  # type: ignore[no-untyped-def]
             _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
             for v in range(m):
                 scale[v] *= 1.0 - eta[v] * lam
-                if scale[v] < _SMALL:
+                if scale[v] < _LEAST_SCALE:
                     _divide_out(v, starts[v], starts[v + 1], direction, scale, total)
             for c in range(batch):
                 for v in range(m):

@@ -1,6 +1,6 @@
 """The pass over the data: scores, oracle and combination of rows, chunk by chunk while the rows are in cache.
 
-Everything that reads the features during training goes through here; the chunk is the only unit of threading.
+All reading of features during training happens here; the chunk is the only unit of threading.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _Answer = Callable[[Float, int, int, Float, Float], None]
 """Fills one loss per query and one coefficient per row from the scores of ``first:last``, as ``Separator.separate``."""
 
 _CHUNK_BYTES = 1 << 20
-"""Size of the rows worked on at once: they are read twice, the second time from the cache."""
+"""Size of the rows of a chunk: they are read for scores and again, from the cache, for the joint feature."""
 
 _CUTS_PER_ROWS = 4
-"""Size of the cuts of a chunk, relative to its rows: cuts are written once, so they may be larger."""
+"""Largest size of the cuts of a chunk relative to its rows: cuts are written once, so they may be larger."""
 
 _SAMPLE = 256
-"""Queries that tell the scale of a problem: :func:`sample` takes at least so many, where there are that many."""
+"""Fewest queries that :func:`sample` takes of a problem that has as many."""
 
 _LEAST_TASKS = 4
-"""Fewest tasks of :meth:`RankingProblem.part`: some hundred queries of a hundred documents."""
+"""Fewest tasks of a :meth:`RankingProblem.part`: some hundred queries of a hundred documents."""
 
 _CHUNKS_PER_TASK = 8
-"""Chunks per task of a thread. Fixed, as partial sums are added per task and must not depend on ``n_jobs``."""
+"""Chunks per task of a thread; constant, as sums are added per task and must not depend on ``n_jobs``."""
 
 
 class Tangent(NamedTuple):
@@ -73,7 +73,7 @@ class SmoothSeparator(Separator, Protocol):
 
 
 class RowCut(Cut):
-    """A cut that is also known as a coefficient per row: ``joint = X' rows``."""
+    """A cut with its coefficients of the rows, ``joint = X' rows``."""
 
     rows: Float
 
@@ -199,7 +199,7 @@ class RankingProblem:
         return -self._pass(answer, direction).joint
 
     def _kept(self, answer: _Answer, w: Float) -> tuple[Cut, Float | None]:
-        """Make a pass; return the coefficients of the rows besides, if they are to be kept."""
+        """Make a pass; also return the coefficients of the rows if ``keep_rows``, else None."""
         if not self.keep_rows:
             return self._pass(answer, w), None
         rows = np.empty(self.n_rows)
@@ -211,7 +211,10 @@ class RankingProblem:
         return self._pass(kept, w), rows * np.repeat(self.weights, np.diff(self.offsets))
 
     def _pass(self, answer: _Answer, w: Float | None) -> Cut:
-        """Make a pass; without ``w`` all scores and the joint feature are zero."""
+        """Make a pass; without ``w``, all scores and the joint feature are zero, and no row is read."""
+        # Chunks are the unit of work on rows, tasks (several chunks) that of threads. A task sums in float64 in the
+        # order of its queries, and the sums of the tasks are added in their order: the same bytes for any number of
+        # threads.
 
         def part(begin: int) -> tuple[float, Float]:
             total, joint = 0.0, np.zeros(self.n_features)
@@ -242,7 +245,7 @@ class RankingProblem:
 
     def _fill_scores(self, w: Float, first: int, last: int, scores: Float) -> None:
         self._score(*self._arrays, self.offsets[first], self.offsets[last], w, scores)
-        # compiled oracles sort the scores, and could read beyond their arrays
+        # a NaN breaks the order that compiled sorts rely on, so that they could read beyond their arrays
         missing = np.isnan(scores)
         if missing.any():
             row = int(self.offsets[first]) + int(np.argmax(missing))
@@ -265,7 +268,7 @@ class RankingProblem:
             self._combine(*self._arrays, self.offsets, begin, end, self._ones, coef[rows], joint)
 
     def _chunks(self, first: int, last: int) -> Iterator[tuple[int, int, slice, slice]]:
-        """Chunks of ``first:last``, and where their queries and rows are in arrays that begin at ``first``."""
+        """Yield the chunks of ``first:last``, with slices of their queries and rows in arrays from ``first`` on."""
         start = self.offsets[first]
         for begin in range(first, last, self.chunk):
             end = min(begin + self.chunk, last)
@@ -283,8 +286,8 @@ def sweep(
     problem: Problem, point: Callable[[], Float], step: int, *, ahead: int, stride: int = 1
 ) -> Iterator[tuple[int, int, Float, Float]]:
     """Yield ``(first, last, loss, joint)`` of ``step`` queries at a time, in order: one pass, threads run ahead."""
-    # ``point()`` is asked for ``w`` when a step is begun, which is when the consumer has taken all but ``ahead`` of the
-    # steps before it. That does not depend on ``n_jobs``, and neither do the results.
+    # ``point()`` gives ``w`` when a step is begun: as soon as the consumer has taken all but ``ahead`` of the steps
+    # before it. That does not depend on ``n_jobs``, and neither do the results.
 
     def cuts(first: int, last: int, w: Float) -> tuple[int, int, Float, Float]:
         loss = np.empty(last - first)
@@ -310,6 +313,7 @@ def run_ahead(
         return work(first, min(first + step, problem.n_queries), w)
 
     starts = range(0, problem.n_queries, step * stride)
+    # one thread: the same order of beginnings and results as with a pool, so that results are the same
     if problem.n_jobs == 1 or ahead == 0 or len(starts) == 1:
         begun: deque[_Result] = deque()
         for first in starts:
@@ -332,8 +336,8 @@ def sample(
     problem: Problem, w: Float, *, among: int | None = None
 ) -> Iterator[tuple[int, int, Float, Float]]:
     """Yield the cuts at ``w`` of some queries spread over all, as :func:`sweep` does."""
-    # With at least 256 queries (``among``, where the problem is a part of a larger one) every n // 256-th short
-    # stretch, but at least every 32nd.
+    # Of at least 256 queries (``among``, if the problem is a part of a larger one) every (n // 256)-th short stretch is
+    # taken, but at least every 32nd. Stretches rather than single queries, as a step has some cost of its own.
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
     step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
@@ -342,7 +346,10 @@ def sample(
 def sampled_slope(
     problem: Problem, w: Float, direction: Float, *, among: int | None = None, slopes: Float | None = None
 ) -> tuple[float, float]:
-    """Return the weight of a sample at ``w``, and its sum of joint features along ``direction``, plus ``slopes``."""
+    """Return the weight of a sample, and its weighted sum of joint features at ``w`` along ``direction``.
+
+    ``slopes`` (one per query of the problem) are added to the features: the excess of a model of these slopes.
+    """
     share, gain = 0.0, 0.0
     for first, last, _, joint in sample(problem, w, among=among):
         weights, along = problem.weights[first:last], products(joint, direction)
@@ -352,7 +359,7 @@ def sampled_slope(
 
 
 def sampled_squares(problem: Problem, *, among: int | None = None) -> tuple[float, int]:
-    """Return the sum of the squared joint features of a sample at zero, and its size."""
+    """Return the sum of squared joint features of a sample at zero, and the number of its queries."""
     total, n = 0.0, 0
     for first, last, _, joint in sample(problem, np.zeros(problem.n_features), among=among):
         total += float(np.square(joint).sum())
@@ -361,7 +368,7 @@ def sampled_squares(problem: Problem, *, among: int | None = None) -> tuple[floa
 
 
 def _add_up(parts: Iterable[tuple[float, Float]], n_features: int) -> Cut:
-    """Add in the order of the parts: sums must not depend on which thread is done first."""
+    """Add the parts in their order: sums must not depend on which thread ends first."""
     total, joint = 0.0, np.zeros(n_features)
     for part_total, part_joint in parts:
         total += part_total

@@ -1,4 +1,4 @@
-"""Training for one C, or a path that reuses everything found for one C at the next."""
+"""Train for one C, or for a path of values, each of which starts from the results of the last."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def fit_path(
 
     Cuts do not depend on C: ``one_slack`` keeps its working set, ``frank_wolfe`` its cached planes and the dual
     point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts afresh for each. Where
-    "auto" changes from ``frank_wolfe`` to ``one_slack``, the first cut is the dual point found so far.
+    "auto" changes from ``frank_wolfe`` to ``one_slack``, the first cut is the last dual point.
 
     Parameters
     ----------
     problem : Problem
         What to minimise.
     Cs : sequence of float
-        Values of the trade-off, each > 0; visited in ascending order whatever the order given.
+        Values of the trade-off, each > 0, in any order; they are visited in ascending order.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
         All reach the same optimum: by cutting planes of the mean hinge, or of each query (for a few hundred), by
         updates of one query at a time, and by Newton's method (smooth losses only). "auto" is newton for smooth losses;
@@ -86,7 +86,8 @@ def _fits(
     start = Start()
     for C in Cs:
         start.guess = extrapolate(start.past, C)
-        if start.guess is not None:  # a region need not contain points between its own, or beyond
+        # a cone contains multiples of its points, but an extrapolation may leave a region
+        if start.guess is not None:
             start.guess = project(start.guess, options.cone) if options.region is None else None
         fit = TRAINERS[trainer(C)].fit(problem, C, options, start)
         start.past.append(fit)
@@ -99,8 +100,9 @@ _APART = 1e-3
 
 def extrapolate(past: Sequence[Fit], C: float) -> Float | None:
     """Guess the weights at C from the last three fits: the path is smooth in log C, in direction and in log norm."""
-    # From a single fit the norm is taken to grow with C, as it does where C is small. Of nearly equal C the last one is
-    # used: their differences are rounding.
+    # Lagrange's formula through up to three points: direction and log norm at log C are sums of those of the fits with
+    # the weights ``shares``, which sum to one. From a single fit the norm is taken to grow with C, as it does where C
+    # is small. Of nearly equal C the last one is used, as their differences are rounding.
     past = past[-3:]
     past = [fit for i, fit in enumerate(past) if all(abs(log(fit.C / p.C)) > _APART for p in past[i + 1 :])]
     norms = np.array([norm(fit.w) for fit in past])

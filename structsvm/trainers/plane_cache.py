@@ -1,4 +1,4 @@
-"""The cached planes of all queries with their masses, and how a new plane gets its place in the cache of its query."""
+"""The cached planes of all queries with their masses, and the insertion of new planes into the caches."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, Problem
 
 ROUNDING = 8 * np.finfo(float).eps
-"""Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
+"""Bound on the relative rounding error of a sum over the planes: far above what occurs, far below any ``tol``."""
 
 MEMORY = 1 << 28
-"""Bytes that cached planes may use whatever the size of the data."""
+"""Bytes that cached planes may use for data of any size; half the size of the data where that is more."""
 
 AHEAD = 4
-"""Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
-not depend on n_jobs."""
+"""Steps that are begun before the present one is finished, as work for as many threads; constant, as results must not
+depend on n_jobs."""
 
 CHUNKS_PER_STEP = 4
-"""Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
+"""Chunks per step of a thread: handing over a step costs as much as a tenth of a chunk."""
 
 
 class Planes(NamedTuple):
-    """Cached planes of all queries; the zero plane of each needs no storage."""
+    """Cached planes of all queries; the zero planes (loss and coefficients 0) need no storage."""
 
     pool: Float
     """(slots, start[-1]): coefficients, those of query ``q`` in columns ``start[q]:start[q + 1]``."""
@@ -49,7 +49,10 @@ class Masses(NamedTuple):
 
 
 class DualPoint:
-    """For each query cached planes with their mass ``alpha``, and ``w``, their sum; a slot has ``n_numbers`` in all."""
+    """For each query cached planes with their mass ``alpha``, and ``w``, their sum.
+
+    A slot takes ``n_numbers`` for all queries together.
+    """
 
     def __init__(self, problem: Problem, C: float, n_slots: int | None, n_numbers: int) -> None:
         if n_slots is None:
@@ -64,14 +67,14 @@ class DualPoint:
         self.w: Float = np.zeros(problem.n_features)
         self._size: Float = np.zeros(problem.n_features)  # the same sum over absolute values
         self.count: Int = np.zeros(n, dtype=np.int64)
-        # slot by slot, not query by query, so that memory is only used as slots are filled
+        # slot by slot, not query by query, so that the system only gives memory to slots that are filled
         self._pool = np.zeros((n_slots, n_numbers))
         self._loss = np.zeros((n, n_slots))
         self._alpha = np.zeros((n, n_slots))
         self._age = np.zeros((n, n_slots), dtype=np.int64)
         self._now = 0
         self.best: tuple[Float, float] | None = None
-        """The best weights of the last fit and at least their weighted sum of hinges, from an exact oracle."""
+        """The best weights of the last fit, and an upper bound on their weighted hinges; of exact oracles only."""
         self.solving = False
         """Whether the last fit ended by solving the problem over the cached planes."""
 
@@ -83,6 +86,7 @@ class DualPoint:
     @property
     def value(self) -> float:
         """Dual value, less a bound on its rounding error, as ``w`` may be a small difference of large planes."""
+        # |w' - w| <= error by component gives  1/2 ||w'||^2 <= 1/2 ||w||^2 + |w| . error + 1/2 ||error||^2
         error = ROUNDING * self._size
         lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
         return float((self._alpha * self._loss).sum() - 0.5 * dot(self.w, self.w)) - lost
@@ -95,8 +99,8 @@ class DualPoint:
     @staticmethod
     def _pace(problem: Problem) -> tuple[int, int]:
         """Return how many queries a step of a descent takes, and how many steps are begun ahead."""
-        # only few queries may share one w, or use a w without the last updates: stale steps cost more in passes than
-        # calls cost in time
+        # Queries of one step share one w, and steps begun ahead have a w without the last updates. At most n / 128
+        # queries do, as stale steps cost more in passes than calls cost in time.
         stale = max(1, problem.n_queries // 128)
         ahead = min(max(0, stale // problem.chunk - 1), AHEAD)
         return min(stale // (ahead + 1), CHUNKS_PER_STEP * problem.chunk), ahead
@@ -112,23 +116,24 @@ class DualPoint:
 
 
 def best_step(slope: float, curvature: float) -> float:
-    """Return where in ``[0, 1]`` the concave function with this slope at 0 and this curvature is largest."""
+    """Return where in [0, 1] the concave quadratic of this slope at 0, curved by ``-curvature``, is largest."""
     if curvature > 0:
         return min(1.0, max(0.0, slope / curvature))
     return 1.0 if slope > 0 else 0.0
 
 
 def mix(alpha: Float, cap: Float, slots: Int, theta: float) -> None:
-    """Move a share ``theta`` of each query's cap to one plane, or to none where the slot is beyond the last."""
+    """Move a share ``theta`` of each query's cap to the plane in its slot; beyond the last slot, to the zero plane."""
     alpha *= 1.0 - theta
-    found = np.flatnonzero(slots < alpha.shape[1])
-    alpha[found, slots[found]] += theta * cap[found]
+    cached = np.flatnonzero(slots < alpha.shape[1])
+    alpha[cached, slots[cached]] += theta * cap[cached]
 
 
 @kernel(inline="always")
 def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
     """Return a slot for a new plane of ``n`` in use; if full, drop the longest idle, else merge the two lightest."""
-    # a merged plane is their weighted mean, so that the dual point does not change
+    # The plane of the two together is their mean by mass, so that the dual point does not change. It is a valid plane:
+    # a mean of lower bounds on the hinge is one.
     size = loss.shape[0]
     if n < size:
         return n
@@ -159,8 +164,10 @@ def free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-
 @kernel(inline="always")
 def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
     """Cache a plane unless a cached one is violated as much at ``w``; return the most violated and the count."""
-    # For planes of row coefficients ``w`` are the scores of the rows. The most violated is the size of the cache if it
-    # is the zero plane. Fills ``violation``, which has one more element than the cache.
+    # Slot number ``size``, behind the last, stands for the zero plane. ``violation`` is filled and has an element for
+    # it. For planes of row coefficients, ``w`` are the scores of the rows.
+    # An oracle that finds nothing more violated than a cached plane has mostly found that plane again; an approximate
+    # one may have found a worse plane.
     size = loss.shape[0]
     best, most = size, 0.0
     violation[size] = 0.0

@@ -1,4 +1,4 @@
-"""Rows: what a pass does with features, once for each format (dense, CSR, compiled formats as they are)."""
+"""Rows: the products of a pass with the features, for dense and CSR matrices; compiled formats have their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.protocols import CompiledRows, Int
 from structsvm.queries import check_sparse
 
 _NARROW = 256
-"""With at most this many features, finding out which of them a query touches costs more than it saves."""
+"""Features up to which finding those that a query touches costs more than it saves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,9 @@ class Rows:
 
 
 def rows_of(X: Any) -> CompiledRows:
-    """Return the rows of ``X`` (ndarray, CSR or CompiledRows) in the form in which a pass reads them, uncopied."""
+    """Return the rows of ``X`` (ndarray, CSR or CompiledRows) in the form that a pass reads; copy nothing."""
     if isinstance(X, (sparse.csr_matrix, sparse.csr_array)):
-        check_sparse(X)  # kernels go by its indices
+        check_sparse(X)  # kernels use its indices without checks
         shape, n_bytes = (int(X.shape[0]), int(X.shape[1])), int(X.data.nbytes + X.indices.nbytes)
         kernels = _csr_scores, _csr_combine, _csr_query_joint
         return Rows(shape, n_bytes, (X.data, X.indices, X.indptr), kernels)
@@ -48,7 +48,7 @@ def support_of(rows: CompiledRows, offsets: Int) -> tuple[Int, Int] | None:
     """Return which features each query touches (``support`` of ``Problem``), for wide sparse rows only."""
     if rows.row_kernels[0] is not _csr_scores or rows.shape[1] <= _NARROW:
         return None
-    # the non-zeros of a query are those of the product of its rows' indicator with theirs; a stored zero counts, too
+    # the non-zeros of (queries x rows) times (rows x features), by their patterns alone; a stored zero counts, too
     _, indices, indptr = rows.row_arrays
     n, n_queries = rows.shape[0], offsets.shape[0] - 1
     stored = sparse.csr_array((np.ones(indices.shape[0], dtype=np.bool_), indices, indptr), shape=rows.shape)
@@ -58,7 +58,8 @@ def support_of(rows: CompiledRows, offsets: Int) -> tuple[Int, Int] | None:
     return touched.indptr.astype(np.int64), touched.indices.astype(np.int64)
 
 
-# Sums are float64 whatever the type of X.
+# Kernels of a format: scores ``X w``; ``joint += sum_q weights_q X_q' coef_q``; and ``X_q' coef_q`` of each query. Sums
+# are float64 for any type of X. Coefficients of rows whose pairs are all in order are zero: CSR rows skip them.
 
 
 @kernel

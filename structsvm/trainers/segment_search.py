@@ -1,4 +1,4 @@
-"""The best point between two, found with a sample of the queries and the cached planes of all."""
+"""The best point of a segment, by a sample of the queries and the cached planes of all."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
 
 _LARGEST_FACTOR = 3.0
-"""Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
-as its end."""
+"""Largest trusted rescaling of ``w``. About 2 is usual, as the average of a descent from zero has about half the length
+of its end."""
 
 _MAX_TRIALS = 6
 
@@ -27,9 +27,10 @@ _FLAT = 0.1
 
 def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float) -> Float:
     """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished."""
-    # The slope of the model over the cached planes is known for all queries; its difference to the true slope is
-    # estimated from a sample. At ``w``, where planes were added last, the difference is zero. With few queries a sample
-    # is not cheap.
+    # The model over the cached planes has a known slope. Its difference from the true slope is estimated from a sample
+    # of the queries, which varies less than an estimate of the slope itself. At ``w``, where planes were added last,
+    # the difference is zero. For few queries a sample is not cheap, and a certificate at ``centre`` adds planes as
+    # well.
     if problem.n_queries < FEWEST:
         return centre
     model = Segment(planes, w, centre - w, n_jobs=problem.n_jobs)
@@ -45,7 +46,7 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
 def search_segment(
     C: float, w: Float, centre: Float, along: Callable[[Float, float], tuple[float, float, float]]
 ) -> Float:
-    """Search the segment by ``along(step, t)``: the slope of the model; weight and sum of a sample of what is above."""
+    """Search the segment; ``along(step, t)`` is the model's slope, and the weight and excess of a sample."""
     step = centre - w
     if not step.any():
         return centre
@@ -58,12 +59,12 @@ def search_segment(
 
 
 def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], tuple[float, float]]) -> float:
-    """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if it cannot tell.
+    """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if that is unreliable.
 
     ``sampled(factor)`` is the weight of the sample, and ``w`` times the sum of its joint features at ``factor w``.
     """
-    # It cannot tell with few queries, without weight in the sample, or where the sample wants another order of
-    # magnitude than all queries did, as in sorted or periodic data.
+    # It is unreliable for few queries, for a sample without weight, and where it asks for another order of magnitude,
+    # as samples of sorted or periodic data do.
     if n_queries < FEWEST or not w.any():
         return 1.0
     square = dot(w, w)
@@ -72,7 +73,7 @@ def best_factor(C: float, w: Float, n_queries: int, sampled: Callable[[float], t
         share, gain = sampled(factor)
         return factor * square - C * gain / share if share > 0 else 0.0
 
-    # about where the slope, which grows with the factor, vanishes: from three trials
+    # The slope grows with the factor; two secant steps from a first trial bring it near zero.
     before, value = 1.0, slope(1.0)
     if value == 0.0:
         return 1.0

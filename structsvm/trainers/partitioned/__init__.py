@@ -1,7 +1,7 @@
-"""Training over partitions of the queries that may lie anywhere, and that may be lost and made again at any time.
+"""Training over partitions of the queries, which may be on any machines and may be lost and rebuilt at any time.
 
-Read from the top: ``driver`` runs the rounds of a fit, ``partition`` answers them where the rows are, ``columns`` mixes
-the answers, and ``checkpoint`` writes the state to a file. How messages travel is left to an implementation of
+Top down: ``driver`` runs the rounds of a fit, ``partition`` answers them where the rows are, ``columns`` mixes the
+answers, and ``checkpoint`` writes the state to a file. Messages are sent by an implementation of
 :class:`~.driver.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`.
 """
 

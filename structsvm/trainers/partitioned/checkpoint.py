@@ -1,4 +1,4 @@
-"""A fit in a file: the driver's bounds, weights and columns after each pass, so that another process can go on."""
+"""A fit in a file: the driver's bounds, weights and columns after each pass, so that another process can continue."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _FORMAT = "structsvm-checkpoint"
 _COLUMNS = ("joint", "loss", "rounding", "group", "alpha", "idle")
 
 
-_SAME, _ROUNDING = 1e-9, 1e-12
-"""Difference that other partitions of the same rows may make: relative, and of the largest column."""
+_SAME_COLUMN, _COLUMN_ROUNDING = 1e-9, 1e-12
+"""Rounding between other partitions of the same rows: relative, and relative to the largest column."""
 
 
 def other_rows(difference: str) -> BadInput:
-    """Return the error for a checkpoint of other rows."""
+    """Return the error for a checkpoint that was written for other rows."""
     return BadInput(
         "checkpoint",
         f"expected the data that it was written for, got others: {difference}",
@@ -34,7 +34,7 @@ def other_rows(difference: str) -> BadInput:
 
 
 def _check_shapes(arrays: dict[str, Any]) -> None:
-    """Refuse arrays that do not belong together."""
+    """Raise Damaged unless the arrays have matching shapes and finite numbers."""
     n_parts, m = arrays["shares"].size, arrays["w"].size
     shapes: dict[str, tuple[int, ...]] = {
         "shares": (n_parts,),
@@ -47,7 +47,7 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
     shapes["history"] = (arrays["history"].shape[0] if arrays["history"].ndim else 0, len(Progress._fields))
     for name, shape in shapes.items():
         array = arrays[name]
-        # the first passes have no upper bound
+        # infinite values are allowed here, as the first passes have no upper bound
         if array.shape != shape or array.dtype.kind not in "fi" or np.isnan(array).any():
             raise Damaged(f"{name} of shape {array.shape}, or not all numbers")
     if not shapes["history"][0] or not np.isfinite(arrays["history"][-1]).all():
@@ -57,9 +57,9 @@ def _check_shapes(arrays: dict[str, Any]) -> None:
 
 
 class Checkpoint:
-    """File of a fit: reads what :meth:`save` wrote last, if the file is there, and writes the next state.
+    """File of a fit: read the state that :meth:`save` wrote last, if the file exists, and write the next ones.
 
-    ``problem`` tells one fit from another. ``slacks`` of each partition must be found again by the first pass.
+    ``problem`` identifies the fit. The first pass must measure the same ``slacks`` of the partitions as in the file.
     """
 
     def __init__(self, path: Path, problem: dict[str, Any]) -> None:
@@ -72,10 +72,10 @@ class Checkpoint:
             return
         try:
             with Archive(path) as archive:
-                said = read_json(archive.array("description").tobytes())
-                if said.get("format") != _FORMAT:
+                described = read_json(archive.array("description").tobytes())
+                if described.get("format") != _FORMAT:
                     raise Damaged("another kind of file")
-                other = dict(said["problem"])
+                other = dict(described["problem"])
                 names = ("w", "at_zero", "slacks", "shares", "history", *_COLUMNS)
                 self._arrays = {name: archive.array(name) for name in names}
                 _check_shapes(self._arrays)
@@ -96,14 +96,15 @@ class Checkpoint:
         self.slacks = self._arrays["slacks"]
 
     def check_rows(self, at_zero: Float) -> None:
-        """Raise if the joint features at zero weights, where all columns count, are not those of the file."""
+        """Raise if the joint features at zero weights are not those of the file."""
+        # at zero weights every column counts; slacks at other weights would not show a change of columns of weight zero
         self._at_zero = at_zero
         if not self.found:
             return
         before = self._arrays["at_zero"]
         if before.shape != at_zero.shape:
             raise other_rows(f"{before.size} features, now {at_zero.size}")
-        allowed = _SAME * np.abs(before) + _ROUNDING * float(np.abs(before).max(initial=0.0))
+        allowed = _SAME_COLUMN * np.abs(before) + _COLUMN_ROUNDING * float(np.abs(before).max(initial=0.0))
         changed = ~(np.abs(before - at_zero) <= allowed)
         if changed.any():
             j = int(np.flatnonzero(changed)[0])
@@ -117,7 +118,7 @@ class Checkpoint:
         return kept.shape == shares.shape and bool(np.allclose(kept, shares, rtol=1e-12, atol=0.0))
 
     def restore(self, record: Recorder, columns: Columns, shares: Float) -> None:
-        """Set bounds and columns to what they were; the columns only if the partitions are the same."""
+        """Restore the bounds, and the columns if the partitions are the same."""
         history = self._arrays["history"]
         record.history = [Progress(int(n), *map(float, rest)) for n, *rest in history]
         last = record.history[-1]
@@ -129,11 +130,11 @@ class Checkpoint:
 
     def save(self, record: Recorder, columns: Columns, shares: Float, slacks: Float) -> None:
         """Replace the file; an interrupted call leaves the old one."""
-        said = json.dumps({"format": _FORMAT, "problem": self._problem})
+        described = json.dumps({"format": _FORMAT, "problem": self._problem})
         buffer = io.BytesIO()
         np.savez(
             buffer,
-            description=np.frombuffer(said.encode(), dtype=np.uint8),
+            description=np.frombuffer(described.encode(), dtype=np.uint8),
             w=record.w,
             at_zero=self._at_zero,
             slacks=slacks,

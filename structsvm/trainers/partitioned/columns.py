@@ -1,4 +1,4 @@
-"""``Columns``: dual points of the partitions, of which any mix is a dual point of the whole problem."""
+"""``Columns``: dual points of the partitions; any mix of them is a dual point of the whole problem."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Column(NamedTuple):
 class Columns(GrowingPlanes):
     """Dual points of ``n_parts`` partitions, and their best mix: weights ``w``, each part's ``own``, dual ``value``."""
 
-    # A partition's dual points are a convex set with zero in it: any a >= 0 with sum at most one over the columns (b_i,
-    # g_i) of each partition is a dual point of the whole, of the value a . b - 1/2 |sum a_i g_i|^2. The best is the
-    # small dual of ``structsvm.qp``. Bounds rest on the columns alone, whatever a partition remembers of them.
+    # The dual points of a partition are a convex set that contains zero. So any a >= 0, whose sum over the columns
+    # (b_i, g_i) of each partition is at most one, is a dual point of the whole, of value a . b - 1/2 |sum a_i g_i|^2.
+    # The best a solves the small dual of ``structsvm.qp``. Bounds need the columns alone, not the state of a partition.
 
     def __init__(self, n_parts: int, n_features: int) -> None:
         super().__init__(n_features, rounding=float, group=np.int64, alpha=float, idle=np.int64)
@@ -46,7 +46,7 @@ class Columns(GrowingPlanes):
             self.append(column.loss, column.joint, rounding=column.rounding, group=part)
 
     def solve(self, qp: QPSolver, tol: float) -> None:
-        """Find the best mix. Columns that carried no mass for long are dropped afterwards."""
+        """Find the best mix; then drop columns that had no mass for ``_IDLE`` solves."""
         if len(self) == 0:
             return
         cap, group = np.ones(self.n_parts), self.of("group")
@@ -56,6 +56,7 @@ class Columns(GrowingPlanes):
         for i in used:
             self.own[group[i]] += alpha[i] * self.joint[i]
         self.w = self.own.sum(axis=0)
+        # the value is reduced by a bound on the rounding of w, as in ``plane_cache.DualPoint.value``
         size = combine(alpha[used], np.abs(self.joint[used]))
         error = dot(alpha, self.of("rounding")) + ROUNDING * norm(size)
         lost = norm(self.w) * error + 0.5 * error**2
@@ -70,7 +71,7 @@ class Columns(GrowingPlanes):
         return least
 
     def rescale(self, ratio: float) -> None:
-        """Multiply the trade-off by ``ratio``; the mix stays a dual point, and is not the best."""
+        """Multiply the trade-off by ``ratio``; the mix stays a dual point, but not the best one."""
         for name in ("joint", "loss", "rounding"):
             self._arrays[name] *= ratio
         self._gram *= ratio**2

@@ -1,17 +1,17 @@
-"""The driver: asks all partitions the same, mixes their answers exactly, and says when to stop.
+"""The driver: sends each round to all partitions, mixes their answers exactly, and decides when to stop.
 
-A *descent* round costs a pass: each partition works on its local problem from the weights of the last mix, and sends
-the average of its weights over the pass and the dual point reached. The average of these averages has about the right
-direction; its length is set by three small rounds, of the slope on a sample of the queries. A *certificate* round is a
-pass at that point: it gives the exact primal value, and of each partition the dual point of the planes found and the
-best that it knows. Small rounds follow, without a look at the data: each partition moves mass among the planes that it
-has, around the last mix. The driver keeps dual points as :class:`~structsvm.trainers.partitioned.columns.Columns`:
-their best mix is the lower bound, and where the next round begins. The mix is not sent back; the local problems are
-placed around it, which suffices.
+A *descent* round is a pass: each partition works on its local problem from the weights of the last mix, and returns the
+average of its weights over the pass and its new dual point. The average of these averages has about the right
+direction; three small rounds set its length by the slope on a sample of the queries. A *certificate* round is a pass at
+that point: it gives the exact primal value, and from each partition the dual point of the planes of this pass and its
+best one. Small rounds follow that do not read the data: each partition moves mass among its cached planes, around the
+last mix. The driver keeps dual points as :class:`~structsvm.trainers.partitioned.columns.Columns`: their best mix is
+the lower bound, and the next round starts from it. The mix itself is not sent back: it suffices to place the local
+problems around its weights.
 
 Where a certificate leaves more than half of the gap, descents end, and each further pass is a certificate at the best
-point between the best weights so far and those of the mix. A few small rounds find it, of slopes on the cached planes
-and a sample. A certificate that brings hardly anything is followed by another descent.
+point between the best weights so far and those of the mix. A few small rounds find it by slopes on the cached planes
+and a sample. A certificate that closes hardly any of the gap is followed by another descent.
 
 A round moves three vectors to a partition and at most two back, whatever the number of rows.
 """
@@ -44,41 +44,42 @@ from structsvm.trainers.segment_search import FEWEST, best_factor, search_segmen
 PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
 
 _SIGMA = 0.3
-"""How carefully partitions step, in units of what is safe. As the driver mixes exactly, bounds hold for any value. A
-local problem is then one of a smaller C, whose weights scatter less; the mix and the length set by the sample do the
-rest. On the data of ``experiments/scale_out_rounds.py`` one partition takes 8, 6, 11, 12 and 20 passes at C = 1000 with
-.125, .25, .3, .5 and 1; with .25 several partitions need a third pass at C = 1."""
+"""Quadratic term of the local problems, in units of the safe one. As the driver mixes exactly, bounds hold for any
+value. A small value makes a local problem one of a smaller C, whose weights scatter less; the mix and the length set by
+the sample make up for it. On the data of ``experiments/scale_out_rounds.py`` one partition takes 8, 6, 11, 12 and 20
+passes at C = 1000 with .125, .25, .3, .5 and 1; with .25 several partitions need a third pass at C = 1."""
 
-_LITTLE = 0.5
-"""Share of the gap that a certificate may leave; if it leaves more, descents end: each further pass is a certificate at
-the best point of the segment from the best weights so far to those of the mix. With few queries, which have no sample
-to find that point by, descents go on."""
+_SLOW = 0.5
+"""Share of the gap that a certificate may leave; if it leaves more, descents end, and each further pass is a
+certificate at the best point of the segment from the best weights so far to those of the mix. For few queries, where no
+sample can find that point, descents continue."""
 
 _STALLED = 0.9
-"""Share of the gap above which such a certificate is followed by another descent: one plane per query and pass can be
-too few. With map, C = 10^4 and 4,000 noisy queries it saves 20 of 33 passes."""
+"""Share of the gap above which such a certificate is followed by another descent, as one plane per query and pass can
+be too few. With map, C = 10^4 and 4,000 noisy queries it saves 20 of 33 passes."""
 
 _PATIENCE = 6
-"""Certificates without a tenth off the gap after which the columns give way to cuts."""
+"""Certificates that together reduce the gap by less than a tenth, after which cuts replace the columns."""
 
 _SHARE = 0.05
-"""Share of the gap that partitions may leave when they move mass among the planes that they have."""
+"""Share of the gap that partitions may leave when they move mass among their cached planes."""
 
 _MIXES = 10
 _WORTH = 0.05
-"""Rounds after a certificate in which partitions do that around a new mix, each while the last gained this share of the
-gap. None looks at the data, and together they save most of the passes at a large C: 30 became 16 with one partition of
-4,000 queries and C = 1000, 28 became 8 with eight."""
+"""Most rounds of that kind after a certificate, and the share of the gap that a round must gain for another one. They
+do not read the data, and save most of the passes at a large C: 30 became 16 with one partition of 4,000 queries and C =
+1000, 28 became 8 with eight."""
 
 _COLUMNS_EACH = 24
-"""Columns a partition may come to have at the driver: those of a few rounds, until they idle out."""
+"""Columns of a partition that the driver must have memory for: those of a few rounds, until they are dropped as
+idle."""
 
-_SAME = 1e-9
-"""Relative difference of a partition's slack before and after a restart that rounding may make."""
+_SAME_SLACK = 1e-9
+"""Relative difference of a partition's slack before and after a restart that is rounding."""
 
 
 _TRAINERS = {
-    # its method is not called through the table, as it works on partitions
+    # only named here, for its abilities: it works on partitions, not on a problem
     "partitioned": Trainer(cast(Any, None), {"hinge", "qp"}),
     **{name: TRAINERS[name] for name in ("one_slack", "newton")},
 }
@@ -86,15 +87,15 @@ _TRAINERS = {
 
 
 class Partitions(Protocol):
-    """Partitions of the queries, each a :class:`~structsvm.trainers.partitioned.Partition` wherever it lies."""
+    """Partitions of the queries, each a :class:`~structsvm.trainers.partitioned.Partition` on any machine."""
 
     n_parts: int
 
     def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call ``method`` of each partition with its payload; return the answers in the order of the partitions.
 
-        A call may be made more than once, and on a partition that was just made anew from its rows: what a partition
-        remembers makes answers better, never true. Calls of one partition must not overlap.
+        A call may be repeated, also on a partition that was rebuilt from its rows: the state of a partition improves
+        its answers, but they are valid without it. Calls of one partition must not overlap.
         """
 
 
@@ -110,7 +111,8 @@ def train_partitioned(
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C * mean slack`` over the queries of all partitions.
 
-    A ``checkpoint`` keeps the fit after each pass, for one more pass at zero weights; ``problem`` tells it from others.
+    A ``checkpoint`` stores the fit after each pass, at the price of a first pass at zero weights; ``problem``
+    identifies the fit.
     """
     check_C(C)
     given = check_partitioned(solver, positive, Options(**options))
@@ -141,7 +143,7 @@ def fit_path_partitioned(
     fold: int | None = None,
     **options: Unpack[OptionNames],
 ) -> Iterator[Fit]:
-    """Train for several values of C, ascending, each from what the last one found, without the queries of ``fold``."""
+    """Train for several values of C, ascending, each from the last solution, without the queries of ``fold``."""
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
@@ -165,7 +167,7 @@ def _signed(options: Options, positive: bool, whole: _Whole) -> Options:
 def _path_of(
     whole: _Whole, grid: Sequence[float], solver: PartitionedSolver, options: Options
 ) -> Iterator[Fit]:
-    """Return the fits by the trainer that is asked for, or chosen."""
+    """Return the fits by the requested trainer, or by the choice of "auto"."""
     chosen = _choose(whole, grid[0], solver, options)
     return watched(_path(whole, grid, chosen, options), whole, grid, options.tol, options.region)
 
@@ -182,14 +184,16 @@ def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: Options) -
             if start.past:
                 columns.rescale(C / start.past[-1].C)
             if len(start.past) > 1 and start.past[-1].n_passes > 1:
-                start.guess = None  # as frank_wolfe does: the last guess was not within tol
+                start.guess = (
+                    None  # as in frank_wolfe: the last guess was not within tol, a descent is cheaper
+                )
             fit = _fit(whole, columns, start.record, options, start.guess, None)
         start.past.append(fit)
         yield fit
 
 
 class _Whole(NamedTuple):
-    """All partitions as one problem, with as much of it as one_slack and newton use."""
+    """All partitions as one problem, with those members of ``Problem`` that one_slack and newton use."""
 
     parts: Partitions
     shares: Float
@@ -206,11 +210,11 @@ class _Whole(NamedTuple):
         return [Task(C, _SIGMA, float(share), self.fold) for share in self.shares]
 
     def cut(self, w: Float) -> Cut:
-        """Return the cut of all partitions at ``w``, added up in their order; costs a pass."""
+        """Return the cut of all partitions at ``w`` by a pass, added up in the order of the partitions."""
         return Cut(*self._sum("cut", w))
 
     def tangent(self, w: Float) -> Tangent:
-        """Return the tangent at ``w``, a pass; where its second derivative is asked for later, it is known by ``w``."""
+        """Return the tangent at ``w`` by a pass; ``w`` also identifies the point for :meth:`curve`."""
         return Tangent(*self._sum("tangent", w), w.copy())
 
     def _sum(self, method: str, w: Float) -> tuple[float, Float]:
@@ -222,7 +226,7 @@ class _Whole(NamedTuple):
         return loss, joint
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Return the second derivative times ``direction``, a pass."""
+        """Return the second derivative times ``direction`` by a pass."""
         total = np.zeros(self.n_features)
         products = self.parts.each(
             "curve", [(task, tangent.curvature, direction) for task in self.tasks(1.0)]
@@ -233,26 +237,26 @@ class _Whole(NamedTuple):
 
 
 def _describe(parts: Partitions, fold: int | None) -> _Whole:
-    said = parts.each("describe", [(fold,)] * parts.n_parts)
-    widths = [one.n_features for one in said]
+    described = parts.each("describe", [(fold,)] * parts.n_parts)
+    widths = [one.n_features for one in described]
     if len(set(widths)) != 1:
         other = next(i for i, width in enumerate(widths) if width != widths[0])
         raise BadInput(
             "X", f"expected {widths[0]} features, as in partition 0, got {widths[other]} in partition {other}"
         )
-    masses = np.array([one.mass for one in said])
+    masses = np.array([one.mass for one in described])
     if not masses.sum() > 0:
         raise BadInput("sample_weight", "expected a query with weight, got none")
     columns = 8.0 * _COLUMNS_EACH * parts.n_parts * widths[0]
     return _Whole(
         parts,
         masses / masses.sum(),
-        sum(one.n_queries for one in said),
-        sum(one.n_blocks for one in said),
+        sum(one.n_queries for one in described),
+        sum(one.n_blocks for one in described),
         widths[0],
-        all(one.exact for one in said),
-        all(one.planes is not None for one in said) and columns <= memory_bytes() / 4,
-        all(one.smooth for one in said),
+        all(one.exact for one in described),
+        all(one.planes is not None for one in described) and columns <= memory_bytes() / 4,
+        all(one.smooth for one in described),
         fold,
     )
 
@@ -283,7 +287,7 @@ def _choose(
 
 
 def _undivided(whole: _Whole, solver: str, start: Start, options: Options) -> Fit:
-    """Train by a trainer that sees the partitions as one problem; an interrupt ends it with its best weights."""
+    """Train by a trainer for one problem; an interrupt ends it with its best weights."""
     record = start.record
     assert record is not None
     try:
@@ -307,7 +311,7 @@ def _fit(
     try:
         stuck = _rounds(whole, columns, record, pool, options, guess, kept)
     except KeyboardInterrupt:
-        # nothing of these rows was measured
+        # no weights were measured on these rows, so there is no result to return
         if not np.isfinite(record.primal) or (kept is not None and kept.found):
             raise
         record.stopped, stuck = True, False
@@ -329,7 +333,10 @@ def _rounds(
     guess: Float | None,
     kept: Checkpoint | None,
 ) -> bool:
-    """Run rounds until the fit is done; return whether they brought too little, so that cuts should take over."""
+    """Run rounds until the fit is done; return whether they gained too little, so that cuts should take over."""
+    # State between passes: ``candidate``, the point to certify next, None for a descent; ``averaging``, whether a
+    # descent gives the average of the weights (rescaled by a sample if ``rescaling``) or those of the mix; ``slow``,
+    # whether descents have ended.
     C, max_passes = record.C, options.max_passes
     tasks = whole.tasks(C)
     solver, qp_tol = get_solver(options.qp), min(1e-8, 1e-2 * record.tol)
@@ -350,10 +357,11 @@ def _rounds(
     mix()
     averaging, rescaling, slow = True, True, False
     gaps: list[float] = []
-    # bounds from a file are believed once a pass has found its slacks again, also where they are good enough
+    # Bounds from a file count only after a pass has measured the same slacks, even if they are within ``tol``.
     while (kept is not None and kept.found) or (not record.done and record.n_passes < max_passes):
         if candidate is None and record.n_passes == max_passes - 1:
-            candidate = columns.w.copy()  # a descent would not be measured any more
+            candidate = columns.w.copy()  # no pass is left to measure the result of a descent
+        # a descent: the answers become columns, and their mix the next weights
         if candidate is None:
             target = None if averaging else missing()
             answers = ask("descend", [(t, columns.w, columns.own[k], target) for k, t in enumerate(tasks)])
@@ -368,21 +376,26 @@ def _rounds(
             record.passed()
             if record.done and np.isfinite(record.primal):
                 break
+        # a certificate at the candidate: its slacks, its planes as a dual point and a cut, and the best dual points
         target = missing()
         payloads = [(t, candidate, columns.w, columns.own[k], target) for k, t in enumerate(tasks)]
         answers = ask("certify", payloads)
-        found = np.array([slack for slack, _, _ in answers])
+        measured = np.array([slack for slack, _, _ in answers])
         if kept is not None and kept.found:
-            _check_same(whole, kept, found)
+            _check_same(whole, kept, measured)
             kept.found = False
-        if not whole.exact:  # columns sent before may say more about this point than the oracle does now
-            found = np.maximum(found, columns.hinges(candidate))
-        primal = 0.5 * dot(candidate, candidate) + float(found.sum())
+        if (
+            not whole.exact
+        ):  # earlier columns may bound the hinges from higher up than an approximate oracle does
+            measured = np.maximum(measured, columns.hinges(candidate))
+        primal = 0.5 * dot(candidate, candidate) + float(measured.sum())
         if primal >= record.primal:
-            averaging = not averaging
+            averaging = (
+                not averaging
+            )  # try the other kind of point; the sample may be unlike the other queries
             rescaling = False
         else:
-            slacks = found
+            slacks = measured
         record.upper(primal, candidate)
         cuts = [cut for _, cut, _ in answers]
         pool.add(
@@ -390,6 +403,7 @@ def _rounds(
         )
         columns.add([(k, column) for k, (_, cut, best) in enumerate(answers) for column in (cut, best)])
         mix()
+        # small rounds on the cached planes alone, around ever new mixes
         for _ in range(_MIXES):
             left, before = record.primal - columns.value, columns.value
             if record.done or not np.isfinite(left):
@@ -404,8 +418,10 @@ def _rounds(
         record.passed()
         if kept is not None:
             kept.save(record, columns, whole.shares, slacks)
+        # What next: cuts, if many certificates gained nothing; a point of the segment, if descents gain too little but
+        # the last certificate gained; else a descent.
         gaps.append(record.gap)
-        slow = slow or (whole.n_blocks >= FEWEST and len(gaps) > 1 and record.gap > _LITTLE * gaps[-2])
+        slow = slow or (whole.n_blocks >= FEWEST and len(gaps) > 1 and record.gap > _SLOW * gaps[-2])
         if len(gaps) > _PATIENCE and record.gap > 0.9 * gaps[-1 - _PATIENCE]:
             return True
         candidate = None
@@ -414,18 +430,19 @@ def _rounds(
     return False
 
 
-def _check_same(whole: _Whole, kept: Checkpoint, found: Float) -> None:
-    """Raise if the slacks at the weights of the checkpoint are not those that it says: the rows are others."""
+def _check_same(whole: _Whole, kept: Checkpoint, measured: Float) -> None:
+    """Raise if the slacks at the weights of the checkpoint are not those in it, as those of other rows."""
     before = kept.slacks if kept.same_parts(whole.shares) else np.array([kept.slacks.sum()])
-    now = found if kept.same_parts(whole.shares) else np.array([found.sum()])
-    if not np.allclose(before, now, rtol=_SAME, atol=_SAME * float(np.abs(before).max(initial=0.0))):
+    now = measured if kept.same_parts(whole.shares) else np.array([measured.sum()])
+    if not np.allclose(
+        before, now, rtol=_SAME_SLACK, atol=_SAME_SLACK * float(np.abs(before).max(initial=0.0))
+    ):
         part = int(np.argmax(np.abs(before - now)))
         raise other_rows(f"the slack of partition {part} was {before[part]:.12g}, is {now[part]:.12g}")
 
 
 def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
-    """Return the factor of ``w`` that minimises the objective on a sample; 1 where it cannot tell."""
-    # a round for each of three slopes
+    """Return the factor of ``w`` that minimises the objective on a sample, by a round for each of three slopes."""
 
     def sampled(factor: float) -> tuple[float, float]:
         answers = whole.parts.each("slope", [(task, w, factor, whole.n_blocks) for task in tasks])
@@ -435,8 +452,7 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
 
 
 def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
-    """Return the best point of the segment from ``w`` to ``centre``, as far as cached planes and a sample know it."""
-    # a round for each slope
+    """Return the best point of a segment by the cached planes and a sample, with a round for each slope."""
 
     def along(step: Float, t: float) -> tuple[float, float, float]:
         answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])

@@ -1,4 +1,4 @@
-"""``Partition``: what happens where the rows are.
+"""``Partition``: the work of a round where the rows are.
 
 With ``w`` the weights of all partitions together and ``w_k`` the share of this one, whose queries have the share
 ``M_k`` of all weight, its local problem is that of CoCoA+ (Ma et al., "Adding vs. averaging in distributed primal-dual
@@ -6,8 +6,8 @@ optimization", ICML 2015, equation 5)::
 
     max  loss_k(a) - w . (w_k(a) - w_k) - s/2 |w_k(a) - w_k|^2,        s = sigma / M_k.
 
-``sigma = 1`` is safe: by Cauchy-Schwarz the steps of all partitions together then do what each expects. The driver
-mixes the answers exactly, so that it may ask for less, which is faster. In ``v = w + s (w_k(a) - w_k)``
+``sigma = 1`` is safe: by Cauchy-Schwarz, the steps of all partitions together then gain at least what each expects. As
+the driver mixes the answers exactly, a smaller ``sigma`` is allowed, and faster. In ``v = w + s (w_k(a) - w_k)``
 and with the masses ``s a`` this is the problem that :class:`~structsvm.trainers.block_dual.BlockDual` works on, at
 the trade-off ``sigma C``, with the fixed vector ``w - s w_k`` added to its weights.
 """
@@ -28,22 +28,22 @@ from structsvm.trainers.newton_on_planes import Segment
 from structsvm.trainers.partitioned.columns import Column
 from structsvm.trainers.passes import RankingProblem, Tangent, sampled_slope, sampled_squares
 
-_PLANES = 10
-"""Planes per query for which there must be memory; otherwise neighbouring queries share a dual coordinate."""
+_ENOUGH_PLANES = 10
+"""Planes per query that must fit in memory; otherwise neighbouring queries share a dual coordinate."""
 
 _LARGEST_BLOCK = 64
 
 _SWEEPS = 5
-"""Sweeps over the cached planes while the gap is not known."""
+"""Sweeps over the cached planes before the first certificate, when the gap is unknown."""
 
 
 class Task(NamedTuple):
-    """Problem that a partition is a part of; sent with every call, since a partition may have been made anew."""
+    """The problem that a partition is a part of; sent with every call, as a partition may have been rebuilt."""
 
     C: float
     sigma: float
     share: float
-    """Of the weight of all queries, the share of this partition."""
+    """Share of this partition in the weight of all queries."""
     fold: int | None
     """Queries of this fold are left out."""
 
@@ -67,8 +67,8 @@ class Description(NamedTuple):
 class Blocks:
     """Separator whose queries are blocks of ``size`` neighbours of another, which need fewer planes."""
 
-    # The hinge of a block is the weighted mean of the hinges of its queries, and a maximum over outputs as any other:
-    # the outputs of a block are all combinations of theirs.
+    # The hinge of a block is the weighted mean of the hinges of its queries. It is a maximum over outputs, too: over
+    # all combinations of the outputs of its queries.
 
     query_weights: Float | None = None
 
@@ -96,7 +96,9 @@ class Blocks:
 class Partition:
     """Some queries of a larger problem, with a cache of their planes between calls; ``folds`` for cross-validation."""
 
-    # Answers never depend on the cache for their validity: a partition may be made again from its rows at any time.
+    # The cache makes answers better; they are valid without it. So a partition may be rebuilt from its rows at any
+    # time. Every method returns zeros for a partition without weight (``share == 0``), such as one that is all in a
+    # fold.
 
     def __init__(
         self,
@@ -193,7 +195,7 @@ class Partition:
         return slack * scale, Column(gain * scale, joint * scale, rounding), _column(dual, task)
 
     def improve(self, task: Task, w: Float, own: Float, target: float) -> Column:
-        """Move mass among the planes that are there, without a look at the data: arguments as for :meth:`descend`."""
+        """Move mass among the cached planes, without reading the data; arguments are those of :meth:`descend`."""
         if task.share == 0.0:
             return Column(0.0, np.zeros_like(w), 0.0)
         dual = self._placed(task, w, own)
@@ -202,7 +204,7 @@ class Partition:
 
     def slope(self, task: Task, w: Float, factor: float, among: int) -> tuple[float, float]:
         """Return the weight of a sample of queries, and ``w`` times the sum of their joint features at ``factor w``."""
-        # ``among`` is the number of blocks in all partitions: some of them are sampled, not some of each partition
+        # ``among`` is the number of blocks in all partitions, which determines the rate of the sample
         if task.share == 0.0:
             return 0.0, 0.0
         share, gain = sampled_slope(self._bound(task.fold), factor * w, w, among=among)
@@ -210,8 +212,8 @@ class Partition:
 
     def along(self, task: Task, w: Float, step: Float, t: float, among: int) -> tuple[float, float, float]:
         """Return three parts of the slope of the objective at ``w + t step``, from the cached planes and a sample."""
-        # the slope of the hinges of the cached planes; the weight of the sample, 0 for t = 0; and its sum of what the
-        # slopes of the cached planes are above the true ones
+        # The slope of the hinges of the cached planes; the weight of the sample (0 for t = 0); and the weighted sum
+        # over the sample of the slopes of the cached planes less the true ones.
         if task.share == 0.0:
             return 0.0, 0.0, 0.0
         problem = self._bound(task.fold)
@@ -254,7 +256,7 @@ class Partition:
             weights = unit_weights(self._weights_without(fold), self._offsets.shape[0] - 1)
             problem = RankingProblem(self._rows, self._offsets, self._separator, weights=weights)
             size = 1
-            while (cache_size(problem) or 0) < _PLANES and size < _LARGEST_BLOCK:
+            while (cache_size(problem) or 0) < _ENOUGH_PLANES and size < _LARGEST_BLOCK:
                 size *= 2
                 blocks = Blocks(self._separator, self._offsets, weights, size)
                 problem = RankingProblem(self._rows, blocks.offsets, blocks, weights=blocks.weights)
@@ -278,7 +280,7 @@ def _column(dual: BlockDual, task: Task) -> Column:
 
 
 class SerialPartitions:
-    """Partitions in this process, asked one after the other."""
+    """Partitions in this process, called one after the other."""
 
     def __init__(self, parts: Sequence[Partition]) -> None:
         self.parts = list(parts)
