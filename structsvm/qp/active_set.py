@@ -57,9 +57,11 @@ def solve(
 
 # ---- kernels -----------------------------------------------------------------------------------------------
 # Vertices are numbered 0..n-1 (planes) and n + j (the slack of group j: a plane of zeros, loss 0).
-# `base[j]` is a vertex of group j with alpha > 0; `free[:k]` are the other vertices with alpha > 0. The
-# reduced Hessian is Z' K Z with columns e_i - e_base(group of i), i in free; `R` is its upper Cholesky
+# `base[j]` is a vertex of group j with alpha > 0; `free[:k]` are the other vertices with alpha > 0. A free
+# coordinate that rises takes its mass from the base of its group, so that sums of groups stay at the caps.
+# The reduced Hessian is Z' K Z with columns e_i - e_base(group of i), i in free; `R` is its upper Cholesky
 # factor. `group` and `alpha` cover the slacks too. `r` is the gradient reduced to the face, `g` the full one.
+# Between calls: every vertex with alpha > 0 is free or a base, and R' R is the reduced Hessian.
 
 
 @kernel(inline="always")
@@ -71,12 +73,15 @@ def _copy(source, target, n):  # type: ignore[no-untyped-def]
 
 @kernel
 def _entry(gram, stride, n, i, j):  # type: ignore[no-untyped-def]
+    """Return the product of two vertices; that with a slack is 0."""
     return gram[i * stride + j] if i < n and j < n else 0.0
 
 
 @kernel(inline="always")
 def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
     """Delete column c of the factor, restore the triangle by Givens rotations, and return the new size."""
+    # Without column c, the columns behind it have one entry below the diagonal each: a rotation of two neighbouring
+    # rows moves it into the diagonal, and R' R stays the same. The loops shift columns to the left first.
     for row in range(c + 1):
         for j in range(c, k - 1):
             R[row, j] = R[row, j + 1]
@@ -90,7 +95,7 @@ def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
         a, b = R[j, j], R[j + 1, j]
         most = max(abs(a), abs(b))
         if most > 0.0:
-            # np.hypot is that of the system's mathematical library, whose last digit is its own
+            # not np.hypot, whose last digit depends on the system's mathematical library
             cos, sin = a / most, b / most
             h = most * np.sqrt(cos * cos + sin * sin)
             cos, sin = a / h, b / h
@@ -135,6 +140,7 @@ def _move(d, k, v, limit, group, base, free, alpha, dbase, gone):  # type: ignor
 
     Return the step, and the number of vertices that reached zero, listed in ``gone`` with bases last.
     """
+    # dbase[j] is what the base of group j loses to the free coordinates of its group
     for c in range(k):
         dbase[group[free[c]]] = 0.0
     if v >= 0:
@@ -152,6 +158,7 @@ def _move(d, k, v, limit, group, base, free, alpha, dbase, gone):  # type: ignor
         j = group[u]
         if dbase[j] < 0.0:
             step = min(step, alpha[base[j]] / -dbase[j])
+    # a coordinate that misses zero by rounding alone is zero, too
     n_gone = 0
     last = step * (1.0 + 1e-14)
     for c in range(m):
@@ -196,8 +203,10 @@ def _forward_solve(R, k, x):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone):  # type: ignore[no-untyped-def]
     """Make v free, and return the new size of the face."""
-    # A dependent v gives a direction without curvature: move uphill along it until a vertex leaves, then try again. So
-    # v itself may end outside.
+    # With z_v = e_v - e_base, the new column of the factor is R'^-1 Z' K z_v, and its diagonal the root of
+    # ``pivot`` = |z_v|^2 - |column|^2: the squared distance of z_v from the span of the face. Where that is rounding, v
+    # depends on the face and gives a direction without curvature: move uphill along it until a vertex leaves, which
+    # makes room, then try again. v itself may be the one that leaves.
     while True:
         p = base[group[v]]
         for c in range(k):
@@ -214,7 +223,7 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
         independent = pivot > 3e-14 * (kvv + kpp)
         if not independent:
             for c in range(k):
-                r[c] = d[c]  # needed if v is appended after all
+                r[c] = d[c]  # a copy, in case v is appended after all
                 d[c] = -d[c]
             _back_solve(R, k, d)
             d[k] = 1.0
@@ -225,7 +234,8 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
                 for c in range(k + 1):
                     d[c] = -d[c]
                 slope = -slope
-            # curvature of rounding size counts only if it would shorten the step
+            # A tiny pivot may be a true curvature. If it would end the step before a coordinate reaches zero, v is
+            # appended in spite of it.
             reach = np.inf
             for c in range(k + 1):
                 if d[c] < 0.0:
@@ -256,7 +266,8 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
 
 @kernel
 def _follow(gram, stride, n, alpha, origin, g):  # type: ignore[no-untyped-def]
-    """Update the gradient from the alpha it was computed at (``origin``) to ``alpha``."""
+    """Update the gradient from the alpha at which it was computed (``origin``) to ``alpha``."""
+    # only columns of the Gram matrix whose alpha changed are read: few per round
     for j in range(n):
         change = alpha[j] - origin[j]
         if change != 0.0:
@@ -274,7 +285,7 @@ def _climb(
     floats = tuple(np.zeros((12, n + n_groups + 1)))
     ints = tuple(np.empty((4, 2 * n + n_groups + 2), np.int64))
     R = np.empty((n, n))  # only the corner that is used takes memory
-    # in Python a round takes some microseconds per plane, and there are more rounds where there are more planes
+    # seconds in Python: a round takes some microseconds per plane, and more planes take more rounds
     in_python = n * n * (1e-6 + 1e-8 * n)
     run(_iterate, in_python, gram, stride, loss, plane_group, cap, start, tol, floats, ints, R)
     return floats[10][:n], floats[3][:n]
@@ -282,7 +293,8 @@ def _climb(
 
 @kernel
 def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):  # type: ignore[no-untyped-def]
-    # the buffers are given, as code that allocates takes long to compile
+    """Run the rounds of the module's head, and leave alpha and the gradient in ``floats``."""
+    # The buffers are arguments, as code that allocates takes long to compile.
     alpha, root, square, g, origin, r, d, dbase, top, largest, best_alpha, peak = floats
     group, base, free, gone = ints
     n, n_groups = len(loss), len(cap)
@@ -292,6 +304,7 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
         group[n + j] = j
         alpha[n + j] = cap[j]
         base[j] = n + j
+    # the slack of a group has the rest of its cap
     for i in range(n):
         alpha[n + group[i]] -= alpha[i]
     for j in range(n_groups):
@@ -301,7 +314,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
         square[i] = gram[i * stride + i]
         root[i] = np.sqrt(max(square[i], 0.0))
 
-    k, none = n - n, -n  # literals would be compiled as types of their own
+    # typed, as plain literals would have Numba compile two versions of _remove and four of _move: 5.6 s in place of 4.2
+    k, none = np.int64(0), np.int64(-1)
     best_gap = np.inf
     _copy(start, best_alpha, n)
     _copy(alpha, peak, n + n_groups)
@@ -318,15 +332,16 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             value = 0.0
             for i in range(n):
                 value += alpha[i] * (loss[i] + g[i])
-            # worse than zero and, for a huge C, so far off that rounding prevents recovery
+            # A start that is worse than zero may, for a huge C, be so far off that rounding prevents recovery: drop it.
             if value < 0.0:
                 alpha[:] = 0.0
                 for j in range(n_groups):
                     alpha[n + j] = cap[j]
                 _follow(gram, stride, n, alpha, origin, g)
         if rebuild:
-            k = n - n
-            # the base enters every difference: a slack cancels nothing, and the smallest plane least
+            # Rebuild the face from all vertices with mass, to get rid of rounding in the factor. The base of a group
+            # enters every difference: best is its slack, the zero plane, else its shortest plane, as least cancels.
+            k = np.int64(0)
             largest[:] = np.inf
             for v in range(n):
                 if alpha[v] > 0.0 and root[v] < largest[group[v]]:
@@ -335,9 +350,10 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             for j in range(n_groups):
                 if alpha[n + j] > 0.0 or largest[j] == np.inf:
                     base[j] = n + j
-            first, last = n - n, n  # all that are in use enter, one after the other
+            first, last = np.int64(0), n  # all that are in use enter, one after the other
         else:
-            # price: duality gap, and the vertex with the largest possible rise by itself
+            # Price: the duality gap, sum_j cap_j max(0, max_{i in j} g_i) - g . alpha, and ``rounding``, the error that
+            # rounding of g leaves in it (see ``solve``); |gram_ij| <= root_i root_j bounds the terms of g_i.
             value, gap, weight = 0.0, 0.0, 0.0
             for i in range(n):
                 weight += root[i] * alpha[i]
@@ -355,18 +371,21 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
                 rounding += 2.220446049250313e-16 * cap[j] * largest[j]
             if gap < best_gap:
                 _copy(alpha, best_alpha, n)
+            # End only by a gap from a gradient that was just recomputed, not by one that was updated step by step.
             if gap <= max(tol * value, rounding):
                 if fresh:
                     _copy(alpha, best_alpha, n)
                     break
                 recompute = True
                 continue
-            if value < peak_value - 1e-9 * abs(peak_value) - rounding:  # rounding turned a step downhill
+            # In exact arithmetic the value never falls. Where rounding lets it fall, return to the best point so far.
+            if value < peak_value - 1e-9 * abs(peak_value) - rounding:
                 _copy(peak, alpha, n + n_groups)
                 rebuild = True
             elif value >= peak_value:
                 _copy(alpha, peak, n + n_groups)
                 peak_value = value
+            # Rounds without a smaller gap or a higher value: rebuild after 7, 15 and 23 of them, give up after 24.
             if gap < 0.9 * best_gap or value > last_value + 1e-14 * abs(last_value):
                 idle = 0
             else:
@@ -378,6 +397,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             best_gap, last_value = min(gap, best_gap), peak_value
             if rebuild:
                 continue
+            # The vertex to enter gains most by taking mass from the base of its group alone: the maximum of
+            # rise t - curvature t^2 / 2 over 0 <= t <= cap.
             entering, most = none, 0.0
             for v in range(n + n_groups):
                 j = group[v]
@@ -392,7 +413,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
                             gain = 0.5 * rise * rise / curvature
                         if gain > most:
                             entering, most = v, gain
-            # a face not yet solved to rounding gets a second Newton step before a vertex enters
+            # A second Newton step before a vertex enters, where the first one left a gradient on the face that matters
+            # compared with the gain of the vertex.
             inside = 0.0
             for c in range(k):
                 j = group[free[c]]
@@ -404,12 +426,15 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
             else:
                 refined = False
             first, last = entering, (entering + 1 if entering >= 0 else entering)
+        # the vertices that enter: one, or all with mass that are not a base
         for v in range(first, last):
             if not rebuild or (alpha[v] > 0.0 and base[group[v]] != v):
                 k = _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
         rebuild = False
         for c in range(k):
             r[c] = g[free[c]] - g[base[group[free[c]]]]
+        # Newton steps on the face, H d = r by the factor. A step that ends at a coordinate of zero is followed by
+        # another on the smaller face; its reduced gradient is r times (1 - step), as the value is quadratic.
         while k > 0:
             _copy(r, d, k)
             _forward_solve(R, k, d)

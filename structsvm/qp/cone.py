@@ -39,15 +39,16 @@ def solve_cone(
     ``value`` is the dual function at a feasible ``alpha``, so a lower bound however well multipliers were found.
     """
     # min_{w in K} 1/2 |w|^2 + C max(0, max_k b_k - g_k . w) = max_alpha b . alpha - 1/2 |P_K(G' alpha)|^2, with P_K the
-    # projection on the cone. A multiplier of r . w >= 0 acts as a plane with joint feature r and loss 0. The optimal
-    # multiplier of a sign is at most C max_k |G_kj|: with that bound as the cap of a group of its own, the problem is
-    # one that every QP solver here solves.
+    # projection on the cone. The multiplier of r . w >= 0 acts as the mass of a plane with joint feature r and loss 0.
+    # The optimal multiplier of a sign is at most C max_k |G_kj|; with that bound as the cap of a group of its own, the
+    # problem is a small dual that every QP solver here takes.
     joint = np.asarray(joint, dtype=np.float64)
     loss = np.asarray(loss, dtype=np.float64)
     cone = np.asarray(cone, dtype=np.float64)
     n, m = joint.shape
     if n == 0:
         return ConeResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
+    # the problem with further planes, one per multiplier, each in a group of its own
     one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
     if alpha0 is not None:
         alpha0 = feasible(alpha0, one, cap)
@@ -71,7 +72,9 @@ def solve_cone(
 
 
 def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
-    """The extended Gram matrix, a bound on each multiplier, and the multipliers that belong to ``alpha``."""
+    """Return the extended Gram matrix, a bound on each multiplier, and the multipliers for ``alpha``."""
+    # The plane of a multiplier is the unit vector of its weight times the sign: products with planes are the signed
+    # coefficients, and 1 with itself. The optimal multiplier is what lifts a weight of the wrong sign to zero.
     n = joint.shape[0]
     bound = C * np.max(np.abs(joint), axis=0)
     used = np.flatnonzero((bound > 0) & (signs != 0))  # elsewhere w_j = 0 in any case, or free
@@ -100,19 +103,19 @@ def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Flo
 
 
 def check_cone(cone: Float, n_features: int) -> Float:
-    """Return a cone as an array of floats; raise unless it has signs or rows for that many features."""
-    found = np.asarray(cone, dtype=np.float64)
-    if found.ndim not in (1, 2) or found.shape[-1] != n_features or not np.isfinite(found).all():
+    """Return a cone as an array of float64; raise unless it has signs or rows for that many features."""
+    cone = np.asarray(cone, dtype=np.float64)
+    if cone.ndim not in (1, 2) or cone.shape[-1] != n_features or not np.isfinite(cone).all():
         raise BadInput(
             "cone",
             f"expected a sign for each of {n_features} features, or rows of as many finite numbers, got shape "
-            f"{found.shape}",
+            f"{cone.shape}",
         )
-    if found.ndim == 1 and not np.isin(found, (-1.0, 0.0, 1.0)).all():
+    if cone.ndim == 1 and not np.isin(cone, (-1.0, 0.0, 1.0)).all():
         raise BadInput(
-            "cone", f"expected signs -1, 0 and 1, got {found[~np.isin(found, (-1.0, 0.0, 1.0))][0]:g}"
+            "cone", f"expected signs -1, 0 and 1, got {cone[~np.isin(cone, (-1.0, 0.0, 1.0))][0]:g}"
         )
-    return found
+    return cone
 
 
 def project(w: Float, cone: Float | None) -> Float:

@@ -1,21 +1,22 @@
-"""A convex penalty and convex constraints on the weights, said in cvxpy, as the master problem of cutting planes.
+"""A convex penalty and convex constraints on the weights, written in cvxpy, as the master problem of cutting planes.
 
 cvxpy compiles the user's part once, to a problem over cones,
 
     min_x 1/2 x' P x + q . x + offset     subject to     A x + s = b,  s in K,
 
 in which ``x`` holds the weights and whatever cvxpy adds. Cuts of the mean hinge are appended as rows over the weights
-and one slack variable, and Clarabel solves that: no cvxpy in the loop.
+and one slack variable, and Clarabel solves the result directly, without cvxpy in the loop.
 
 Clarabel stops at a tolerance, so its objective is no bound. Its multipliers ``z`` give one: for every ``z`` in the dual
 cone and every feasible ``x``
 
     1/2 x' P x + q . x  >=  1/2 x' P x + (q + A' z) . x - b . z,
 
-and the right-hand side is minimised over ``x`` in closed form where ``P`` is diagonal and positive. Where it is not,
-the remainder ``P y + q + A' z``, with ``y`` from Clarabel, ought to vanish and is of the size of the tolerance. Least
-squares take it out of ``z``, which may leave the dual cone by as little; a step of that size towards a point far
-inside, found once, brings it back. What rounding leaves is charged with the largest ``x`` that could matter.
+and the right-hand side has a closed minimum over the columns of ``x`` where ``P`` is diagonal and positive. In the
+other columns the remainder ``P y + q + A' z``, with ``y`` from Clarabel, ought to vanish, but is of the size of the
+tolerance. A least-squares change of ``z`` removes it. ``z`` may then leave the dual cone by as little; a step of that
+size towards a point deep inside, which is computed once, brings it back. The rest is rounding: it is multiplied by the
+largest ``x`` that could matter and subtracted.
 """
 
 from __future__ import annotations
@@ -36,24 +37,23 @@ from structsvm.qp.cvxpy import require
 from structsvm.queries import refuse_number
 
 _ACCURACY = 1e-12
-"""Asked of Clarabel, relative and absolute."""
+"""Tolerance of Clarabel, relative and absolute."""
 
 _PROOF = 1e-11
-"""Of infeasibility: by default Clarabel takes bounds beyond 1e8 for a contradiction."""
+"""Tolerance of proofs of infeasibility: with the default, Clarabel takes bounds beyond 1e8 for a contradiction."""
 
 _FAR = 1e4
-"""How many times the largest number met in a solution another solution may have, where a bound needs to assume it."""
-
+"""Largest number that a solution may have, relative to the largest one so far: an assumption of the bound."""
 
 _NEAR = (1e-4, 1e-8, 1e-12)
 """Weights of 1/2 ||w||^2 against the depth of a point inside, tried in turn."""
 
 _VIOLATED = 1e-6
-"""Violation of the constraints, in units of their numbers and of the weights, beyond which nothing was found."""
+"""Largest violation of the constraints by a solution, relative to their numbers and the weights."""
 
 
 class Master(NamedTuple):
-    """Solution of the master problem: the least penalty plus ``C`` times the cuts."""
+    """Solution of the master problem: minimise the penalty plus ``C`` times the maximum of the cuts."""
 
     w: Float
     alpha: Float
@@ -68,9 +68,9 @@ class Convex:
     Both are functions of the cvxpy variable ``w``; ``w["title"]`` is the weight of the feature ``title`` of ``names``.
     """
 
-    # a penalty of the user's own (``may_be_sparse``), such as L1, has zero weights at its optimum; ``signs`` hold
-    # exactly, and errors name what asked for them (``signs_by``); ``column_numbers`` are labels of columns that are
-    # other numbers than their positions: w[3] is refused then
+    # A given penalty (``may_be_sparse``), such as L1, may have zero weights at its optimum. ``signs`` hold exactly;
+    # errors name the argument that they come from (``signs_by``). ``column_numbers`` are labels of columns that are
+    # numbers, but not their positions: then w[3] is ambiguous, and refused.
 
     def __init__(
         self,
@@ -100,24 +100,25 @@ class Convex:
         self._listed = listed
         everything = [*listed, *_signed(self._w, signs)]
         if self._w not in cp.Problem(cp.Minimize(self._penalty), everything).variables():
-            everything.append(cp.Variable(n_features) == self._w)  # or there were no columns for it
+            # a problem without w would be compiled to one without columns for it
+            everything.append(cp.Variable(n_features) == self._w)
         self._columns(cp, everything)
         self._check(cp)
         self._find_inner()
 
     def value(self, w: Float) -> float:
-        """Return the penalty at ``w``; infinite where it is not defined."""
+        """Return the penalty at ``w``; infinity where it is not defined."""
         self._w.value = w
         value = self._penalty.value
         return float(value) if value is not None and np.isfinite(value) else np.inf
 
     def slope(self, w: Float, step: Float) -> float:
-        """About the derivative of the penalty at ``w`` along ``step``."""
+        """Return about the derivative of the penalty at ``w`` along ``step``, by a difference."""
         share = 1e-6
         return (self.value(w + share * step) - self.value(w)) / share
 
     def violation(self, w: Float) -> float:
-        """By how much ``w`` violates the constraints, at most, in their own units."""
+        """Return the largest violation of a constraint at ``w``, in its own units."""
         self._w.value = w
         worst = max((float(np.max(one.violation())) for one in self._listed), default=0.0)
         if self._signs is not None:
@@ -126,6 +127,7 @@ class Convex:
 
     def solve(self, joint: Float, loss: Float, C: float) -> Master:
         """Minimise ``penalty + C max(0, max_k loss_k - joint_k . w)`` under the constraints."""
+        # the variables are x and the slack xi; rows -joint_k . w - xi <= -loss_k for the cuts, and -xi <= 0
         n, size = joint.shape[0], self._q.shape[0]
         rows = np.zeros((n + 1, size + 1))
         rows[:n, self._own] = -joint
@@ -136,10 +138,10 @@ class Convex:
         b = np.concatenate([self._b, -loss, [0.0]])
         import clarabel
 
-        found = self._run(P, q, A, b, [clarabel.NonnegativeConeT(n + 1)])
-        x, z = np.array(found.x), np.array(found.z)
+        solution = self._run(P, q, A, b, [clarabel.NonnegativeConeT(n + 1)])
+        x, z = np.array(solution.x), np.array(solution.z)
         if not (np.isfinite(x).all() and np.isfinite(z).all()):
-            raise RuntimeError(f"qp: Clarabel found no solution (status {found.status})")
+            raise RuntimeError(f"qp: Clarabel found no solution (status {solution.status})")
         m = self._A.shape[0]
         cuts = np.maximum(z[m : m + n], 0.0)
         cuts *= min(1.0, C / max(cuts.sum(), 1e-300))
@@ -147,7 +149,9 @@ class Convex:
         return Master(self._repaired(x[self._own]), cuts, lower)
 
     def _lower(self, x: Float, z: Float, cuts: Float, joint: Float, loss: Float) -> float:
-        """Return the dual bound for cuts whose multipliers are feasible."""
+        """Return the dual bound of the module's head, for feasible multipliers of the cuts."""
+        # ``_flat``: columns without a positive entry of a diagonal P, in which x is not eliminated but taken from
+        # Clarabel
         self._largest = max(self._largest, float(np.abs(x).max(initial=0.0)))
         linear = self._q.copy()
         linear[self._own] -= joint.T @ cuts
@@ -155,7 +159,8 @@ class Convex:
         z = self._stationary(z, linear + self._P @ flat)
         outside = self._outside(z)
         if outside > 0 and self._depth > 0:
-            # exact, but a little outside of the dual cone: towards a point inside, which has no mass on cuts
+            # Stationary, but a little outside of the dual cone: mix with the stationary point deep inside, which has no
+            # mass on cuts. A mix of stationary points is stationary.
             share = outside / (outside + self._depth)
             z = (1 - share) * z + share * self._inner
             cuts = (1 - share) * cuts
@@ -164,6 +169,7 @@ class Convex:
         z = self._in_dual_cone(z)
         v = linear + self._A.T @ z
         d = ~self._flat
+        # b . z and the minimum over the eliminated columns, -v^2 / 2 P; then the remainder and rounding are subtracted
         value = float(loss @ cuts - self._b @ z)
         value -= 0.5 * float((v[d] ** 2 / self._curvature[d]).sum()) + 0.5 * float(flat @ (self._P @ flat))
         left = float(np.abs((v + self._P @ flat)[self._flat]).sum())
@@ -171,7 +177,8 @@ class Convex:
         return float(value - _FAR * self._largest * left - rounding + self._offset)
 
     def _stationary(self, z: Float, linear: Float) -> Float:
-        """``z`` changed as little as it takes for ``linear + A' z`` to vanish in the columns not minimised over."""
+        """Return ``z`` with the least change that makes ``linear + A' z`` vanish in the flat columns."""
+        # normal equations, with a factor that is computed once; two repetitions remove what rounding leaves
         if not self._flat.any():
             return z
         for _ in range(3):
@@ -182,11 +189,12 @@ class Convex:
         return z
 
     def _outside(self, z: Float) -> float:
-        """By how much multipliers of inequalities and second-order cones are outside of the dual cone."""
+        """Return how far multipliers of inequalities and second-order cones are outside of the dual cone."""
         return float((self._in_dual_cone(z) - z).max(initial=0.0))
 
     def _in_dual_cone(self, z: Float) -> Float:
-        """Multipliers of inequalities and second-order cones moved into them; Clarabel keeps the others inside."""
+        """Return ``z`` with multipliers of inequalities and second-order cones moved into these cones."""
+        # Clarabel keeps those of other cones strictly inside, and ``_stationary`` does not move them
         z = z.copy()
         first = self._n_zero
         z[first : first + self._n_nonneg] = np.maximum(z[first : first + self._n_nonneg], 0.0)
@@ -197,7 +205,7 @@ class Convex:
         return z
 
     def _find_inner(self) -> None:
-        """Find a dual point without cuts far inside the dual cone; its depth is 0 where there is none."""
+        """Find a dual point without cuts deep inside the dual cone; its depth is 0 where there is none."""
         if not self._flat.any():
             self._depth = 0.0
             return
@@ -214,7 +222,8 @@ class Convex:
         self._depth, self._inner, self._inner_x = 0.0, np.zeros(m), np.zeros(size)
         if polyhedral < m:
             return
-        # max t: z - t e in the dual cone, t <= 1, and q + A' z + P y = 0
+        # Maximise the depth t, with z - t e in the dual cone, t <= 1, and q + A' z + P y = 0 in the flat columns. e is
+        # one in inequalities and at the head of each second-order cone, which makes it a point inside of depth one.
         import clarabel
 
         unit = np.zeros((m, 1))
@@ -231,19 +240,21 @@ class Convex:
         cones += [clarabel.SecondOrderConeT(n) for n in self._soc] + [clarabel.NonnegativeConeT(1)]
         b = np.concatenate([-self._q[self._flat], np.zeros(m - self._n_zero), [1.0]])
         small = np.append(np.full(m + size, 1e-4), 0.0)
-        found = _clarabel(sparse.diags_array(small), -np.eye(1, m + size + 1, m + size)[0], A, b, cones)
-        solution = np.array(found.x)
+        solved = _clarabel(sparse.diags_array(small), -np.eye(1, m + size + 1, m + size)[0], A, b, cones)
+        solution = np.array(solved.x)
         if not np.isfinite(solution).all():
             return
         y = np.where(self._flat, solution[m:-1], 0.0)
         z = self._stationary(solution[:m], self._q + self._P @ y)
-        # what is left, in units of t
+        # the depth that is left after the repair, less what Clarabel missed
         depth = float(solution[-1]) - self._outside(z - solution[-1] * unit[:, 0])
         if depth > 1e-6:
             self._depth, self._inner, self._inner_x = depth, z, y
 
     def _repaired(self, w: Float) -> Float:
-        """``w`` moved by what it takes to satisfy linear constraints up to rounding, and signs exactly."""
+        """Return ``w`` moved so that it satisfies linear constraints up to rounding, and signs exactly."""
+        # Onto the equalities by least squares, then towards the point inside by the share that the worst inequality
+        # needs. The second round repairs what that move did to the equalities.
         for _ in range(2):
             if self._equal.shape[0]:
                 w = w - np.linalg.lstsq(self._equal, self._equal @ w - self._equal_to, rcond=None)[0]
@@ -257,20 +268,20 @@ class Convex:
         return w
 
     def _check_parts(self, argument: str, one: Any) -> None:
-        """Raise for numbers that are not finite, and for what has no value at a given ``w``."""
+        """Raise for cvxpy parameters, for variables other than ``w``, and for numbers that are not finite."""
         if one.parameters():
             raise BadInput(argument, f"expected numbers in place of cvxpy parameters, got {self._text(one)}")
         if any(other.id != self._w.id for other in one.variables()):
             raise BadInput(
                 argument,
                 f"expected w as the only variable, got {self._text(one)}",
-                "say it by functions of w",
+                "write it in functions of w",
             )
         if not all(np.isfinite(constant.value).all() for constant in one.constants()):
             raise BadInput(argument, f"expected finite numbers, got {self._text(one)}")
 
     def _columns(self, cp: Any, constraints: list[Any]) -> None:
-        """Compile, and find the weights and the linear constraints among the columns and rows."""
+        """Compile the problem; find the columns of the weights and the rows of linear constraints."""
         problem = cp.Problem(cp.Minimize(self._penalty), constraints)
         try:
             data, _, _ = problem.get_problem_data(cp.CLARABEL)
@@ -306,7 +317,7 @@ class Convex:
         self._linear = below
 
     def _check(self, cp: Any) -> None:
-        """Refuse constraints without a solution and penalties without a minimum; find a point inside."""
+        """Raise for constraints without a solution and penalties without a minimum; find a point inside."""
         found = self._run(self._P, self._q, self._A, self._b, [])
         status = str(found.status)
         if status == "PrimalInfeasible":
@@ -339,9 +350,9 @@ class Convex:
             )
 
     def _inside(self) -> tuple[Float, float]:
-        """Return weights as far inside the linear inequalities as one unit where there are such, and how far."""
-        # they are to be near zero, too, which may outweigh being inside where only large weights are: it then counts
-        # less
+        """Return weights inside the linear inequalities by up to one unit, and how far inside they are (0: nowhere)."""
+        # Weights near zero are preferred, by a small quadratic term. Where only large weights are inside, the term may
+        # outweigh the depth: it is then tried with less weight.
         import clarabel
 
         size = self._q.shape[0]
@@ -397,7 +408,7 @@ def _clarabel(P: Any, q: Float, A: Any, b: Float, cones: list[Any]) -> Any:
 
 
 def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...] | None) -> Any:
-    """The variable ``w``, whose entries may also be told by name."""
+    """Return the variable ``w``, whose entries may also be selected by name."""
 
     def position(name: str) -> int:
         return position_of(name, names, "constraints", f": w[{name!r}]")
@@ -423,7 +434,7 @@ def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...]
 
 
 def position_of(name: str, names: list[str] | None, argument: str, at: str) -> int:
-    """Return the column of a feature called by name; errors say where in the argument it is called so."""
+    """Return the column of a feature by name; errors show the place ``at`` in the argument."""
     if names is None:
         raise BadInput(
             argument, "the features have no names", "pass X as a data frame, or count columns from 0", at=at
@@ -476,7 +487,7 @@ def _signed(w: Any, signs: Float | None) -> list[Any]:
 
 
 def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], str]) -> BadInput:
-    """Return the part to blame, with cvxpy's reason."""
+    """Return the error for the part that is not convex, with cvxpy's reason."""
     blamed = [("constraints", f"[{i}]", one) for i, one in enumerate(listed) if not one.is_dcp()]
     argument, at, one = blamed[0] if blamed else ("penalty", "", penalty)
     problem = cp.Problem(cp.Minimize(0), [one]) if blamed else cp.Problem(cp.Minimize(one))
@@ -491,7 +502,8 @@ def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], 
 
 
 def _infeasible(cp: Any, needed: list[tuple[str, Any]]) -> BadInput:
-    """Return constraints that contradict each other: each is dropped in turn, and stays out if not needed."""
+    """Return the error for constraints that contradict each other, naming a minimal set of them."""
+    # each one is dropped in turn, and stays out if the others are still infeasible without it
     for candidate in list(needed):
         rest = [one for one in needed if one is not candidate]
         problem = cp.Problem(cp.Minimize(0), [one for _, one in rest])
@@ -499,8 +511,8 @@ def _infeasible(cp: Any, needed: list[tuple[str, Any]]) -> BadInput:
             problem.solve(solver=cp.CLARABEL)
         if rest and problem.status == cp.INFEASIBLE:
             needed = rest
-    said = " and ".join(repr(said) for said, _ in needed)
-    return BadInput("constraints", f"no weights satisfy {said}" + (" together" if len(needed) > 1 else ""))
+    texts = " and ".join(repr(text) for text, _ in needed)
+    return BadInput("constraints", f"no weights satisfy {texts}" + (" together" if len(needed) > 1 else ""))
 
 
 def _line(value: Any) -> str:

@@ -15,7 +15,8 @@ def solve(
     gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
 ) -> QPResult:
     """Maximise as :func:`structsvm.qp.active_set.solve` does, with an interior-point method that has no warm start."""
-    # variables are scaled by the largest cap before the call; the solution is made feasible, and certified by its gap
+    # Variables are scaled by the largest cap, as conic solvers expect numbers near one; the solution is made feasible,
+    # and its own gap certifies it.
     cp = require()
     gram, loss, group, cap = check(gram, loss, group, cap)
     feasible(alpha0, group, cap)
@@ -23,7 +24,7 @@ def solve(
     scale = float(cap.max(initial=0.0))
     if n == 0 or scale == 0.0:
         return certify_gradient(loss, loss, group, cap, np.zeros(n))
-    # use a factor: rounding can make a singular Gram matrix indefinite, which cvxpy refuses
+    # a factor in place of the Gram matrix, which rounding can make indefinite: cvxpy refuses that
     spectrum, vectors = np.linalg.eigh((gram + gram.T) / 2)
     positive = spectrum > 1e-15 * max(spectrum[-1], 0.0)
     factor = np.sqrt(scale * spectrum[positive])[:, None] * vectors[:, positive].T

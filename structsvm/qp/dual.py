@@ -13,7 +13,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Float, Int, Float]:
-    """Return the four arrays in the types and layout a solver needs; raise ValueError for anything else."""
+    """Return the four arrays in the types and layout that a solver needs; raise BadInput for other shapes or values."""
     gram = np.asarray(gram, dtype=np.float64)
     loss = np.ascontiguousarray(loss, dtype=np.float64)
     group = np.ascontiguousarray(group, dtype=np.int64)
@@ -27,7 +27,7 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
         )
     refuse_first("group", group, (group < 0) | (group >= len(cap)), f"a group from 0 to {len(cap) - 1}")
     refuse_first("cap", cap, ~(np.isfinite(cap) & (cap >= 0)), "a finite number >= 0")
-    # only the diagonal: reading the whole matrix would cost more than solving (see `refuse`)
+    # only the diagonal, as reading the whole matrix would cost more than solving the problem (see `refuse`)
     if not (np.all(np.isfinite(loss)) and np.all(np.isfinite(gram.diagonal()))):
         refuse(gram, loss)
     if n > 1 and (gram.strides[1] != 8 or gram.strides[0] < 8 * n or gram.strides[0] % 8):
@@ -36,7 +36,10 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
 
 
 def refuse(gram: Float, loss: Float) -> None:
-    """Raise ValueError if an entry is not finite; one off the diagonal that no step touches may go unnoticed."""
+    """Raise BadInput if an entry is not finite.
+
+    Solvers call it where a result is not finite: an entry off the diagonal that no step reads may go unnoticed.
+    """
     for name, array in (("gram", gram), ("loss", loss)):
         bad = np.argwhere(~np.isfinite(array))
         if bad.size:
@@ -66,11 +69,13 @@ def certify_gradient(loss: Float, gradient: Float, group: Int, cap: Float, alpha
 
 
 def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, value: float) -> float:
+    """Return the smaller of two upper bounds on the distance of ``value`` from the optimum."""
     best = np.zeros(len(cap))
     np.maximum.at(best, group, gradient)
     gap = dot(cap, best) - dot(gradient, alpha)
-    # A violation of rounding size times a huge cap would hide a solution that is exact to the last digit. A slightly
-    # longer w satisfies all margins, and its primal value is 1/2 ||s w||^2 alone.
+    # The gap at w itself has each group's largest violation times its cap: for a huge cap, a violation that is rounding
+    # makes it large although alpha is exact to the last digit. A slightly longer w satisfies all margins, and its
+    # primal value is 1/2 ||s w||^2 alone.
     product = loss - gradient
     needed = (loss > 0) & (cap[group] > 0)
     if np.any(needed) and np.all(product[needed] > 0):
