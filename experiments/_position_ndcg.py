@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from structsvm.common.checks import check_whole
 from structsvm.common.portable.elementary import exp2, log2
 from structsvm.oracles.grades import by_grade
-from structsvm.oracles.sorting import sort_buffers, sort_top
 from structsvm.protocols import Float, Int
 from structsvm.queries import labels_of, places_in, row_groups
 
@@ -87,14 +86,12 @@ class _Separator:
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
-        n = self._longest
-        room = np.empty(n), np.empty(n), np.empty(n, np.int32), sort_buffers(n)
-        _separate(scores, first, last, *self._bound, *room, loss, coef)
+        _separate(scores, first, last, *self._bound, np.empty(self._longest), loss, coef)
 
 
 @njit(cache=True, nogil=True, fastmath=False)
 def _separate(  # type: ignore[no-untyped-def]
-    scores, first, last, offsets, informative, target, share, alpha, depth, key, best, rows, spare, loss, coef
+    scores, first, last, offsets, informative, target, share, alpha, depth, key, loss, coef
 ):
     """Find the ranking of the largest loss minus margin: sort by ``s_j - gain_j / ideal``."""
     base = offsets[first]
@@ -110,9 +107,9 @@ def _separate(  # type: ignore[no-untyped-def]
         a = coef[row0 - base : row0 - base + n]
         gain = share[row0 : row0 + n]
         for i in range(n):
-            key[i] = s[i] - gain[i]
+            key[i] = gain[i] - s[i]
         k = min(depth, n)
-        sort_top(key, n, k, best, rows, spare)
+        rows = np.argsort(key[:n], kind="mergesort")  # stable: ties by row
         reached = 0.0
         for p in range(k):
             a[rows[p]] -= alpha[p]

@@ -19,7 +19,7 @@ _TOLERANCE = 1e-8
 class StructuredProblem:
     """A :class:`~structsvm.protocols.Problem` from a model and labelled examples.
 
-    Examples take the place of queries. They are visited one by one in Python.
+    Examples play the role of queries, and are visited one by one in Python.
 
     Parameters
     ----------

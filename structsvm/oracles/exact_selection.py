@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.candidates import Coverage
@@ -108,8 +109,8 @@ def best_subset(
     best = selection if value(selection) > value(start) else start
     gap = search.gap()
     if gap > 0:
-        relaxed = _relaxation(linear, element_start, element_documents, weights, k, float(search.state[0]))
-        gap = min(gap, max(0.0, relaxed - float(search.state[0])))
+        relaxed = _relaxation(linear, element_start, element_documents, weights, k, search.value)
+        gap = min(gap, max(0.0, relaxed - search.value))
     return Optimum(best, value(best), value(best) + gap)
 
 
@@ -187,78 +188,119 @@ def _relaxation(
     return best
 
 
+class _Elements(NamedTuple):
+    """Weighted elements and the documents that have them, by document and by element."""
+
+    doc_start: Int
+    doc_elements: NDArray[np.int32]
+    start: Int
+    documents: Any
+    weights: Float
+    member: NDArray[np.bool_]
+    """(n_elements, n_documents)."""
+
+
+class _Levels(NamedTuple):
+    """The documents that may still be chosen at each depth of the tree; depth ``j`` has ``j`` chosen documents."""
+
+    ids: Int
+    gain: Float
+    """What each document adds to those chosen."""
+    against: Float
+    """The part of it that are elements of negative weight, without the sign."""
+    shared: Float
+    """(depths, 2, n, n): weights of uncovered elements that two have in common; positive ones, negative ones without
+    sign."""
+    bounds: Float
+    """Bound on every choice with a document, in descending order."""
+    order: Int
+    """The documents in that order."""
+    size: Int
+    position: Int
+    """Number of documents of the depth that were tried, in order."""
+    fixed: Float
+    """Value of the documents chosen."""
+
+
+class _Best(NamedTuple):
+    """The path of the search, and the best choice so far."""
+
+    path: Int
+    covered: NDArray[np.int32]
+    """Depth at which each element was covered, 0 if it is not."""
+    chosen: Int
+    state: Float
+    """Value of ``chosen``; present depth, -1 at the end."""
+
+
 class _Search:
     """The tree of partial choices, searched depth first; the search can be interrupted and continued."""
-
-    # At depth j, j documents are chosen. Each depth holds the documents that may still be chosen, best bound first:
-    # ``gain``, the value that each adds; ``against``, the part of it that are elements of negative weight; and
-    # ``shared``, the weights of uncovered elements that two of them have in common, positive ones in [0] and the size
-    # of negative ones in [1]. ``fixed`` is the value of the documents chosen so far, ``path`` are these.
 
     def __init__(
         self, linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int
     ) -> None:
-        n, n_elements = linear.shape[0], weights.shape[0]
-        self.k = k
-        self.tolerance = 1e-12 * (float(np.abs(linear).sum()) + float(np.abs(weights).sum()))
+        n, n_elements, depths = linear.shape[0], weights.shape[0], max(1, k - 2)
+        self.k, self._linear, self._fresh = k, linear, True
+        self._tolerance = 1e-12 * (float(np.abs(linear).sum()) + float(np.abs(weights).sum()))
         element_of = np.repeat(np.arange(n_elements), np.diff(element_start))
         by_document = np.argsort(element_documents, kind="stable")
-        sizes = np.bincount(element_documents, minlength=n)
-        self.doc_start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        self.doc_elements = element_of[by_document].astype(np.int32)
-        self.elements = (element_start, element_documents, weights)
-        self.member = np.zeros((n_elements, n), dtype=np.bool_)
-        self.member[element_of, element_documents] = True
-        depths = max(1, k - 2)
-        self.ids = np.zeros((depths, n), dtype=np.int64)
-        self.gain = np.zeros((depths, n))
-        self.against = np.zeros((depths, n))
-        self.shared = np.zeros((depths, 2, n, n))
-        self.bounds = np.full((depths, n), np.inf)
-        self.order = np.zeros((depths, n), dtype=np.int64)
-        self.size = np.zeros(depths, dtype=np.int64)
-        self.position = np.zeros(depths, dtype=np.int64)
-        self.fixed = np.zeros(depths)
-        self.path = np.zeros(max(k, 1), dtype=np.int64)
-        self.covered = np.zeros(n_elements, dtype=np.int32)
-        self.best = np.zeros(k, dtype=np.int64)
-        self.state = np.array([-np.inf, 0.0])  # best value; depth, -1 when done
-        self.room = np.empty((3, n)), np.empty((2, n), np.int64)
-        signed = np.where(self.member, weights[:, None], 0.0)
-        self.ids[0] = np.arange(n)
-        self.gain[0] = linear + signed.sum(axis=0)
-        self.against[0] = np.maximum(-signed, 0.0).sum(axis=0)
-        member = self.member.astype(np.float64)
-        self.shared[0, 0] = matmul(np.maximum(signed, 0.0).T, member)
-        self.shared[0, 1] = matmul(np.maximum(-signed, 0.0).T, member)
-        self.size[0] = n
-        self._linear = linear
-        self._fresh = True
+        member = np.zeros((n_elements, n), dtype=np.bool_)
+        member[element_of, element_documents] = True
+        self._elements = _Elements(
+            np.append(0, np.cumsum(np.bincount(element_documents, minlength=n))),
+            element_of[by_document].astype(np.int32), element_start, element_documents, weights, member,
+        )  # fmt: skip
+        self._levels = levels = _Levels(
+            np.zeros((depths, n), np.int64), np.zeros((depths, n)), np.zeros((depths, n)),
+            np.zeros((depths, 2, n, n)), np.full((depths, n), np.inf), np.zeros((depths, n), np.int64),
+            np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths),
+        )  # fmt: skip
+        self._best = _Best(
+            np.zeros(max(k, 1), np.int64), np.zeros(n_elements, np.int32), np.zeros(k, np.int64),
+            np.array([-np.inf, 0.0]),
+        )  # fmt: skip
+        self._room = np.empty((3, n)), np.empty((2, n), np.int64)
+        # at the root nothing is chosen: two documents share the weights of the elements that both have
+        signed = np.where(member, weights[:, None], 0.0)
+        levels.ids[0], levels.size[0] = np.arange(n), n
+        levels.gain[0] = linear + signed.sum(axis=0)
+        levels.against[0] = np.maximum(-signed, 0.0).sum(axis=0)
+        levels.shared[0, 0] = matmul(np.maximum(signed, 0.0).T, member.astype(np.float64))
+        levels.shared[0, 1] = matmul(np.maximum(-signed, 0.0).T, member.astype(np.float64))
+
+    @property
+    def best(self) -> Int:
+        """The documents of the best choice so far."""
+        return self._best.chosen
+
+    @property
+    def value(self) -> float:
+        """The value of the best choice so far."""
+        return float(self._best.state[0])
 
     def offer(self, chosen: Int) -> None:
         """Start from a known choice."""
-        value = float(self._linear[chosen].sum() + self.elements[2][self.member[:, chosen].any(axis=1)].sum())
-        self.state[0] = value
-        self.best[:] = chosen
+        covered = self._elements.member[:, chosen].any(axis=1)
+        self._best.state[0] = float(self._linear[chosen].sum() + self._elements.weights[covered].sum())
+        self._best.chosen[:] = chosen
 
     def advance(self) -> bool:
         """Continue the search for some steps; return whether it is unfinished."""
         _advance(
-            self.k, self.tolerance, _WORK, self._fresh, self.doc_start, self.doc_elements, *self.elements, self.member,
-            self.ids, self.gain, self.against, self.shared, self.bounds, self.order, self.size, self.position,
-            self.fixed, self.path, self.covered, self.best, self.state, *self.room,
-        )  # fmt: skip
+            self.k, self._tolerance, _WORK, self._fresh, self._elements, self._levels, self._best, *self._room
+        )
         self._fresh = False
-        return bool(self.state[1] >= 0)
+        return bool(self._best.state[1] >= 0)
 
     def gap(self) -> float:
         """Return a bound on how much the optimum exceeds the best choice so far."""
         # everything unexplored is below a document at one of the open depths whose turn has not come; bounds descend
-        depth = int(self.state[1])
+        depth = int(self._best.state[1])
         if depth < 0:
             return 0.0
-        open_ = [self.bounds[j, max(0, self.position[j] - 1)] for j in range(min(depth + 1, self.k - 3))]
-        return max(0.0, float(max(open_) - self.state[0]))
+        bounds, position = self._levels.bounds, self._levels.position
+        open_ = [bounds[j, max(0, position[j] - 1)] for j in range(min(depth + 1, self.k - 3))]
+        return max(0.0, float(max(open_)) - self.value)
 
 
 @kernel
@@ -315,20 +357,19 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order, room):  # type: ig
     # assigning slices compiles messages about shapes, which takes a second
     for i in range(n):
         single[i] = -bounds[i]
-    places = np.argsort(single[:n])
+    ranked = np.argsort(single[:n])
     for i in range(n):
-        order[i] = places[i]
-        bounds[i] = -single[places[i]]
+        order[i] = ranked[i]
+        bounds[i] = -single[ranked[i]]
 
 
 @kernel(inline="always")
-def _finish(  # type: ignore[no-untyped-def]
-    r, n, tolerance, fixed, ids, gain, shared, doc_start, doc_elements, weights, member, covered, best, state, after,
-    most,
-):  # fmt: skip
+def _finish(r, n, tolerance, fixed, ids, gain, shared, elements, search, after, most):  # type: ignore[no-untyped-def]
     """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of a ``best`` they improve."""
     # Inclusion and exclusion: gains of singles, less weights shared by two, plus weights shared by three. The last are
     # computed only where the triple would win with the most that three can share: the least of what its pairs share.
+    doc_start, doc_elements, _, _, weights, member = elements
+    _, covered, best, state = search
     limit = state[0] + tolerance - fixed
     improved = False
     last = best.shape[0]
@@ -379,14 +420,14 @@ def _finish(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _advance(  # type: ignore[no-untyped-def]
-    k, tolerance, work, fresh, doc_start, doc_elements, element_start, element_documents, weights, member, ids, gain,
-    against, shared, bounds, order, size, position, fixed, path, covered, best, state, room, places,
-):  # fmt: skip
+def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare):  # type: ignore[no-untyped-def]
     """Continue the depth-first search for about ``work`` inner steps; the state is in the arrays and ``state``."""
     # A document whose bound is not above the best value ends its depth, as those after it have lower bounds. Depth
     # k - 3 is a leaf: the last three are found by trying all.
-    local, alive = places[0], places[1]
+    doc_start, doc_elements, element_start, element_documents, weights, _ = elements
+    ids, gain, against, shared, bounds, order, size, position, fixed = levels
+    path, covered, best, state = search
+    local, alive = spare[0], spare[1]
     leaf = max(0, k - 3)
     depth = np.int64(state[1])
     if fresh and leaf > 0:
@@ -396,8 +437,8 @@ def _advance(  # type: ignore[no-untyped-def]
         m, r = size[depth], k - depth
         if depth == leaf:
             if _finish(
-                r, m, tolerance, fixed[depth], ids[depth], gain[depth], shared[depth], doc_start, doc_elements, weights,
-                member, covered, best, state, room[0], room[1],
+                r, m, tolerance, fixed[depth], ids[depth], gain[depth], shared[depth], elements, search,
+                room[0], room[1],
             ):  # fmt: skip
                 for j in range(depth):
                     best[j] = path[j]

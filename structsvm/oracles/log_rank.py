@@ -220,30 +220,30 @@ _FULL = 1e150
 def _shares(gains: Float, offsets: Int, order: ByGrade, k: int | None) -> Float:
     """Return the weight of each threshold at the index of the first document below it, and zeros elsewhere."""
     # omega_t = (gain_t - gain_below) * IDCG of the binary labels y >= t / IDCG of the grades: these sum to one over t
-    query, places = row_groups(offsets), places_in(offsets) - 1
+    query, ranks = row_groups(offsets), places_in(offsets) - 1
     discount = 1.0 / log2(np.arange(2.0, np.diff(offsets).max(initial=1) + 2.0))
     if k is not None:
         discount[k:] = 0.0
     ideal = np.append(0.0, np.cumsum(discount))
     ranked = gains[offsets[query] + order.members]
-    best = np.bincount(query, ranked * discount[places], offsets.shape[0] - 1)
-    below = 1 + np.flatnonzero((places[1:] > 0) & (order.lower[1:] != order.lower[:-1]))
-    step, b = ranked[below - 1] - ranked[below], places[below]
+    best = np.bincount(query, ranked * discount[ranks], offsets.shape[0] - 1)
+    below = 1 + np.flatnonzero((ranks[1:] > 0) & (order.lower[1:] != order.lower[:-1]))
+    step, b = ranked[below - 1] - ranked[below], ranks[below]
     shares = np.zeros(offsets[-1])
     shares[below] = (step / best[query[below]]) * ideal[b] / (b * LN2)
     return shares
 
 
 @kernel(inline="always")
-def _find_thresholds(lower, n, places):  # type: ignore[no-untyped-def]
-    """Fill ``places`` with the indices of the thresholds, and ``n`` after the last; return how many there are."""
+def _find_thresholds(lower, n, thresholds):  # type: ignore[no-untyped-def]
+    """Fill ``thresholds`` with their indices, and ``n`` after the last; return how many there are."""
     number = 0
     b = lower[0]
     while b < n:
-        places[number] = b
+        thresholds[number] = b
         number += 1
         b = lower[b]
-    places[number] = n
+    thresholds[number] = n
     return number
 
 
@@ -265,7 +265,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
     # ``pull`` is minus the gradient by document, in order of descending grade. The products with the second derivative
     # need the same exponentials, so that ``kept`` saves their second computation. Relative scores are never above 0,
     # exponentials always are: the sign of the first entry says which of the two was kept.
-    floats, places = room
+    floats, thresholds = room
     v, inverse, pull, worse = floats[0], floats[1], floats[2], floats[3]
     base = offsets[first]
     for q in range(first, last):
@@ -279,7 +279,7 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
         s = scores[row0 - base : row0 - base + n]
         rows, share = members[row0 : row0 + n], shares[row0 : row0 + n]
         e = kept[row0 - base : row0 - base + n]
-        n_places = _find_thresholds(lower[row0 : row0 + n], n, places)
+        n_thresholds = _find_thresholds(lower[row0 : row0 + n], n, thresholds)
         top, low = s[0], s[0]
         for p in range(n):
             top, low = max(top, s[p]), min(low, s[p])
@@ -293,9 +293,9 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
                 inverse[p] = 1.0 / e[p]
             # From the lowest threshold up, so that B_b grows by one grade at a time: O(n) exponentials for all of them.
             below = 0.0
-            for m in range(n_places - 1, -1, -1):
-                b = places[m]
-                for p in range(b, places[m + 1]):
+            for m in range(n_thresholds - 1, -1, -1):
+                b = thresholds[m]
+                for p in range(b, thresholds[m + 1]):
                     below += e[p]
                 c = share[b]
                 c_below = c * below
@@ -314,17 +314,17 @@ def _tangent(scores, first, last, offsets, members, lower, shares, room, kept, l
                 worse[m] = c * total
             # A worse document is below all thresholds before its own grade: a running sum from the highest one down.
             falling = 0.0
-            for m in range(n_places):
+            for m in range(n_thresholds):
                 falling += worse[m]
-                for p in range(places[m], places[m + 1]):
+                for p in range(thresholds[m], thresholds[m + 1]):
                     pull[p] -= falling * e[p]
         else:
             # The same sums relative to the largest worse score of each threshold. log(1 + z) is taken of whichever of
             # z and 1/z is at most one, so that no exponential overflows.
             for p in range(n):  # assigning a slice compiles messages about shapes, which takes a second
                 e[p] = v[p]
-            for m in range(n_places):
-                b = places[m]
+            for m in range(n_thresholds):
+                b = thresholds[m]
                 c = share[b]
                 highest, below = _scale_below(v, b, n)
                 total, logs = 0.0, 0.0
@@ -357,7 +357,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
     # Of one logarithm with g = B / (e_i + B), the product with the direction z is g (1 - g) (z_i - mean) at the better
     # document i, where mean is that of z over the worse ones weighted by e_j / B, and (e_j / B) times
     # g (z_j - mean) - g (1 - g) (z_i - mean) at a worse document j.
-    floats, places = room
+    floats, thresholds = room
     z, out, degrees, pulls = floats[0], floats[1], floats[2], floats[3]
     base = offsets[first]
     for q in range(first, last):
@@ -370,7 +370,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
         s = direction[row0 - base : row0 - base + n]
         rows, share = members[row0 : row0 + n], shares[row0 : row0 + n]
         e = kept[row0 - base : row0 - base + n]
-        n_places = _find_thresholds(lower[row0 : row0 + n], n, places)
+        n_thresholds = _find_thresholds(lower[row0 : row0 + n], n, thresholds)
         for p in range(n):
             z[p] = s[rows[p]]
             out[p] = 0.0
@@ -378,9 +378,9 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
         # ``pulls`` the sums of g and of the terms without z_j; then down, for the worse ones.
         if e[0] > 0.0:
             below, moment = 0.0, 0.0
-            for m in range(n_places - 1, -1, -1):
-                b = places[m]
-                for p in range(b, places[m + 1]):
+            for m in range(n_thresholds - 1, -1, -1):
+                b = thresholds[m]
+                for p in range(b, thresholds[m + 1]):
                     below += e[p]
                     moment += e[p] * z[p]
                 c = share[b]
@@ -395,14 +395,14 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
                 degrees[m] = c * total
                 pulls[m] = c * (total * mean + turn / below)
             degree, pulled = 0.0, 0.0
-            for m in range(n_places):
+            for m in range(n_thresholds):
                 degree += degrees[m]
                 pulled += pulls[m]
-                for p in range(places[m], places[m + 1]):
+                for p in range(thresholds[m], thresholds[m + 1]):
                     out[p] -= e[p] * (degree * z[p] - pulled)
         else:
-            for m in range(n_places):
-                b = places[m]
+            for m in range(n_thresholds):
+                b = thresholds[m]
                 c = share[b]
                 highest, below = _scale_below(e, b, n)
                 mean = 0.0

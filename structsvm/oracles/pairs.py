@@ -128,10 +128,10 @@ class PairSeparator:
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
         n = self._longest
-        v, places, longs = np.empty(n), np.empty(n, np.int32), np.empty((3, n + 3), np.int64)
+        v, indices, longs = np.empty(n), np.empty(n, np.int32), np.empty((3, n + 3), np.int64)
         _separate(
             scores, first, last, self._offsets, self.members, self.lower, self.pair_counts, self._margin, self._step,
-            _COUNTING_PAIRS, v, places, sort_buffers(n), longs, loss, coef,
+            _COUNTING_PAIRS, v, indices, sort_buffers(n), longs, loss, coef,
         )  # fmt: skip
 
 
@@ -171,40 +171,41 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
+def _count_across(v, indices, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
     """Count the same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
     # In order of descending score, the documents that violate the margin against the better document i are a prefix of
     # the worse ones, and the prefix grows with i: one walk through both lists counts all of them. The second walk
-    # does the same from the other end for the worse documents. ``places`` are their indices by grade.
+    # does the same from the other end for the worse documents. ``indices`` are those of the documents in order of
+    # grade.
     j = middle
     for i in range(start, middle):
         limit = v[i] - margin
         while j < end and v[j] > limit:
             j += 1
-        won[places[i]] += j - middle
+        won[indices[i]] += j - middle
     i = middle
     for j in range(end - 1, middle - 1, -1):
         while i > start and v[j] > v[i - 1] - margin:
             i -= 1
-        lost[places[j]] += middle - i
+        lost[indices[j]] += middle - i
 
 
 @kernel(inline="always")
-def _count_merging(v, lower, n, margin, won, lost, places, spare, bounds):  # type: ignore[no-untyped-def]
+def _count_merging(v, lower, n, margin, won, lost, indices, spare, bounds):  # type: ignore[no-untyped-def]
     """Count the same in O(n log n): sort each grade, then merge neighbours level by level and count across."""
     # Invariant: ``bounds`` delimits blocks of neighbouring grades, each sorted by score, within which all pairs are
     # counted; a pair of blocks is counted across just before it becomes one block. With T grades that are log2(T)
     # levels of n steps each. The last two blocks need no merge, as no count follows.
-    spare_values, spare_places = spare[0], spare[1]
+    spare_values, spare_indices = spare[0], spare[1]
     won[:n] = 0
     lost[:n] = 0
     for i in range(n):
-        places[i] = i
+        indices[i] = i
     n_blocks = 0
     start = 0
     while start < n:
         end = lower[start]
-        sort_descending(v[start:], places[start:], end - start, spare)
+        sort_descending(v[start:], indices[start:], end - start, spare)
         bounds[n_blocks] = start
         n_blocks += 1
         start = end
@@ -213,13 +214,13 @@ def _count_merging(v, lower, n, margin, won, lost, places, spare, bounds):  # ty
         n_merged = 0
         for block in range(0, n_blocks - 1, 2):
             start, middle, end = bounds[block], bounds[block + 1], bounds[block + 2]
-            _count_across(v, places, start, middle, end, margin, won, lost)
+            _count_across(v, indices, start, middle, end, margin, won, lost)
             if n_blocks > 2:
-                merge(v, places, start, middle, end, spare_values, spare_places)
+                merge(v, indices, start, middle, end, spare_values, spare_indices)
                 # assigning slices compiles messages about shapes, which takes a second
                 for i in range(start, end):
                     v[i] = spare_values[i]
-                    places[i] = spare_places[i]
+                    indices[i] = spare_indices[i]
             bounds[n_merged] = start
             n_merged += 1
         if n_blocks % 2 == 1:
@@ -231,7 +232,7 @@ def _count_merging(v, lower, n, margin, won, lost, places, spare, bounds):  # ty
 
 @kernel
 def _separate(  # type: ignore[no-untyped-def]
-    scores, first, last, offsets, members, lower, pair_counts, margin, step, counting_pairs, v, places, spare, longs,
+    scores, first, last, offsets, members, lower, pair_counts, margin, step, counting_pairs, v, indices, spare, longs,
     loss, coef,
 ):  # fmt: skip
     won, lost, bounds = longs[0], longs[1], longs[2]
@@ -252,7 +253,7 @@ def _separate(  # type: ignore[no-untyped-def]
         if pair_counts[q] <= counting_pairs * n:
             _count_all(v, below, n, margin, won, lost)
         else:
-            _count_merging(v, below, n, margin, won, lost, places, spare, bounds)
+            _count_merging(v, below, n, margin, won, lost, indices, spare, bounds)
         # each violated pair adds ``unit`` to the coefficient of its better document, and subtracts it from the other
         violated = 0
         unit = step / pair_counts[q]

@@ -200,16 +200,16 @@ def budgeted(
         raise ValueError(f"budget: expected a finite number >= 0, got {budget!r}")
     most = n if k is None else min(k, n)
     tolerant = float(budget) * (1.0 + 1e-12)  # of rounding in the sum of costs
-    found = _choose(
+    selection = _choose(
         _arrays(coverage), benefits, values, most, _no_subtopics(n, most), costs=costs, budget=tolerant, least=0.0
     )  # fmt: skip
     alone = values + products(coverage.counts, benefits)
     alone[costs > budget] = -np.inf
     best = int(np.argmax(alone))
-    if most > 0 and alone[best] > max(0.0, found.value):
+    if most > 0 and alone[best] > max(0.0, selection.value):
         counts = coverage.counts[best].astype(np.float64)
         return Selection(np.array([best]), alone[best : best + 1].copy(), counts)
-    return found
+    return selection
 
 
 def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: Int) -> Selection:

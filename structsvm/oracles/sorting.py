@@ -106,33 +106,3 @@ def _merge_blocks(values, rows, n, spare_values, spare_rows):  # type: ignore[no
         for i in range(n):
             values[i] = spare_values[i]
             rows[i] = spare_rows[i]
-
-
-@kernel
-def sort_top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-untyped-def]
-    """Find the first ``k`` of ``values[:n]`` in descending order, ties by row; the buffers have room for ``n``."""
-    # Callers gather ``values`` themselves, as Numba counts references to each array passed to another kernel in
-    # between. Up to 32, inserting into the list of the best so far beats a sort: most values are below its last.
-    if k > 32:
-        for i in range(n):
-            out_values[i] = values[i]
-            out_rows[i] = i
-        sort_descending(out_values, out_rows, n, spare)
-        return
-    held = 0
-    for i in range(n):
-        v = values[i]
-        if held < k:
-            j = held
-            held += 1
-        elif v > out_values[k - 1]:
-            j = k - 1
-        else:
-            continue
-        # strictly smaller ones move up, so that an equal value with a smaller row stays ahead
-        while j > 0 and out_values[j - 1] < v:
-            out_values[j] = out_values[j - 1]
-            out_rows[j] = out_rows[j - 1]
-            j -= 1
-        out_values[j] = v
-        out_rows[j] = i

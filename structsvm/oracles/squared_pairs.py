@@ -263,7 +263,7 @@ def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 @kernel
 def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):  # type: ignore[no-untyped-def]
     """Sum ``z`` over, and count, the better partners of each document in violated pairs."""
-    # the mirror image of ``_sums_below``: from the lowest score up, the tree is asked for the grades above that of j
+    # the mirror image of ``_sums_below``: from the lowest score up, with the sum over the grades above that of j
     tree[: n_grades + 1] = 0.0
     counts[: n_grades + 1] = 0.0
     left = n - 1

@@ -36,7 +36,7 @@ def solve_cone(
 ) -> ConeResult:
     """Solve the one-slack problem over planes ``(joint, loss)`` with signs, or ``cone @ w >= 0`` for independent rows.
 
-    ``value`` is the dual function at a feasible ``alpha``, so a lower bound however well multipliers were found.
+    ``value`` is the dual function at a feasible ``alpha``, so it is a lower bound however exact the multipliers are.
     """
     # min_{w in K} 1/2 |w|^2 + C max(0, max_k b_k - g_k . w) = max_alpha b . alpha - 1/2 |P_K(G' alpha)|^2, with P_K the
     # projection on the cone. The multiplier of r . w >= 0 acts as the mass of a plane with joint feature r and loss 0.

@@ -318,8 +318,8 @@ class Convex:
 
     def _check(self, cp: Any) -> None:
         """Raise for constraints without a solution and penalties without a minimum; find a point inside."""
-        found = self._run(self._P, self._q, self._A, self._b, [])
-        status = str(found.status)
+        solution = self._run(self._P, self._q, self._A, self._b, [])
+        status = str(solution.status)
         if status == "PrimalInfeasible":
             parts = [(self._text(one), one) for one in self._listed]
             parts += [(self._signs_by, one) for one in _signed(self._w, self._signs)]
@@ -331,7 +331,7 @@ class Convex:
                 "constrain w",
             )
         self._centre, self._room = self._inside()
-        self.least = self._repaired(np.array(found.x)[self._own])
+        self.least = self._repaired(np.array(solution.x)[self._own])
         violated = self.violation(self.least)
         if not violated <= _VIOLATED * max(
             1.0, np.abs(self._b).max(initial=0.0), np.abs(self.least).max(initial=0.0)
@@ -365,8 +365,8 @@ class Convex:
         for weight in _NEAR:
             near = np.zeros(size + 1)
             near[self._own] = weight
-            found = self._run(sparse.diags_array(near).tocsc(), q, A, b, [clarabel.NonnegativeConeT(1)])
-            x = np.array(found.x)
+            solution = self._run(sparse.diags_array(near).tocsc(), q, A, b, [clarabel.NonnegativeConeT(1)])
+            x = np.array(solution.x)
             if np.isfinite(x).all() and x[size] > 0:
                 return x[self._own], float(x[size])
         return np.zeros(self._w.size), 0.0
@@ -463,20 +463,20 @@ def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
 
 
 def _listed(cp: Any, constraints: Callable[[Any], Any], w: Any) -> list[Any]:
-    found = _called("constraints", constraints, w)
-    if not isinstance(found, (list, tuple)):
-        raise BadInput("constraints", f"expected a list of cvxpy constraints, got {_line(found)}")
-    for i, one in enumerate(found):
+    result = _called("constraints", constraints, w)
+    if not isinstance(result, (list, tuple)):
+        raise BadInput("constraints", f"expected a list of cvxpy constraints, got {_line(result)}")
+    for i, one in enumerate(result):
         if not isinstance(one, cp.constraints.constraint.Constraint):
             raise BadInput("constraints", f"expected a cvxpy constraint, got {_line(one)}", at=f"[{i}]")
-    return list(found)
+    return list(result)
 
 
 def _expression(cp: Any, penalty: Callable[[Any], Any], w: Any) -> Any:
-    found = _called("penalty", penalty, w)
-    if not isinstance(found, cp.Expression) or not found.is_scalar():
-        raise BadInput("penalty", f"expected a cvxpy expression with one value, got {_line(found)}")
-    return found
+    result = _called("penalty", penalty, w)
+    if not isinstance(result, cp.Expression) or not result.is_scalar():
+        raise BadInput("penalty", f"expected a cvxpy expression with one value, got {_line(result)}")
+    return result
 
 
 def _signed(w: Any, signs: Float | None) -> list[Any]:

@@ -1,6 +1,6 @@
 """Checks that every part of a kind must pass; run them on your own oracle, ranker, bandit, interleaver or user too.
 
-Each raises an ``AssertionError`` that says what does not hold, and returns nothing when all is well.
+Each check raises an ``AssertionError`` that says what does not hold, and returns None if everything does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a dueling bandit must do."""
+"""The check of dueling bandits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from structsvm.testing.require import Requirement
 
 
 def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state: int = 0) -> None:
-    """Check a dueling bandit: what a simulator and a live system rely on (:class:`structsvm.online.bandits.Bandit`).
+    """Check that a dueling bandit keeps its protocol (:class:`structsvm.online.bandits.Bandit`).
 
-    It asks for duels of its own arms, and looking does not change it; the same seed asks for the same duels; the duel
-    carries all that ``update`` needs, also as JSON and in any order; the saved state continues identically; a wrong
-    duel or outcome is refused and leaves nothing behind; no arm is favoured for its number; and it finds the best of
-    four arms of well spaced utilities, of two, and of one.
+    It selects duels of its own arms, without a change of its state, and the same duels for the same seed. A duel
+    contains all that ``update`` needs, also after JSON and in any order. A saved state continues identically. Wrong
+    duels and outcomes raise an error and change nothing. Arms are treated alike whatever their numbers. And the best of
+    four arms of well spaced utilities, of two, and of one is found.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
 
 
 class _Played:
-    """A world of utilities with the linear link, and its random numbers."""
+    """A world of utilities with the linear link, with its random numbers."""
 
     def __init__(self, utilities: Float, seed: Any) -> None:
         from structsvm.online.simulation.worlds import Utilities
@@ -77,6 +77,7 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
     for n_arms in (1, 2, 5):
         bandit, twin, played = make(n_arms), make(n_arms), _Played(np.linspace(0.5, 0, n_arms), seed)
         for _ in range(150):
+            # ``select`` twice with the same random numbers: the same duel, and no change of the bandit
             before, state = bandit.to_json(), played.rng.bit_generator.state
             duel = bandit.select(played.rng)
             again = np.random.default_rng()
@@ -97,6 +98,7 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
                 len(arms) == 2 or len(set(arms)) == len(arms),
                 f"select: expected a pair or a set of different arms, got {arms}",
             )
+            # The twin never selects: it learns from duels that were sent as JSON.
             sent = _sent(duel, require)
             outcome = played.outcome(duel)
             bandit.update(duel, outcome)
@@ -105,13 +107,14 @@ def _check_duels(make: Callable[[int], Any], require: Requirement, seed: int) ->
                 bandit.to_json() == twin.to_json(),
                 "a bandit that did not select the duel, or read it from JSON, learns something else from it",
             )
+        # outcomes may arrive later than the next duels, in any order
         late = [bandit.select(played.rng) for _ in range(5)]
         for duel in late[::-1]:
             bandit.update(duel, played.outcome(duel))
 
 
 def _sent(duel: Any, require: Requirement) -> Any:
-    """A duel as it arrives on another machine."""
+    """Return the duel as it arrives on another machine."""
     try:
         note = json.loads(json.dumps(duel.note, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -128,7 +131,7 @@ def _check_restart(make: Callable[[int], Any], require: Requirement, seed: int) 
         again.rng.bit_generator.state = played.rng.bit_generator.state
         for k in range(40):
             same = played.step(bandit) == again.step(copy)
-            require(same, f"{k} steps after a restart at step {start} another duel is asked for")
+            require(same, f"{k} steps after a restart at step {start} another duel is selected")
         require(bandit.to_json() == copy.to_json(), "after a restart another state is reached")
     for text in ("", "{}", "[1, 2]"):
         require.refusal(f"from_json of {text!r}", type(bandit).from_json, text)
@@ -138,7 +141,7 @@ def _check_refused_duels(make: Callable[[int], Any], require: Requirement, seed:
     bandit, played = make(4), _Played(np.linspace(0.5, 0, 4), seed)
     for _ in range(10):
         played.step(bandit)
-    # select changes nothing, so a duel of different arms can be waited for
+    # ``select`` does not change the bandit, so that it can be called until the arms differ
     duel = next(d for d in (bandit.select(played.rng) for _ in range(1000)) if len(set(d.arms)) > 1)
     pair = len(duel.arms) == 2
     wrong: list[Any] = [2, -0.5, np.nan, None, "won", [1, 0, 1, 0, 1, 0, 1]]
@@ -154,7 +157,9 @@ def _check_refused_duels(make: Callable[[int], Any], require: Requirement, seed:
 
 
 def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
-    """How often each arm plays, and is the answer early on, whatever the arms are called."""
+    """Require that arms play, and are the answer early on, equally often under any numbering."""
+    # Counts per run: duels of each arm, and answers after 0 and 8 steps; means of two numberings may differ by five
+    # standard errors.
     utilities, n_runs, n_steps = np.array([0.5, 0.35, 0.2, 0.0]), 100, 40
     seen = []
     for k, order in enumerate(([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2])):
@@ -173,6 +178,6 @@ def _check_permuted_arms(make: Callable[[int], Any], require: Requirement, seed:
         what, arm = np.unravel_index(np.argmax(np.abs(difference) - 5 * error), difference.shape)
         require(
             (np.abs(difference) <= 5 * error + 1e-9).all(),
-            f"not the same in law when arms change places: arm {arm} {('plays', 'is best', 'is best')[what]} "
+            f"not the same distribution when arms are renumbered: arm {arm} {('plays', 'is best', 'is best')[what]} "
             f"{seen[0].mean(axis=0)[what, arm]:.3g} times or {other.mean(axis=0)[what, arm]:.3g}",
         )

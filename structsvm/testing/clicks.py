@@ -1,4 +1,4 @@
-"""What a simulated user must do."""
+"""The check of simulated users."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from structsvm.testing.require import Requirement
 def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> None:
     """Check a simulated user (:class:`structsvm.online.users.ClickModel`).
 
-    ``tables`` hold probabilities; ``likelihood`` sums to one over all vectors of clicks, ``probability`` is its
-    marginal, and both are what a walk down the tables gives; sampled clicks have these frequencies; what comes later
-    on the list changes nothing above; bad grades and clicks are refused with a ``ValueError``.
+    ``tables`` contain probabilities. ``likelihood`` sums to one over all vectors of clicks, ``probability`` is its
+    marginal, and both agree with a walk down the tables. Sampled clicks have these frequencies. Documents further down
+    the list do not change the clicks above. Bad grades and clicks raise a ``ValueError``.
 
     Parameters
     ----------
     model : ClickModel
     length : int, default=4
-        Documents on the lists; all ``2^length`` vectors of clicks are looked at.
+        Documents on the lists; all ``2^length`` vectors of clicks are enumerated.
     random_state : int, default=0
 
     Examples
@@ -83,7 +83,9 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
 
 
 def _walk(tables: list[Any], grades: list[int]) -> dict[tuple[int, ...], float]:
-    """Probability of every vector of clicks, by the story: look, click or not, leave or not."""
+    """Return the probability of every vector of clicks by the model itself: look, click or not, stop or not."""
+    # ``reading`` has the probabilities of users who are still reading, by their clicks so far; who stops has no further
+    # clicks, and goes to ``done``
     click, stop_after_click, stop_after_skip = tables
     done: dict[tuple[int, ...], float] = defaultdict(float)
     reading: dict[tuple[int, ...], float] = {(): 1.0}

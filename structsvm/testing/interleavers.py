@@ -1,4 +1,4 @@
-"""What a way of interleaving rankings must do."""
+"""The check of interleaving methods."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def check_interleaver(
     fair: str | None = "outcome",
     random_state: int = 0,
 ) -> None:
-    """Check a way of interleaving rankings (:class:`structsvm.online.interleaving.Interleaver`).
+    """Check an interleaving method (:class:`structsvm.online.interleaving.Interleaver`).
 
-    Lists are short merges without duplicates; ``show`` draws from ``distribution``; the logged record is credited by
-    another object, from JSON, as by this one; who is called ranker 1 changes nothing, exactly; identical rankings
-    are worth the same on average; clicks that ignore the documents favour nobody, as far as ``fair`` says; bad
-    input is refused with a ``ValueError``. Expectations are sums over all lists and clicks.
+    Lists are merges without duplicates, of the given length. ``show`` draws from ``distribution``. Another object gives
+    a logged record, read from JSON, the same credit. The order of the rankers changes nothing, exactly. Identical
+    rankings have the same credit on average. Clicks that ignore the documents favour no ranker, as far as ``fair``
+    says. Bad input raises a ``ValueError``. Expectations are sums over all lists and clicks.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ def check_interleaver(
     multileaves : bool, default=True
         Whether it takes more than two rankings; otherwise it must refuse three.
     prefix : bool, default=True
-        Whether each next document is the best one left of some ranking.
+        Whether each document is the best remaining one of some ranking.
     fair : {"outcome", "credit", "even credit"} or None
-        What is zero on average if clicks ignore the documents: the outcome of every pair and the difference in
-        credit; the difference in credit at each place (unless the record says ``slack``); the difference in credit if
-        clicks are even over the places; nothing (a biased method).
+        What is zero on average if clicks ignore the documents. "outcome": the outcome of every pair, and the difference
+        in credit. "credit": the difference in credit at each rank (unless the record has ``slack``). "even credit": the
+        difference in credit if clicks are equally likely at all ranks. None: nothing (a biased method).
     random_state : int, default=0
 
     Examples
@@ -64,6 +64,7 @@ def check_interleaver(
         here(min(p for _, p in records) > 0, "a list of the distribution has no probability")
         for shown, _ in records:
             _check_list(interleaver, fresh, shown, rankings, here, prefix)
+        # the lists with their credits, as a distribution, under every order of the rankers
         law = _law(records, interleaver, range(len(rankings)))
         for order in itertools.permutations(range(len(rankings))):
             swapped = interleaver.distribution([rankings[i] for i in order], 3)
@@ -88,7 +89,7 @@ def _check_list(
     universe = set(itertools.chain.from_iterable(rankings))
     require(isinstance(shown, Shown), f"expected a Shown record, got {shown!r:.80}")
     require(shown.method == interleaver.name, f"the record names the method {shown.method!r}")
-    require(shown.n_rankers == n, f"the record says {shown.n_rankers} rankers")
+    require(shown.n_rankers == n, f"the record has {shown.n_rankers} rankers")
     require(len(set(documents)) == len(documents), f"{documents}: a document is shown twice")
     require(set(documents) <= universe, f"{documents}: a document of no ranking")
     require(
@@ -129,7 +130,7 @@ def _check_list(
 
 
 def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
-    """Probability of each list with the credits of all its clicks, rankers in the order ``back``."""
+    """Return the probability of each list with the credits of all its clicks, rankers in the order ``back``."""
     law: dict[Any, float] = defaultdict(float)
     for shown, p in records:
         clicks = itertools.product((0, 1), repeat=len(shown.documents))
@@ -141,18 +142,18 @@ def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
 def _check_fairness(
     interleaver: Any, records: Any, require: Requirement, fair: str | None, identical: bool
 ) -> None:
-    n, places = records[0][0].n_rankers, len(records[0][0].documents)
+    n, length = records[0][0].n_rankers, len(records[0][0].documents)
 
     def mean(value: Callable[..., Any], examined: Any) -> Any:
-        """Expectation where the k-th place is clicked with probability ``examined[k]``, whatever it shows."""
+        """Return the expectation if rank k is clicked with probability ``examined[k]``, whatever its document."""
         total = 0.0
         for shown, p in records:
-            for clicks in itertools.product((0, 1), repeat=places):
+            for clicks in itertools.product((0, 1), repeat=length):
                 chance = np.prod(np.where(clicks, examined, 1 - np.asarray(examined)))
                 total = total + p * chance * np.asarray(value(shown, clicks))
         return total
 
-    even, steep = [0.5] * places, [0.7, 0.3, 0.1][:places]
+    even, steep = [0.5] * length, [0.7, 0.3, 0.1][:length]
     if identical or fair == "outcome":
         for examined in (even, steep):
             outcome, credit = mean(interleaver.outcome, examined), mean(interleaver.credit, examined)
@@ -165,8 +166,8 @@ def _check_fairness(
                 f"expected equal credit if clicks ignore the documents, got {credit}",
             )
     slack = max(shown.slack for shown, _ in records)
-    at_places: Any = {"credit": np.eye(places), "even credit": [even]}.get(fair or "", [])
-    for examined in at_places if not slack else []:
+    by_rank: Any = {"credit": np.eye(length), "even credit": [even]}.get(fair or "", [])
+    for examined in by_rank if not slack else []:
         credit = mean(interleaver.credit, examined)
         require(
             float(np.ptp(credit)) <= 1e-8,
@@ -186,7 +187,7 @@ def _check_draws(interleaver: Any, require: Requirement, seed: int) -> None:
             require(documents in counts, f"show gave {documents}, which distribution does not know")
             counts[documents] += 1
         require.frequencies(counts, chances, "show gave")
-    # a few documents have few lists: one of them could come twice by chance, 32 in a row do not
+    # few documents have few lists: one could be drawn twice by chance, 32 in a row are not
     one, other = ([interleaver.show(rankings, rng=seed + i) for i in range(32)] for _ in range(2))
     require(one == other, "the same seed gives another list")
     require(len(one[0].documents) == 4, "a list longer than all documents: expected all of them")

@@ -1,4 +1,4 @@
-"""What a ranking oracle must do."""
+"""The check of ranking oracles."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def check_oracle(
     reference: Callable[[Float, Float], float] | None = None,
     random_state: int = 0,
 ) -> None:
-    """Check a ranking oracle: what trainers rely on (:class:`structsvm.protocols.Oracle`).
+    """Check a ranking oracle: the properties that trainers need (:class:`structsvm.protocols.Oracle`).
 
-    It fills every loss and coefficient; a query's answer does not depend on the queries around it, on earlier calls
-    or on other threads; the value is never negative; no output found elsewhere beats the one found here (exact
-    oracles); scores in the order of the labels are worth nothing in the end, and equal scores something exactly where
-    the oracle says that the labels are informative; permuting documents permutes the problem.
+    It fills every loss and coefficient. The result of a query does not depend on the queries around it, on earlier
+    calls or on other threads. The value is never negative. For exact oracles, no output for other scores is violated
+    more. Scores in the order of the labels have no loss if they are wide enough apart, and equal scores have a loss
+    exactly where ``informative`` is True. A permutation of the documents permutes the problem.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def check_oracle(
         Whether adding a constant to the scores of a query changes nothing (a joint feature of differences).
     reference : callable, optional
         ``reference(y, scores)``: the value ``max_y loss - scores . coef`` of one short query, by exhaustive search.
-        Without it an oracle that is exact among too few outputs passes.
+        Without it, an oracle that maximises over too few outputs passes.
     random_state : int, default=0
         Seed of the labels and scores.
 
@@ -83,20 +83,18 @@ def check_oracle(
     if separator.exact:
         bound.check_extremes()
         order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in itertools.pairwise(offsets)])
-        permuted, scores = (
-            _Bound(oracle.bind(y[order], offsets), y[order], offsets, require),
-            points[0][order],
-        )
+        permuted = _Bound(oracle.bind(y[order], offsets), y[order], offsets, require)
+        scores = points[0][order]
         before, after = bound.value(points[0], planes[0]), permuted.value(scores, permuted.separate(scores))
         same = bool(np.allclose(before, after, rtol=1e-9, atol=1e-9))
         require(same, "the value depends on the order of the documents")
-    # an oracle holds settings, so it can be sent elsewhere
+    # an oracle holds settings alone, so that it can be sent to another process
     pickle.loads(pickle.dumps(oracle)).bind(y, offsets)
 
 
 @dataclass(frozen=True)
 class _Bound:
-    """An oracle bound to queries, with what is required of it. A plane is the loss and coefficients it found."""
+    """An oracle bound to queries, and the requirements on it. A plane is a result: losses and coefficients."""
 
     separator: Separator
     y: Float
@@ -110,7 +108,7 @@ class _Bound:
         self.separator.separate(given, 0, self.offsets.shape[0] - 1, loss, coef)
         filled = np.isfinite(loss).all() and np.isfinite(coef).all()
         self.require(filled, "a loss or coefficient is not filled")
-        # kernels write into what is read-only, too
+        # compiled kernels ignore the flag, so that the scores are compared, too
         self.require(np.array_equal(given, scores), "the scores were changed")
         return loss, coef
 
@@ -121,13 +119,15 @@ class _Bound:
         return plane[0] - self.per_query(scores * plane[1])
 
     def worst(self, bad: Any) -> int:
-        """The shortest of the queries where a property does not hold."""
+        """Return the shortest of the queries where a property does not hold."""
         return int(np.where(bad, np.diff(self.offsets), self.y.shape[0] + 1).argmin())
 
     def check_plane(
         self, scores: Float, plane: tuple[Float, Float], planes: list[tuple[Float, Float]]
     ) -> None:
-        """The output found at these scores: not worse than the true one, nor, where exact, than those of others."""
+        """Require that the plane is not below that of the true output, nor, if exact, below those of other scores."""
+        # every plane is a lower bound on the value at any scores: one that is above the result proves that the oracle
+        # missed the most violated output
         (loss, coef), informative = plane, np.asarray(self.separator.informative)
         value = self.value(scores, plane)
         slack = 1e-9 * (1 + self.per_query(np.abs(scores * coef)))
@@ -139,7 +139,7 @@ class _Bound:
 
         self.require((loss >= 0).all(), f"a loss is negative{where(loss < 0)}")
         worse = value < -slack
-        self.require(not worse.any(), f"the output found is worse than the true one{where(worse)}")
+        self.require(not worse.any(), f"the output is violated less than the true one{where(worse)}")
         self.require(
             not loss[~informative].any() and not coef[np.repeat(~informative, np.diff(self.offsets))].any(),
             "an uninformative query has a loss or coefficients",
@@ -150,8 +150,8 @@ class _Bound:
             q = self.worst(beaten)
             self.require(
                 not beaten.any(),
-                f"not exact: an output of value {rival[q]:.12g} exists where {value[q]:.12g} was "
-                f"found{where(beaten)}",
+                f"not exact: an output of value {rival[q]:.12g} exists, the result is {value[q]:.12g}"
+                f"{where(beaten)}",
             )
 
     def check_reference(
@@ -182,26 +182,19 @@ class _Bound:
 
     def check_extremes(self) -> None:
         loss, _ = self.separate(np.zeros(self.y.shape[0]))
-        as_said = (loss > 0) == self.separator.informative
-        self.require(as_said.all(), "informative is not where equal scores leave a loss")
+        agrees = (loss > 0) == self.separator.informative
+        self.require(agrees.all(), "informative: expected True exactly where equal scores have a loss")
         loss, _ = self.separate(1e7 * self.y)
         in_order = (loss <= 1e-12).all()
         self.require(in_order, "scores in the order of the labels, by wide margins, still have a loss")
 
 
 def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
-    """Graded queries of many lengths; also single documents, equal labels and negative ones."""
+    """Return labels and offsets: graded queries of many lengths, single documents, equal and negative labels."""
     queries = [rng.integers(-1, 5, n).astype(np.float64) for n in (1, 2, 3, 4, 5, 6, 6, 9, 14, 30, 61)]
-    queries += [
-        np.zeros(4),
-        np.ones(5),
-        np.full(3, -1.0),
-        np.array([1.0]),
-        np.array([0.0, 1.0]),
-        np.array([1.0, 0.0]),
-    ]
+    queries += [np.array(q, dtype=np.float64) for q in ([0] * 4, [1] * 5, [-1] * 3, [1], [0, 1], [1, 0])]
     queries += [(rng.random(n) < 0.2).astype(np.float64) for n in (10, 20, 40)]
-    # short ones for the reference, where an output may differ from the true one by several swaps
+    # short queries for the reference, in which outputs may differ from the true one by several swaps
     short = ([1, 1, 0, 0], [1, 0, 1, 0, 1, 0], [2, 0, 2, 1, 0], [3, 0, 1, 2, 0, -1])
     queries += [np.array(labels, dtype=np.float64) for labels in short]
     offsets = np.concatenate(([0], np.cumsum([len(q) for q in queries]))).astype(np.int64)
@@ -209,7 +202,7 @@ def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
 
 
 def _score_vectors(rng: np.random.Generator, y: Float, offsets: Int) -> Iterator[Float]:
-    """From untrained to trained, with ties; zeros and the reverse order too."""
+    """Yield scores from untrained to trained, with ties, and zeros and the reverse order."""
     noise = rng.normal(size=len(y))
     yield noise
     yield np.zeros(y.shape[0])

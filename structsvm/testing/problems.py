@@ -1,4 +1,4 @@
-"""What a trainer relies on: problems, structured models and solvers of the small QP."""
+"""The checks of problems, structured models and solvers of the small QP."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ROUNDING = 1e-9
 def check_problem(problem: Problem, *, random_state: int = 0) -> None:
     """Check a problem of your own (:class:`structsvm.protocols.Problem`).
 
-    Weights sum to one; ``cut`` is the weighted mean of ``query_cuts`` and the same at every call; ``query_cuts`` do not
-    depend on how the queries are divided; hinges are not negative; where ``exact`` is set, a cut is nowhere above the
-    risk; and joint features are zero outside ``support``.
+    Weights sum to one. ``cut`` is the weighted mean of ``query_cuts``, and the same at every call. ``query_cuts`` do
+    not depend on the division of the queries. Hinges are not negative. If ``exact``, no cut is above the risk at any
+    point. Joint features are zero outside ``support``.
 
     Parameters
     ----------
@@ -67,6 +67,7 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
                 require(not outside.any(), f"query {q}: expected a joint feature within its support")
         risks.append(float(weights @ hinges))
         cuts.append(cut)
+    # a cut is a lower bound on the risk everywhere; at its own point it attains it, if the oracle is exact
     if problem.exact:
         for v, risk in zip(points, risks, strict=True):
             bounds = np.array([cut.loss - cut.joint @ v for cut in cuts])
@@ -90,8 +91,9 @@ def check_structured_model(
     """Check a structured model of your own (:class:`structsvm.protocols.StructuredModel`) on some labelled examples.
 
     Joint features have one length; losses are not negative, and zero for the true output. ``argmax`` and
-    ``loss_augmented_argmax`` are called for several ``w``: none of the outputs they return for an example may have a
-    larger score at a ``w`` than ``argmax`` found there, nor a larger sum of loss and score than the other did.
+    ``loss_augmented_argmax`` are called at several ``w``. Of all outputs they return for an example, none has a larger
+    score at a ``w`` than the result of ``argmax`` there, nor a larger sum of loss and score than the result of
+    ``loss_augmented_argmax``.
 
     Parameters
     ----------
@@ -127,6 +129,7 @@ def check_structured_model(
         require((losses >= 0).all(), f"example {i}: expected losses >= 0, got {losses.min():g}")
         features = np.array([model.joint_feature(x, y) for y in seen])
         for k, w in enumerate(points):
+            # seen[0] is the true output; the results at point k follow as seen[1 + 2 k] and seen[2 + 2 k]
             scores = features @ w
             allowed = _ROUNDING * (1 + float(np.abs(scores).max()))
             require(
@@ -143,8 +146,9 @@ def check_structured_model(
 def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0) -> None:
     """Check a solver of the small dual (:class:`structsvm.protocols.QPSolver`) on problems of several shapes.
 
-    ``alpha`` is feasible, ``value`` is the objective there, and the duality gap, computed here, is as small as ``tol``
-    asks and not above the ``gap`` returned. Among the problems: repeated planes, a cap of 0, an empty group, a start.
+    ``alpha`` is feasible, ``value`` is the objective there, and the duality gap, computed here, is at most ``tol``
+    relative to it and at most the returned ``gap``. The problems have repeated planes, a cap of 0, an empty group, and
+    starting points.
 
     Parameters
     ----------

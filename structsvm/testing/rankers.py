@@ -1,4 +1,4 @@
-"""What a ranking estimator must do, on top of scikit-learn's own contract."""
+"""The check of ranking estimators, on top of scikit-learn's own checks."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def check_ranker(
 ) -> None:
     """Check a ranking estimator: the contract of this package on top of scikit-learn's.
 
-    It orders unseen queries better than chance; the same fit gives the same bytes, whatever the names of the queries,
-    whether their rows stand together, and on any number of threads; it leaves its parameters and its input alone,
-    takes float32, frames with a column ``qid`` and (where its tags say so) CSR; clones, pickles, saves and loads;
-    ranks as it scores; and refuses bad input with a ``ValueError`` that names it, after which a fitted model is as it
-    was.
+    It ranks unseen queries better than chance. The same fit gives the same bytes, for other names of the queries, rows
+    of queries that are not contiguous, and any number of threads. It does not change its parameters or its input. It
+    takes float32, frames with a column ``qid`` and, if its tags say so, CSR. Copies by clone, pickle and file are
+    equal. ``rank`` agrees with ``predict``. Bad input raises a ``ValueError`` that names it, and leaves a fitted model
+    unchanged.
 
     Parameters
     ----------
     estimator : estimator
         Unfitted; cloned for every fit.
     shift_invariant : bool, default=True
-        Whether a constant added to a feature of all documents of a query changes nothing: true of losses of score
-        differences, not of pointwise ones.
+        Whether a constant added to a feature of all documents of a query changes nothing: True for losses of score
+        differences, False for pointwise ones.
     order_invariant : bool, default=True
-        Whether the order of the documents within a query changes nothing beyond ``tolerance``: not true of
-        stochastic training.
+        Whether the order of the documents within a query changes nothing beyond ``tolerance``: False for stochastic
+        training.
     tolerance : float, default=0.02
-        Relative difference of scores allowed between fits of the same problem whose data are ordered or rounded
-        differently. Where both carry a certificate (``fit_``) that decides instead: the weights of two solutions are
-        no further apart than their gaps allow.
+        Largest relative difference of scores between fits of the same problem with data in another order or precision.
+        If both fits have a certificate (``fit_``), that is used instead: the weights of two solutions are no further
+        apart than their gaps allow.
     random_state : int, default=0
         Seed of the generated data.
 
@@ -89,6 +89,7 @@ def check_ranker(
 
     same("fitting again", data.X, data.qid)
     same("renaming the queries", data.X, np.array([f"query {q}" for q in data.qid]))
+    # the first rows of all queries, then the second ones, and so on
     rank = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
     mixed = np.argsort(rank, kind="stable")
     same("mixing the rows of the queries", data.X[mixed], data.qid[mixed], data.y[mixed])
@@ -122,7 +123,7 @@ def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, requir
         list(getattr(fitted, "feature_names_in_", [])) == list("abcd"),
         "feature_names_in_: expected the columns of the frame without qid",
     )
-    # the columns of a frame are contiguous, not its rows: the same products, added up in another order
+    # a frame stores columns contiguously: the same products are added in another order
     size = float(np.abs(scores).max())
     require(
         np.allclose(fitted.predict(frame), scores, rtol=1e-9, atol=1e-9 * size),
@@ -169,7 +170,7 @@ def _check_better_than_chance(model: Any, random_state: int, require: Requiremen
     from structsvm.metrics import evaluate
     from structsvm.readers.synthetic import make_ranking
 
-    # the first queries are those of the fit
+    # the first 40 queries are those of the fit
     unseen = make_ranking(80, 15, 4, noise=0.3, random_state=random_state).select(np.arange(40, 80))
     values = evaluate(
         "roc", unseen.y, model.predict(unseen.X, **_qid(model, unseen.qid)), qid=unseen.qid
@@ -239,7 +240,7 @@ def _check_refused_refit(model: Any, data: QueryData, scores: Float, require: Re
 def _require_close(
     a: Any, b: Any, X: Any, qid: Any, what: str, require: Requirement, tolerance: float
 ) -> None:
-    """Two fits of the same problem."""
+    """Require that two fits of the same problem agree."""
     proofs: list[Any] = [getattr(m, "fit_", None) for m in (a, b)]
     if all(hasattr(p, "primal") and hasattr(p, "dual") and hasattr(p, "C") for p in proofs) and hasattr(
         a, "coef_"
@@ -268,7 +269,7 @@ def _require_close(
 
 
 def _qid(model: Any, qid: Any) -> dict[str, Any]:
-    """``predict`` may need the query ids (scaling within queries) or not know them."""
+    """Return the query ids as an argument of ``predict``, if it takes them (for scaling within queries)."""
     return {"qid": qid} if "qid" in inspect.signature(model.predict).parameters else {}
 
 

@@ -1,4 +1,4 @@
-"""How a check says what does not hold."""
+"""``Requirement``: the assertions of checks, with messages that name the part and the difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structsvm.common.checks import missing_parts
 
 
 class Requirement:
-    """Raises an ``AssertionError`` with the name of the thing checked where something does not hold of it."""
+    """Raise an ``AssertionError`` with the name of the part for each statement about it that does not hold."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -22,12 +22,13 @@ class Requirement:
             raise AssertionError(f"{self.name}: {message}")
 
     def members(self, protocol: type, thing: object) -> None:
-        """Require the members of a protocol."""
+        """Require that the part has the members of a protocol."""
         missing = missing_parts(protocol, thing)
-        self(not missing, f"is no {protocol.__name__}: without {missing}")
+        self(not missing, f"expected a {protocol.__name__}, missing: {missing}")
 
     def frequencies(self, counts: Mapping[Any, int], chances: Mapping[Any, float], what: str) -> None:
-        """Require that things were drawn as often as their chances say, within five standard deviations."""
+        """Require that counts agree with probabilities, within five standard deviations."""
+        # one more draw is allowed, for outcomes so rare that the normal approximation does not hold
         n = sum(counts.values())
         for thing, p in chances.items():
             allowed = 5 * np.sqrt(n * p * (1 - p)) + 1 if p > 0 else 0
@@ -39,17 +40,14 @@ class Requirement:
     def refusal(
         self, what: str, action: Callable[..., Any], *arguments: Any, error: Any = ValueError, says: str = ""
     ) -> None:
-        """Require that the action on bad input raises such an error, with a text of the pattern ``says``."""
+        """Require that an action on bad input raises ``error``, with a message that matches ``says``."""
         try:
             action(*arguments)
-        except error as found:
-            self(
-                re.search(says, str(found), re.DOTALL),
-                f"{what}: expected an error that says {says!r}, got {found}",
-            )
-        except Exception as found:
-            raise AssertionError(
-                f"{self.name}: {what}: expected a {error.__name__}, got {found!r}"
-            ) from found
+        except error as raised:
+            matches = re.search(says, str(raised), re.DOTALL)
+            self(matches, f"{what}: expected an error that says {says!r}, got {raised}")
+        except Exception as raised:
+            text = f"{self.name}: {what}: expected a {error.__name__}, got {raised!r}"
+            raise AssertionError(text) from raised
         else:
             self(False, f"{what}: expected a {error.__name__}, got none")

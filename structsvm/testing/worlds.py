@@ -1,4 +1,4 @@
-"""What a world that bandits are simulated in must do."""
+"""The check of worlds in which bandits are simulated."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from structsvm.testing.require import Requirement
 def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0) -> None:
     """Check a world of your own (:class:`structsvm.protocols.World`).
 
-    Gaps are not negative, and 0 for the winners; outcomes are numbers from 0 to 1, one per pair of a set; the same seed
-    gives the same outcomes; it makes no difference which arm of a pair is named first; and no winner loses to another
-    arm by more than chance.
+    Gaps are not negative, and 0 for the winners. Outcomes are numbers from 0 to 1, one per pair of a set, and the same
+    for the same seed. The order of the arms of a pair makes no difference. No winner loses to another arm by more than
+    chance.
 
     Parameters
     ----------
     world : World
     n_comparisons : int, default=400
-        Of each pair among at most five arms.
+        Comparisons of each pair among at most five arms.
     random_state : int, default=0
 
     Examples
@@ -49,6 +49,7 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
         require(right, "compare: expected outcomes from 0 to 1")
         return float(np.mean(outcomes[0]))
 
+    # each pair in both orders: the shares of wins sum to one
     for first, second in combinations(arms, 2):
         forth, back = share(first, second), share(second, first)
         require(

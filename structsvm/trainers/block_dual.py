@@ -395,8 +395,12 @@ def _certify(w, first, last, slots, target, local, planes):  # type: ignore[no-u
             if not excess <= 0.0:  # NaN must reach the sum
                 slack += cap[q] * excess
             gain += cap[q] * loss[q, slot]
-            for j in range(hi - lo):
-                target[j if features.shape[0] == 0 else features[lo + j]] += cap[q] * pool[slot, lo + j]
+            if features.shape[0] == 0:
+                for j in range(hi - lo):
+                    target[j] += cap[q] * pool[slot, lo + j]
+            else:
+                for j in range(hi - lo):
+                    target[features[lo + j]] += cap[q] * pool[slot, lo + j]
     return slack, gain
 
 

@@ -118,7 +118,7 @@ class Fit:
     Attributes
     ----------
     w : ndarray of float64, shape (n_features,)
-        The weights with the lowest primal value found.
+        The weights with the lowest primal value.
     primal : float
         ``1/2 ||w||^2 + C * mean slack`` at ``w``: an upper bound on the optimum when ``certified``.
     dual : float
@@ -311,15 +311,19 @@ class Recorder:
         if self.callback is not None and not self.stopped and self.callback(progress):
             self.stopped = True
 
-    def finish(self, solver: str, *, n_iterations: int, n_cuts: int, dual_rows: Float | None = None) -> Fit:
-        """Return the fit; warn if the gap was not reached."""
-        converged = self.gap <= self.tol
+    def finish(
+        self, solver: str, *, n_iterations: int, n_cuts: int, dual_rows: Float | None = None,
+        gradient_norm: float | None = None,
+    ) -> Fit:  # fmt: skip
+        """Return the fit; warn if the gap, or the norm of the gradient where it is given, did not reach ``tol``."""
+        converged = self.gap <= self.tol and (gradient_norm is None or gradient_norm <= self.tol)
         if not converged:
+            norm_text = "" if gradient_norm is None else f"relative gradient norm {gradient_norm:.2e} and "
             ended, remedy = "stopped", "raise max_passes or tol, or scale the features"
             if self.stopped:
                 ended, remedy = "was stopped by the callback", "the weights are the best so far"
             warn_user(
-                f"{solver} {ended} at relative duality gap {self.gap:.2e} after {self.n_passes} passes "
+                f"{solver} {ended} at {norm_text}relative duality gap {self.gap:.2e} after {self.n_passes} passes "
                 f"(tol={self.tol:g}){_loose_bound(self.history)}; {remedy}",
                 ConvergenceWarning,
             )
@@ -337,6 +341,7 @@ class Recorder:
             seconds=clock() - self._start,
             solver=solver,
             history=tuple(self.history),
+            gradient_norm=gradient_norm,
             dual_rows=dual_rows,
             at_zero=None if self.at_zero is None else float(self.at_zero),
         )

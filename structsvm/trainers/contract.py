@@ -104,7 +104,7 @@ class Options:
         if self.planes == "rows" and constrained:
             raise BadInput(
                 "planes",
-                f"expected 'auto' with {ABILITIES[min(constrained)]}: their dual point is no combination of rows",
+                f"expected 'auto' with {ABILITIES[min(constrained)]}: their dual point is not a combination of rows",
                 value=self.planes,
             )
 

@@ -20,7 +20,8 @@ from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float, Int
 
 Gain = Literal["exponential", "linear"]
-_KINDS = {"ndcg": 0, "map": 1, "mrr": 2, "ranknet": 3}
+_NDCG, _MAP, _MRR, _RANKNET = range(4)
+_KINDS = {"ndcg": _NDCG, "map": _MAP, "mrr": _MRR, "ranknet": _RANKNET}
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,15 @@ def _ranked(scores: Float, lengths: Int) -> Int:
 def _depth(utility: Utility) -> int:
     """Return the rank from which on no swap of two documents changes the utility."""
     deepest = np.iinfo(np.int64).max
-    return min(utility.k, deepest) if utility.kind == 0 and utility.k > 0 else deepest
+    return min(utility.k, deepest) if utility.kind == _NDCG and utility.k > 0 else deepest
 
 
 def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray[np.bool_]]:
+    """Return the labels for the kernels, and which queries have utilities that depend on the ranking."""
     lengths = np.diff(offsets)
     longest = int(lengths.max())
     gain = np.maximum(y, 0.0)
-    if utility.kind == 0:
+    if utility.kind == _NDCG:
         with np.errstate(over="ignore"):
             gain = exp2(gain) - 1.0 if utility.gain == "exponential" else gain
             overflows = not np.isfinite(gain.sum())
@@ -109,20 +111,20 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
             )
     relevant = y >= utility.relevance
     discount = 1.0 / log2(np.arange(longest) + 2.0)
-    if utility.kind == 0 and utility.k > 0:
+    if utility.kind == _NDCG and utility.k > 0:
         discount[utility.k :] = 0.0
     number = np.repeat(np.arange(lengths.shape[0]), lengths)
     best: Float
-    if utility.kind == 0:
+    if utility.kind == _NDCG:
         ideal: Float = gain[np.lexsort((-gain, number))]
         rank = np.arange(y.shape[0]) - np.repeat(offsets[:-1], lengths)
         best = np.asarray(np.bincount(number, ideal * discount[rank], lengths.shape[0]), dtype=np.float64)
         worth = gain
-    elif utility.kind == 3:
+    elif utility.kind == _RANKNET:
         best, worth = np.ones(lengths.shape[0]), y
     else:
         best = np.asarray(np.bincount(number, relevant, lengths.shape[0]), dtype=np.float64)
-        if utility.kind == 2:
+        if utility.kind == _MRR:
             best = np.minimum(best, 1.0)
         worth = relevant.astype(np.float64)
     scale = np.divide(1.0, best, out=np.zeros(lengths.shape[0]), where=best > 0)
@@ -170,13 +172,13 @@ def _change(  # type: ignore[no-untyped-def]
     # ``count_a`` and ``count_b`` relevant documents rank at or above them; ``between`` is the sum of 1/rank over
     # relevant documents between them. All arguments are numbers, as Numba would count references to arrays for each
     # pair, which costs as much as the rest.
-    if kind == 3:
+    if kind == _RANKNET:
         return 1.0
-    if kind == 0:
+    if kind == _NDCG:
         return (gain_b - gain_a) * discount * scale
     if hit_a == hit_b:
         return 0.0
-    if kind == 1:
+    if kind == _MAP:
         # AP is the mean over relevant documents of (relevant ones at or above) / rank. The swap moves one relevant
         # document, and those between the two have one less (or more) above them.
         if hit_a:
@@ -192,14 +194,14 @@ def _change(  # type: ignore[no-untyped-def]
 def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore[no-untyped-def]
     """Return the utility of one query from its labels in rank order."""
     total = 0.0
-    if kind == 0:
+    if kind == _NDCG:
         for r in range(n):
             total += gains[r] * discount[r]
-    elif kind == 1:
+    elif kind == _MAP:
         for r in range(n):
             if hits[r]:
                 total += count[r + 1] / (r + 1)
-    elif kind == 2 and first < n:
+    elif kind == _MRR and first < n:
         total = 1.0 / (first + 1)
     return total * scale
 
@@ -225,8 +227,10 @@ def _forces(  # type: ignore[no-untyped-def]
             sorted_scores[r] = scores[order[r]]
             pull[r] = 0.0
         stop = min(n, depth)
-        if kind == 2:
+        if kind == _MRR:
             stop = min(n, first + 1)  # below the first relevant document no swap matters
+        # a pair pulls its better document up by |change| / (1 + exp(s_better - s_worse)), and pushes the other down by
+        # as much (thesis, (3.19)); what is in order by a wide margin has hardly any force
         n_right = n_pairs = 0
         for a in range(stop):
             for b in range(a + 1, n):
@@ -254,7 +258,7 @@ def _forces(  # type: ignore[no-untyped-def]
                     pull[b] += pair
         for r in range(n):
             force[order[r]] = pull[r]
-        if kind == 3:
+        if kind == _RANKNET:
             value[i] = n_right / n_pairs if n_pairs else 0.0
         else:
             value[i] = _value(kind, n, gains, hits, count, discount, scale[q], first)

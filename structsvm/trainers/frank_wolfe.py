@@ -114,7 +114,7 @@ class _Search:
         self.phase = _Phase.DESCEND
         self.average = _Average.SCALED
         self.centre: Float | None = None
-        """Where the last solution over the cached planes says that planes should be added."""
+        """Where the next planes should be added, by the last solution over the cached ones."""
         self.n_updates = 0
         self.can_solve = dual.solves and pays(problem)
 

@@ -96,7 +96,7 @@ def ascend(
     # one thread, as the split of a product over threads changes its last digits
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(1, max_epochs + 1):
-            met = 0.0
+            total = 0.0
             shuffled = rng.permutation(queries)
             for first in range(0, shuffled.shape[0], batch_size):
                 batch = shuffled[first : first + batch_size]
@@ -106,7 +106,7 @@ def ascend(
                 # that by the weights
                 scores, hidden = forward(weights, block, start.shift, start.factor)
                 force, value = bound.forces(scores, batch)
-                met += float(value.sum())
+                total += float(value.sum())
                 force *= np.repeat(query_weights[batch], np.diff(offsets)[batch]) / batch.shape[0]
                 gradients = backpropagate(weights, block, start.shift, start.factor, hidden, force)
                 t += 1
@@ -120,7 +120,7 @@ def ascend(
                     best, best_value, best_epoch = [w.copy() for w in weights], watched, number
             else:
                 best, best_epoch = weights, number
-            history.append(Epoch(number, met / queries.shape[0], watched))
+            history.append(Epoch(number, total / queries.shape[0], watched))
             if (callback is not None and callback(history[-1])) or number - best_epoch >= patience:
                 break
     return LambdaRankFit(best, start.shift, start.factor, history, best_epoch)

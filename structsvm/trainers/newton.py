@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
 from collections.abc import Callable
@@ -12,8 +11,7 @@ import numpy as np
 
 from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Float, Problem
-from structsvm.queries import warn_user
-from structsvm.trainers.certificate import ConvergenceWarning, Fit, Recorder, relative_gap
+from structsvm.trainers.certificate import ConvergenceWarning, Fit, Recorder
 from structsvm.trainers.contract import DEFAULTS, Options, Start
 from structsvm.trainers.passes import RankingProblem, SmoothProblem, Tangent
 
@@ -51,7 +49,7 @@ def newton(problem: Problem, C: float, options: Options = DEFAULTS, start: Start
     # kept without its curvature, which is as large as some columns of the rows
     start.kept["tangent at zero"] = at_zero._replace(curvature=None)
     w = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-    return descend(smooth, C, w, at_zero, record, options.tol, options.max_passes)
+    return descend(smooth, C, w, at_zero, record, options.max_passes)
 
 
 def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorder) -> Float:
@@ -59,29 +57,21 @@ def _of_part(problem: SmoothProblem, C: float, options: Options, record: Recorde
     part = problem.part(_PARTS) if isinstance(problem, RankingProblem) else None
     if part is None:
         return np.zeros(problem.n_features)
-    at_zero = part.tangent(np.zeros(part.n_features))
-    own = Recorder(C, options.tol, part.n_features, None)
+    zero, own = np.zeros(part.n_features), Recorder(C, max(options.tol, _ROUGH), part.n_features)
+    at_zero = part.tangent(zero)
     own.n_passes += 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = descend(
-            part, C, np.zeros(part.n_features), at_zero, own, max(options.tol, _ROUGH), options.max_passes
-        )
+        fit = descend(part, C, zero, at_zero, own, options.max_passes)
     record.n_passes += math.ceil(fit.n_passes / _PARTS)
     return fit.w
 
 
 def descend(
-    problem: SmoothProblem,
-    C: float,
-    w: Float,
-    at_zero: Tangent,
-    record: Recorder,
-    tol: float,
-    max_passes: int,
+    problem: SmoothProblem, C: float, w: Float, at_zero: Tangent, record: Recorder, max_passes: int
 ) -> Fit:
     """Go from ``w`` to the optimum, with the tangent at zero known; the record has no bounds yet."""
-    record.at_zero = C * at_zero.loss
+    record.at_zero, tol = C * at_zero.loss, record.tol
 
     def evaluate(w: Float) -> _Point:
         tangent = problem.tangent(w)
@@ -103,8 +93,7 @@ def descend(
             dual_rows = C * here.tangent.rows
         record.lower(dual)
         record.passed(0)
-        reached = relative <= tol and record.gap <= tol
-        if reached or record.stopped or record.n_passes >= max_passes:
+        if (relative <= tol and record.gap <= tol) or record.stopped or record.n_passes >= max_passes:
             break
         # A relative residual that vanishes with the gradient gives superlinear convergence (Dembo, Eisenstat & Steihaug
         # 1982). Near the end it need not be smaller than what reaches ``tol`` with this step.
@@ -122,19 +111,10 @@ def descend(
         if there.value >= here.value and norm(there.gradient) >= length:
             break  # rounding: values and gradients no longer fall
         here = there
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, dual_rows=dual_rows)
-    if not reached:
-        warn_user(
-            f"newton stopped at relative gradient norm {relative:.2e} and relative duality gap {fit.gap:.2e} after "
-            f"{fit.n_passes} passes (tol={tol:g}); raise max_passes or tol, or scale the features",
-            ConvergenceWarning,
-        )
-    # Return the last point, whose gradient is the smallest: near the optimum the values differ by rounding alone.
-    gap = relative_gap(here.value, fit.dual)
-    return dataclasses.replace(
-        fit, w=here.w, primal=here.value, gap=gap, converged=reached, gradient_norm=relative
+    # The fit is the last point, whose gradient is the smallest: near the optimum values differ by rounding alone.
+    record.primal, record.w = here.value, here.w
+    return record.finish(
+        "newton", n_iterations=n_steps, n_cuts=0, dual_rows=dual_rows, gradient_norm=relative
     )
 
 

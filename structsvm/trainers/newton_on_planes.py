@@ -271,7 +271,9 @@ class _Smoothed:
         held = np.zeros(gradient.shape[0], dtype=np.bool_)
 
         def product(x: Float) -> Float:
-            image = x + self._add_up(_curve, [(x, active, a, b, *fixed) for a, b in tasks])
+            image = x + self._add_up(
+                _curve, [(x, active, a, b, *fixed, np.empty(share.shape[1])) for a, b in tasks]
+            )
             image[held] = 0.0
             return image
 
@@ -324,36 +326,31 @@ class _Smoothed:
 
 
 # Loops use unsigned indices into flat arrays: Numba counts references to slices, and checks signed indices for being
-# negative.
+# negative. For the same reason tuples of arrays are unpacked before the loops.
 
 
 @kernel(inline="always")
-def _times(x, flat, q, k):  # type: ignore[no-untyped-def]
-    """Return ``psi_qk . x``."""
-    first, m = flat.start[q], flat.start[q + 1] - flat.start[q]
-    if flat.features.shape[0] == 0:
-        return dot_at(flat.pool, k * flat.width + first, x, 0, m)
-    return gathered_dot(flat.pool, k * flat.width + first, x, flat.features, first, m)
-
-
-@kernel(inline="always")
-def _add_plane(a, flat, q, k, out):  # type: ignore[no-untyped-def]
-    """Add ``a psi_qk`` to ``out``."""
-    first = np.uint64(flat.start[q])
-    base = np.uint64(k * flat.width) + first
-    if flat.features.shape[0] == 0:
-        for j in range(np.uint64(flat.start[q + 1] - flat.start[q])):
-            out[j] += a * flat.pool[base + j]
+def _add_plane(a, pool, base, features, lo, m, dense, out):  # type: ignore[no-untyped-def]
+    """Add ``a`` times the plane that begins at ``base`` to ``out``; its features begin at ``lo``."""
+    if dense:
+        for j in range(m):
+            out[j] += a * pool[base + j]
     else:
-        for j in range(np.uint64(flat.start[q + 1] - flat.start[q])):
-            out[flat.features[first + j]] += a * flat.pool[base + j]
+        for j in range(m):
+            out[features[lo + j]] += a * pool[base + j]
 
 
 @kernel
 def _products(x, first, last, flat, out):  # type: ignore[no-untyped-def]
+    pool, start, features, width, used = flat
+    dense = features.shape[0] == 0
     for q in range(first, last):
-        for k in range(flat.used[q]):
-            out[q, k] = _times(x, flat, q, k)
+        m = start[q + 1] - start[q]
+        for k in range(used[q]):
+            if dense:
+                out[q, k] = dot_at(pool, k * width + start[q], x, 0, m)
+            else:
+                out[q, k] = gathered_dot(pool, k * width + start[q], x, features, start[q], m)
 
 
 @kernel
@@ -383,10 +380,14 @@ def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
 
 @kernel
 def _combine(first, last, flat, alpha, out):  # type: ignore[no-untyped-def]
+    pool, start, features, width, used = flat
+    dense = features.shape[0] == 0
     for q in range(first, last):
-        for k in range(flat.used[q]):
-            if alpha[q, k] != 0.0:
-                _add_plane(alpha[q, k], flat, q, k, out)
+        lo, m = np.uint64(start[q]), np.uint64(start[q + 1] - start[q])
+        for k in range(used[q]):
+            a = alpha[q, k]
+            if a != 0.0:
+                _add_plane(a, pool, np.uint64(k * width) + lo, features, lo, m, dense, out)
 
 
 @kernel
@@ -423,21 +424,33 @@ def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _curve(direction, active, first, last, flat, share, scale, out):  # type: ignore[no-untyped-def]
+def _curve(direction, active, first, last, flat, share, scale, product, out):  # type: ignore[no-untyped-def]
     """Add the second derivative of the smoothed maxima times ``direction``."""
     # With x_k = psi_k . direction and their mean under the shares p, this is sum_k p_k (x_k - mean) psi_k: the second
     # moment less the product of the means, without either of the two, whose difference would lose digits.
-    product = np.empty(share.shape[1])
+    # ``product`` is a buffer, and ``centre`` not called mean, as a kernel that makes arrays, or looks like it, counts
+    # references to all it passes on: that takes twice the time here.
+    pool, start, features, width, used = flat
+    dense = features.shape[0] == 0
     for i in range(first, last):
         q = active[i]
-        mean = 0.0
-        for k in range(flat.used[q]):
-            if share[q, k] != 0.0:
-                product[k] = _times(direction, flat, q, k)
-                mean += share[q, k] * product[k]
-        for k in range(flat.used[q]):
-            if share[q, k] != 0.0:
-                _add_plane(scale[q] * share[q, k] * (product[k] - mean), flat, q, k, out)
+        begin, n = start[q], start[q + 1] - start[q]
+        lo, m = np.uint64(begin), np.uint64(n)
+        centre = 0.0
+        for k in range(used[q]):
+            p = share[q, k]
+            if p == 0.0:
+                continue
+            if dense:
+                product[k] = dot_at(pool, k * width + begin, direction, 0, n)
+            else:
+                product[k] = gathered_dot(pool, k * width + begin, direction, features, begin, n)
+            centre += p * product[k]
+        for k in range(used[q]):
+            p = share[q, k]
+            if p != 0.0:
+                a = scale[q] * p * (product[k] - centre)
+                _add_plane(a, pool, np.uint64(k * width) + lo, features, lo, m, dense, out)
 
 
 @kernel

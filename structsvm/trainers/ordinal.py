@@ -1,4 +1,4 @@
-"""The multiple-threshold ordinal SVM (thesis, OP 2) word for word by cvxpy: the reference for cutting planes."""
+"""The multiple-threshold ordinal SVM (thesis, OP 2) as a programme of cvxpy: the reference for cutting planes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def ordinal_interior_point(
 
     ``sides`` are those of the separator (rows and weights below and above each threshold). For some thousand rows.
     """
-    # A row above threshold j has a slack in w.x - b_j >= 1 - xi, a row below it in w.x - b_j <= -1 + xi (the thesis'
-    # (2.7) has the sign wrong).
+    # A row above threshold j has a slack in w.x - b_j >= 1 - xi, a row below it in w.x - b_j <= -1 + xi. (The sign in
+    # (2.7) of the thesis is wrong.)
     from structsvm.qp.cvxpy import require
 
     cp = require()
@@ -36,7 +36,7 @@ def ordinal_interior_point(
     program = cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), order)
     accuracy = max(1e-2 * tol, 1e-11)
     options = {"tol_gap_abs": accuracy, "tol_gap_rel": accuracy, "tol_feas": accuracy, "max_iter": 500}
-    # in two steps, because cvxpy does not pass on the dual value
+    # in two steps, as cvxpy does not return the dual value
     data, chain, inverse = program.get_problem_data(cp.CLARABEL, solver_opts=options)
     raw = chain.solve_via_data(program, data, solver_opts=options)
     program.unpack_results(raw, chain, inverse)
@@ -48,7 +48,7 @@ def ordinal_interior_point(
     cut = problem.cut(solution)
     primal = 0.5 * dot(solution, solution) + C * (cut.loss - dot(cut.joint, solution))
     dual = C * float(raw.obj_val_dual)
-    # the solver's, as accurate as asked
+    # the dual value is the solver's: within its accuracy, which is that requested of it
     check_bounds(primal, dual, C * (1 + abs(cut.loss)), rounding=10 * accuracy)
     dual = min(primal, dual)
     gap = relative_gap(primal, dual)

@@ -81,12 +81,13 @@ def index_pairs(
     return PairIndex(order, starts, threshold, alias, groups, group_starts, share)
 
 
-def draw_pairs(
-    index: PairIndex, seed: int, first: int, n: int, *, unlabeled: bool = False
-) -> tuple[Int, Int]:
-    """Return the better and worse rows of the pairs from ``first`` on that a descent with this seed draws."""
+def draw_pairs(index: PairIndex, seed: int, first: int, n: int, *, stream: int = 0) -> tuple[Int, Int]:
+    """Return the better and worse rows of ``n`` pairs from ``first`` on of a stream of random numbers.
+
+    A descent with this seed draws its pairs with labels from stream 0, those without from stream 1.
+    """
     better, worse = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    draw_into(tuple(index), stream_key(seed, 1 if unlabeled else 0), first, 1, n, better, worse, 0, n)
+    draw_into(tuple(index), stream_key(seed, stream), first, 1, n, better, worse, 0, n)
     return better, worse
 
 

@@ -19,7 +19,7 @@ from structsvm.common.kernel import kernel
 from structsvm.common.portable.sums import dot_at
 from structsvm.protocols import Float, Int
 from structsvm.queries import offsets_of, row_groups
-from structsvm.trainers.pair_index import PairIndex, draw_into, stream_key
+from structsvm.trainers.pair_index import PairIndex, draw_into, draw_pairs, stream_key
 
 Loss = Literal["hinge", "squared"]
 
@@ -67,8 +67,7 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int, y: Flo
     """Return the mean of ``||p^v||^2``, or with labels ``||y p^v||^2``, over pairs, one per view, estimated from a
     fixed number of them.
     """
-    better, worse = np.empty(_NORM_PAIRS, dtype=np.int64), np.empty(_NORM_PAIRS, dtype=np.int64)
-    draw_into(tuple(index), stream_key(seed, 2), 0, 1, _NORM_PAIRS, better, worse, 0, _NORM_PAIRS)
+    better, worse = draw_pairs(index, seed, 0, _NORM_PAIRS, stream=2)
     factor = (np.ones(_NORM_PAIRS) if y is None else y[better] - y[worse])[:, None]
     out = np.empty(views.starts.shape[0] - 1)
     for v in range(out.shape[0]):

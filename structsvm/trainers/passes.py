@@ -143,7 +143,7 @@ class RankingProblem:
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
 
     def part(self, n_parts: int) -> RankingProblem | None:
-        """Return the problem of every ``n_parts``-th stretch of queries, weighted to stand for all; None if small.
+        """Return the problem of every ``n_parts``-th stretch of queries, weighted to represent all; None if small.
 
         Only its whole passes (``cut``, ``loss_at_zero``, ``tangent``, ``curve``) are those of the part.
         """

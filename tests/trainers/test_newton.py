@@ -112,7 +112,9 @@ def test_stopping_early_warns_and_says_how_far_it_came():
         fit = newton(problem, 100.0, tol=1e-9, max_passes=3)
     assert not fit.converged
     assert fit.gradient_norm > 1e-9
-    with pytest.warns(ConvergenceWarning, match="newton stopped"):
+    with pytest.warns(
+        ConvergenceWarning, match="newton was stopped by the callback at relative gradient norm"
+    ):
         stopped = newton(problem, 100.0, tol=1e-9, callback=lambda p: p.n_passes > 1)
     assert stopped.n_iterations >= 1
 

@@ -113,7 +113,9 @@ def test_sums_are_those_of_the_twin(seed, sparse_rows, task, monkeypatch):
         np.testing.assert_allclose(w - problem.combine(planes.cap[:, None] * share), gradient, atol=1e-10)
         share, active = module._noticeable(share, planes.used, 0.0)
         fixed = (problem._flat, share, planes.cap / mu)
-        curved = problem._add_up(module._curve, [(direction, active, 0, active.shape[0], *fixed)])
+        curved = problem._add_up(
+            module._curve, [(direction, active, 0, active.shape[0], *fixed, np.empty(5))]
+        )
         np.testing.assert_allclose(direction + curved, hessian @ direction, atol=1e-8)
         diagonal = problem._add_up(module._diagonal, [(active, 0, active.shape[0], *fixed)])
         np.testing.assert_allclose(1 + diagonal, np.diag(hessian), atol=1e-8)

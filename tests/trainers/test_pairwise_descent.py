@@ -70,7 +70,7 @@ def slow(X, y, index, views, n_steps, seed, *, eta_0, lam, loss, k=1, agreement)
         p, target = X[a] - X[b], y[a] - y[b]
         p_hat = np.zeros((0, X.shape[1]))
         if mu and l:
-            a, b = draw_pairs(unlabeled, seed, (t - 1) * l, l, unlabeled=True)
+            a, b = draw_pairs(unlabeled, seed, (t - 1) * l, l, stream=1)
             p_hat = U[a] - U[b]
         curvature = 4 * mu * m * sum(max(q[c] @ q[c] for c in views) for q in p_hat)
         new = []
@@ -101,7 +101,7 @@ def test_every_pair_is_equally_likely(labeled):
         if query[i] == query[j] and (y[i] > y[j] or not labeled)
     }
     index = index_pairs(y if labeled else None, grouping)
-    for pair in zip(*draw_pairs(index, 0, 0, 20_000, unlabeled=not labeled), strict=True):
+    for pair in zip(*draw_pairs(index, 0, 0, 20_000, stream=0 if labeled else 1), strict=True):
         pairs[pair] += 1  # a KeyError: not a pair
     assert stats.chisquare(list(pairs.values())).pvalue > 1e-3
 
@@ -192,7 +192,7 @@ def test_step_is_minus_the_gradient(loss, n_views):
     t, eta_0 = 10, 1e-4  # small enough that no step is shortened
     at = Descent(rng.normal(size=9), np.zeros(9), np.full(n_views, 0.8), np.zeros(n_views), t, seed)
     a, b = draw_pairs(index, seed, t * k, k)
-    c, d = draw_pairs(unlabeled, seed, t * l, l, unlabeled=True)
+    c, d = draw_pairs(unlabeled, seed, t * l, l, stream=1)
     w = np.concatenate(view_weights(at, views, average=False))
 
     def value(flat):

@@ -66,9 +66,10 @@ class Checkpoint:
         self._path, self._problem = path, problem
         self._arrays: dict[str, Any] = {}
         self._at_zero: Float = np.empty(0)
-        self.found = path.exists()
+        self.unproven = path.exists()
+        """Whether the file has a state whose slacks no pass has measured yet on the present rows."""
         self.slacks: Float = np.empty(0)
-        if not self.found:
+        if not self.unproven:
             return
         try:
             with Archive(path) as archive:
@@ -99,7 +100,7 @@ class Checkpoint:
         """Raise if the joint features at zero weights are not those of the file."""
         # at zero weights every column counts; slacks at other weights would not show a change of columns of weight zero
         self._at_zero = at_zero
-        if not self.found:
+        if not self.unproven:
             return
         before = self._arrays["at_zero"]
         if before.shape != at_zero.shape:

@@ -114,12 +114,10 @@ def train_partitioned(
     A ``checkpoint`` stores the fit after each pass, at the price of a first pass at zero weights; ``problem``
     identifies the fit.
     """
-    check_C(C)
-    given = check_partitioned(solver, positive, Options(**options))
-    whole = _describe(parts, None)
-    given = _signed(given, positive, whole)
     if checkpoint is None:
-        return next(_path_of(whole, [C], solver, given))
+        return next(fit_path_partitioned(parts, [C], solver=solver, positive=positive, **options))
+    check_C(C)
+    whole, given = _checked(parts, solver, positive, options)
     if _choose(whole, C, solver, given, keeps=True) != "partitioned":
         raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
     columns = Columns(parts.n_parts, whole.n_features)
@@ -148,9 +146,10 @@ def fit_path_partitioned(
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
-    given = check_partitioned(solver, positive, Options(**options))
-    whole = _describe(parts, fold)
-    return _path_of(whole, sorted({float(C) for C in Cs}), solver, _signed(given, positive, whole))
+    whole, given = _checked(parts, solver, positive, options, fold)
+    grid = sorted({float(C) for C in Cs})
+    chosen = _choose(whole, grid[0], solver, given)
+    return watched(_path(whole, grid, chosen, given), whole, grid, given.tol, given.region)
 
 
 def check_partitioned(solver: str, positive: bool, options: Options) -> Options:
@@ -160,16 +159,13 @@ def check_partitioned(solver: str, positive: bool, options: Options) -> Options:
     return options
 
 
-def _signed(options: Options, positive: bool, whole: _Whole) -> Options:
-    return replace(options, cone=np.ones(whole.n_features)) if positive else options
-
-
-def _path_of(
-    whole: _Whole, grid: Sequence[float], solver: PartitionedSolver, options: Options
-) -> Iterator[Fit]:
-    """Return the fits by the requested trainer, or by the choice of "auto"."""
-    chosen = _choose(whole, grid[0], solver, options)
-    return watched(_path(whole, grid, chosen, options), whole, grid, options.tol, options.region)
+def _checked(
+    parts: Partitions, solver: str, positive: bool, options: OptionNames, fold: int | None = None
+) -> tuple[_Whole, Options]:
+    """Return the partitions as one problem, and the options with signs; raise before any work on partitions."""
+    given = check_partitioned(solver, positive, Options(**options))
+    whole = _describe(parts, fold)
+    return whole, replace(given, cone=np.ones(whole.n_features)) if positive else given
 
 
 def _path(whole: _Whole, grid: Sequence[float], chosen: str, options: Options) -> Iterator[Fit]:
@@ -300,134 +296,149 @@ def _undivided(whole: _Whole, solver: str, start: Start, options: Options) -> Fi
 
 
 def _fit(
-    whole: _Whole,
-    columns: Columns,
-    record: Recorder,
-    options: Options,
-    guess: Float | None,
-    kept: Checkpoint | None,
-) -> Fit:
-    pool = CutPool(whole.n_features)
+    whole: _Whole, columns: Columns, record: Recorder, options: Options, guess: Float | None, kept: Checkpoint | None
+) -> Fit:  # fmt: skip
+    """Train by rounds; where they gain too little, by one_slack from their cuts and their best mix as another cut."""
+    rounds = _Rounds(whole, columns, record, options, kept)
     try:
-        stuck = _rounds(whole, columns, record, pool, options, guess, kept)
+        stuck = rounds.run(guess, options.max_passes)
     except KeyboardInterrupt:
         # no weights were measured on these rows, so there is no result to return
-        if not np.isfinite(record.primal) or (kept is not None and kept.found):
+        if not np.isfinite(record.primal) or rounds.unproven:
             raise
         record.stopped, stuck = True, False
     if stuck:
-        pool.add(Cut((columns.value + 0.5 * dot(columns.w, columns.w)) / record.C, columns.w / record.C))
-        return _undivided(whole, "one_slack", Start(kept={"cuts": pool}, record=record), options)
+        mix = (columns.value + 0.5 * dot(columns.w, columns.w)) / record.C
+        rounds.pool.add(Cut(mix, columns.w / record.C))
+        return _undivided(whole, "one_slack", Start(kept={"cuts": rounds.pool}, record=record), options)
     if record.n_passes == 0:
         record.passed(0)
     n_updates = record.n_passes * whole.n_blocks
     return record.finish("partitioned", n_iterations=n_updates, n_cuts=len(columns))
 
 
-def _rounds(
-    whole: _Whole,
-    columns: Columns,
-    record: Recorder,
-    pool: CutPool,
-    options: Options,
-    guess: Float | None,
-    kept: Checkpoint | None,
-) -> bool:
-    """Run rounds until the fit is done; return whether they gained too little, so that cuts should take over."""
-    # State between passes: ``candidate``, the point to certify next, None for a descent; ``averaging``, whether a
-    # descent gives the average of the weights (rescaled by a sample if ``rescaling``) or those of the mix; ``slow``,
-    # whether descents have ended.
-    C, max_passes = record.C, options.max_passes
-    tasks = whole.tasks(C)
-    solver, qp_tol = get_solver(options.qp), min(1e-8, 1e-2 * record.tol)
-    ask = whole.parts.each
+class _Rounds:
+    """The rounds of a fit: descents and certificates, each a pass, and small rounds on the cached planes."""
 
-    def mix() -> None:
-        columns.solve(solver, qp_tol)
-        record.lower(columns.value)
+    def __init__(
+        self, whole: _Whole, columns: Columns, record: Recorder, options: Options, kept: Checkpoint | None
+    ) -> None:
+        self.whole, self.columns, self.record, self.kept = whole, columns, record, kept
+        self.tasks = whole.tasks(record.C)
+        self.pool = CutPool(whole.n_features)
+        self.slacks: Float = np.zeros(whole.parts.n_parts)
+        """``C`` times the slacks of the partitions at the best weights."""
+        self.averaging = self.rescaling = True
+        """Whether a descent gives the average of the weights, rescaled by a sample, or those of the mix."""
+        self.slow = False
+        """Whether descents have ended."""
+        self.gaps: list[float] = []
+        self._qp, self._qp_tol = get_solver(options.qp), min(1e-8, 1e-2 * record.tol)
 
-    def missing() -> float | None:
-        return _SHARE * (record.primal - columns.value) if np.isfinite(record.primal) else None
+    @property
+    def unproven(self) -> bool:
+        """Whether bounds are from a checkpoint, and no pass has measured its slacks on these rows."""
+        return self.kept is not None and self.kept.unproven
 
-    slacks = np.zeros(whole.parts.n_parts)
-    candidate = None if guess is None else guess * _length(whole, tasks, guess)
-    if kept is not None and kept.found:
-        kept.restore(record, columns, whole.shares)
-        slacks, candidate = kept.slacks, record.w.copy()
-    mix()
-    averaging, rescaling, slow = True, True, False
-    gaps: list[float] = []
-    # Bounds from a file count only after a pass has measured the same slacks, even if they are within ``tol``.
-    while (kept is not None and kept.found) or (not record.done and record.n_passes < max_passes):
-        if candidate is None and record.n_passes == max_passes - 1:
-            candidate = columns.w.copy()  # no pass is left to measure the result of a descent
-        # a descent: the answers become columns, and their mix the next weights
-        if candidate is None:
-            target = None if averaging else missing()
-            answers = ask("descend", [(t, columns.w, columns.own[k], target) for k, t in enumerate(tasks)])
-            columns.add([(k, column) for k, (_, column) in enumerate(answers)])
-            mix()
-            candidate = columns.w.copy()
-            if averaging:
-                averages = np.array([average for average, _ in answers])
-                candidate = combine(whole.shares, averages)
-                if rescaling:
-                    candidate = candidate * _length(whole, tasks, candidate)
+    def run(self, guess: Float | None, max_passes: int) -> bool:
+        """Run rounds until the fit is done; return whether they gained too little, so that cuts should take over."""
+        record = self.record
+        point = None if guess is None else guess * _length(self.whole, self.tasks, guess)
+        if self.kept is not None and self.unproven:
+            self.kept.restore(record, self.columns, self.whole.shares)
+            self.slacks, point = self.kept.slacks, record.w.copy()
+        self.mix()
+        # bounds from a checkpoint are measured by one pass at least, even if they are within ``tol``
+        while self.unproven or (not record.done and record.n_passes < max_passes):
+            if point is None and record.n_passes == max_passes - 1:
+                point = self.columns.w.copy()  # no pass is left to measure the result of a descent
+            if point is None:
+                point = self.descend()
+                if record.done and np.isfinite(record.primal):
+                    break
+            self.certify(point)
+            self.improve()
             record.passed()
-            if record.done and np.isfinite(record.primal):
-                break
-        # a certificate at the candidate: its slacks, its planes as a dual point and a cut, and the best dual points
-        target = missing()
-        payloads = [(t, candidate, columns.w, columns.own[k], target) for k, t in enumerate(tasks)]
-        answers = ask("certify", payloads)
-        measured = np.array([slack for slack, _, _ in answers])
-        if kept is not None and kept.found:
-            _check_same(whole, kept, measured)
-            kept.found = False
+            if self.kept is not None:
+                self.kept.save(record, self.columns, self.whole.shares, self.slacks)
+            self.gaps.append(record.gap)
+            if len(self.gaps) > _PATIENCE and record.gap > 0.9 * self.gaps[-1 - _PATIENCE]:
+                return True
+            point = self.next_point()
+        return False
+
+    def mix(self) -> None:
+        """Find the best mix of the columns, whose value is the lower bound."""
+        self.columns.solve(self._qp, self._qp_tol)
+        self.record.lower(self.columns.value)
+
+    def missing(self) -> float | None:
+        """Return how much of the gap partitions may leave; None before the first certificate."""
+        return _SHARE * (self.record.primal - self.columns.value) if np.isfinite(self.record.primal) else None
+
+    def descend(self) -> Float:
+        """Make a descent by a pass; return the point to certify."""
+        columns, target = self.columns, None if self.averaging else self.missing()
+        payloads = [(t, columns.w, columns.own[k], target) for k, t in enumerate(self.tasks)]
+        answers = self.whole.parts.each("descend", payloads)
+        columns.add([(k, column) for k, (_, column) in enumerate(answers)])
+        self.mix()
+        point = columns.w.copy()
+        if self.averaging:
+            point = combine(self.whole.shares, np.array([average for average, _ in answers]))
+            if self.rescaling:
+                point = point * _length(self.whole, self.tasks, point)
+        self.record.passed()
+        return point
+
+    def certify(self, point: Float) -> None:
+        """Measure a point by a pass; keep its planes as a cut and as columns, beside the partitions' best columns."""
+        record, columns, kept, C, target = self.record, self.columns, self.kept, self.record.C, self.missing()
+        payloads = [(t, point, columns.w, columns.own[k], target) for k, t in enumerate(self.tasks)]
+        answers = self.whole.parts.each("certify", payloads)
+        slacks = np.array([slack for slack, _, _ in answers])
+        if kept is not None and kept.unproven:
+            _check_same(self.whole, kept, slacks)
+            kept.unproven = False
         if (
-            not whole.exact
-        ):  # earlier columns may bound the hinges from higher up than an approximate oracle does
-            measured = np.maximum(measured, columns.hinges(candidate))
-        primal = 0.5 * dot(candidate, candidate) + float(measured.sum())
+            not self.whole.exact
+        ):  # earlier columns may bound the hinges from higher up than an approximate oracle
+            slacks = np.maximum(slacks, columns.hinges(point))
+        primal = 0.5 * dot(point, point) + float(slacks.sum())
         if primal >= record.primal:
-            averaging = (
-                not averaging
-            )  # try the other kind of point; the sample may be unlike the other queries
-            rescaling = False
+            # try the other kind of point; and the sample that set the length may be unlike the other queries
+            self.averaging, self.rescaling = not self.averaging, False
         else:
-            slacks = measured
-        record.upper(primal, candidate)
+            self.slacks = slacks
+        record.upper(primal, point)
         cuts = [cut for _, cut, _ in answers]
-        pool.add(
-            Cut(sum(cut.loss for cut in cuts) / C, sum((cut.joint for cut in cuts), 0.0 * candidate) / C)
-        )
+        joint = sum((cut.joint for cut in cuts), 0.0 * point)
+        self.pool.add(Cut(sum(cut.loss for cut in cuts) / C, joint / C))
         columns.add([(k, column) for k, (_, cut, best) in enumerate(answers) for column in (cut, best)])
-        mix()
-        # small rounds on the cached planes alone, around ever new mixes
+        self.mix()
+
+    def improve(self) -> None:
+        """Run small rounds on the cached planes, each around the last mix, while they gain enough."""
+        columns = self.columns
         for _ in range(_MIXES):
-            left, before = record.primal - columns.value, columns.value
-            if record.done or not np.isfinite(left):
-                break
-            answers = ask(
-                "improve", [(t, columns.w, columns.own[k], _SHARE * left) for k, t in enumerate(tasks)]
-            )
-            columns.add(list(enumerate(answers)))
-            mix()
+            left, before = self.record.primal - columns.value, columns.value
+            if self.record.done or not np.isfinite(left):
+                return
+            payloads = [(t, columns.w, columns.own[k], _SHARE * left) for k, t in enumerate(self.tasks)]
+            columns.add(list(enumerate(self.whole.parts.each("improve", payloads))))
+            self.mix()
             if columns.value - before < _WORTH * left:
-                break
-        record.passed()
-        if kept is not None:
-            kept.save(record, columns, whole.shares, slacks)
-        # What next: cuts, if many certificates gained nothing; a point of the segment, if descents gain too little but
-        # the last certificate gained; else a descent.
-        gaps.append(record.gap)
-        slow = slow or (whole.n_blocks >= FEWEST and len(gaps) > 1 and record.gap > _SLOW * gaps[-2])
-        if len(gaps) > _PATIENCE and record.gap > 0.9 * gaps[-1 - _PATIENCE]:
-            return True
-        candidate = None
-        if slow and not record.done and record.gap <= _STALLED * gaps[-2]:
-            candidate = _between(whole, tasks, record.w, columns.w)
-    return False
+                return
+
+    def next_point(self) -> Float | None:
+        """Return the point to certify next; None where a descent should find it."""
+        gap, before = self.record.gap, self.gaps[-2] if len(self.gaps) > 1 else np.inf
+        many = self.whole.n_blocks >= FEWEST  # else there is no sample to search a segment by
+        self.slow = self.slow or (many and len(self.gaps) > 1 and gap > _SLOW * before)
+        # after a certificate that gained hardly anything, a descent brings new planes
+        if self.slow and not self.record.done and gap <= _STALLED * before:
+            return _between(self.whole, self.tasks, self.record.w, self.columns.w)
+        return None
 
 
 def _check_same(whole: _Whole, kept: Checkpoint, measured: Float) -> None:
