@@ -130,6 +130,7 @@ class CoverageProblem:
         else:
             search = swap if separation == "swap" else greedy
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
+        # psi(target) - psi(output): covered elements by bin, times the word features of the bins, and document features
         joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
         features = coverage.features[selection.chosen].sum(axis=0)
         joint[self.n_word_features :] = query.target_features - features
@@ -180,6 +181,7 @@ class _Cache:
         n = self._n
         violation = self._loss[:n] - products(self._joint[:n], w)
         old = int(np.argmax(violation)) if n else -1
+        # an output that is stored already, or one that is violated less than a stored one, is not stored again
         if n and violation[old] >= loss - dot(joint, w):
             joint[:] = self._joint[old]
             return float(self._loss[old])

@@ -463,6 +463,7 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
         child = depth + 1
         n_left = 0
         local[:] = -1
+        # ``local`` maps a document to its index in the child, -1 if it is not there
         for p in range(i + 1, m):
             if bounds[depth, p] <= state[0] + tolerance:
                 break
@@ -493,6 +494,7 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
                 if local[element_documents[q]] >= 0:
                     alive[n_alive] = local[element_documents[q]]
                     n_alive += 1
+            # d covers e now: no other document gains its weight, and no two share it
             weight = weights[e]
             side = 0 if weight > 0 else 1
             done += n_alive * n_alive
@@ -502,6 +504,7 @@ def _advance(k, tolerance, work, fresh, elements, levels, search, room, spare): 
                     against[child, alive[a]] += weight
                 for b in range(n_alive):
                     shared[child, side, alive[a], alive[b]] -= abs(weight)
+        # bounds at a leaf would not be used
         if child < leaf:
             _bound(
                 r - 1, size[child], fixed[child], gain[child], against[child], shared[child], bounds[child],

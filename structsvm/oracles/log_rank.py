@@ -385,6 +385,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
                     moment += e[p] * z[p]
                 c = share[b]
                 mean = moment / below
+                # (e_i unit) (below unit) is g (1 - g) without the cancellation of 1 - g
                 total, turn = 0.0, 0.0
                 for i in range(b):
                     unit = 1.0 / (e[i] + below)
@@ -401,6 +402,7 @@ def _curvature(direction, first, last, offsets, members, lower, shares, room, ke
                 for p in range(thresholds[m], thresholds[m + 1]):
                     out[p] -= e[p] * (degree * z[p] - pulled)
         else:
+            # wide scores: ``e`` has the scores themselves, and each threshold is on the scale of its largest worse one
             for m in range(n_thresholds):
                 b = thresholds[m]
                 c = share[b]

@@ -123,6 +123,7 @@ class PairSeparator:
         self._longest = int(np.diff(offsets).max(initial=1))
         self.members, self.lower, self.pair_counts = by_grade(y, offsets)
         self.informative = self.pair_counts > 0
+        # equal weights; ``Pairs`` replaces them by the numbers of pairs
         self.query_weights: Float | None = np.ones(self.pair_counts.shape[0])
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
@@ -250,6 +251,7 @@ def _separate(  # type: ignore[no-untyped-def]
         below = lower[row0 : row0 + n]
         for i in range(n):
             v[i] = s[rows[i]]
+        # few pairs per document: compare all of them, a vector at a time; else sort and merge in O(n log n)
         if pair_counts[q] <= counting_pairs * n:
             _count_all(v, below, n, margin, won, lost)
         else:

@@ -69,6 +69,7 @@ def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.
         raise ValueError(
             f"loss={loss!r}: expected one of {', '.join(map(repr, COVERAGE_LOSSES))}, or a callable"
         )
+    # a subtopic that no candidate covers cannot be covered, and has no weight
     covered = labels.sum(axis=0)
     used = np.flatnonzero(covered > 0)
     k = min(k, labels.shape[0])
@@ -203,6 +204,8 @@ def budgeted(
     selection = _choose(
         _arrays(coverage), benefits, values, most, _no_subtopics(n, most), costs=costs, budget=tolerant, least=0.0
     )  # fmt: skip
+    # The safeguard of Khuller, Moss & Naor: a cheap document of high gain per cost may leave no room for a far better
+    # one.
     alone = values + products(coverage.counts, benefits)
     alone[costs > budget] = -np.inf
     best = int(np.argmax(alone))

@@ -77,6 +77,7 @@ class SubtopicGain:
             gains[ideal] = -1.0
             ideal.append(int(np.argmax(gains)))
             state = self.after(state, ideal[-1])
+        # alpha-NDCG is relative to the greedy ideal ranking, as the best one is NP-hard (Clarke et al. 2008)
         best = self._total(ideal)
         return total / best if best > 0 else 0.0
 

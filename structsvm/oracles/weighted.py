@@ -128,6 +128,7 @@ def _separate_pairs(scores, first, last, offsets, y, totals, v, rows, spare, los
             while begin < n and v[begin] - 1.0 >= v[i]:
                 prefix += y[row0 + rows[begin]]
                 begin += 1
+            # ``won`` counts violated pairs of i as the clicked one, each with its weight, less the pair with itself
             weight = y[row0 + rows[i]]
             won = weight * (end - 1)
             violated += won

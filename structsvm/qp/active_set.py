@@ -111,6 +111,8 @@ def _drop_column(R, free, r, k, c):  # type: ignore[no-untyped-def]
 @kernel
 def _remove(v, group, base, free, R, r, k):  # type: ignore[no-untyped-def]
     """Remove vertex v, whose alpha is 0; a base is replaced by the first free vertex of its group (-1: none)."""
+    # A free vertex takes its column along. A base is replaced: the first free vertex of its group becomes the base, its
+    # own column goes, and it is subtracted from the columns of the others.
     j = group[v]
     is_base = base[j] == v
     if is_base:

@@ -92,6 +92,7 @@ def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Flo
     """Return the problem with a plane for each row of the cone."""
     # The multipliers solve cone' mu = w - G' alpha, and a projection moves its argument by no more than its length:
     # that bounds mu, as long as the rows are independent.
+    # |mu| <= |w - G' alpha| / (smallest singular value of the cone) <= C max_k |G_k| / smallest
     k = cone.shape[0]
     smallest = float(np.linalg.svd(cone, compute_uv=False)[-1]) if k <= cone.shape[1] else 0.0
     if smallest <= 1e-10 * float(np.abs(cone).max(initial=1e-300)):

@@ -282,6 +282,8 @@ class Convex:
 
     def _columns(self, cp: Any, constraints: list[Any]) -> None:
         """Compile the problem; find the columns of the weights and the rows of linear constraints."""
+        # cvxpy's own compilation for Clarabel; what is read from it are the matrices and the position of w among
+        # columns
         problem = cp.Problem(cp.Minimize(self._penalty), constraints)
         try:
             data, _, _ = problem.get_problem_data(cp.CLARABEL)
@@ -301,11 +303,12 @@ class Convex:
         dims = data["dims"]
         self._n_zero, self._n_nonneg, self._soc = int(dims.zero), int(dims.nonneg), [int(n) for n in dims.soc]
         self._dims = dims
+        # Columns with a positive diagonal entry of P and no other are minimised over in closed form; the rest are flat.
         self._curvature = self._P.diagonal()
         self._P.eliminate_zeros()
         entries = np.diff(self._P.indptr)
         self._flat = ~((self._curvature > 0) & (entries == 1))
-        # rows over the weights alone
+        # Rows over the weights alone are linear constraints: these can be repaired exactly (``_repaired``).
         rows: Any = sparse.csr_array(self._A)[: self._n_zero + self._n_nonneg]
         outside = np.ones(size, dtype=bool)
         outside[self._own] = False

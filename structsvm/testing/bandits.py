@@ -42,6 +42,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
     _check_restart(make, require, random_state)
     _check_refused_duels(make, require, random_state)
     _check_permuted_arms(make, require, random_state)
+    # the best arm has the smallest number in ``order``, wherever it is
     utilities = np.array([0.9, 0.6, 0.3, 0.0])
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2], [0, 3], [3, 0]):
         bandit, played = make(len(order)), _Played(utilities[order], random_state)
@@ -123,6 +124,7 @@ def _sent(duel: Any, require: Requirement) -> Any:
 
 
 def _check_restart(make: Callable[[int], Any], require: Requirement, seed: int) -> None:
+    # From each of ten saved states a copy plays the same duels as the original, with the same random numbers.
     bandit, played, again = make(5), *(_Played(np.linspace(0, 0.9, 5), seed) for _ in range(2))
     for start in range(0, 400, 40):
         text = bandit.to_json()
@@ -144,6 +146,7 @@ def _check_refused_duels(make: Callable[[int], Any], require: Requirement, seed:
     # ``select`` does not change the bandit, so that it can be called until the arms differ
     duel = next(d for d in (bandit.select(played.rng) for _ in range(1000)) if len(set(d.arms)) > 1)
     pair = len(duel.arms) == 2
+    # outcomes that are not a number from 0 to 1 (a list of them for a set), then duels of arms that do not exist
     wrong: list[Any] = [2, -0.5, np.nan, None, "won", [1, 0, 1, 0, 1, 0, 1]]
     wrong += [] if pair else [[np.nan] * len(duel.pairs()), [2] * len(duel.pairs()), []]
     before = bandit.to_json()

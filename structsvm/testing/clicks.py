@@ -43,6 +43,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
         )
     every = list(itertools.product((0, 1), repeat=length))
     lists = [[n_grades - 1] * length, [0] * length, *(rng.integers(n_grades, size=(3, length)).tolist())]
+    # For every list the probabilities of all vectors of clicks, three ways: by the model, by its marginals, by a walk.
     for grades in lists:
         given = np.array(grades)
         given.flags.writeable = False
@@ -62,6 +63,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
             (np.abs(chance - [walked.get(clicks, 0.0) for clicks in every]) <= 1e-12).all(),
             "likelihood: not what the tables say",
         )
+        # a user reads from the top: a shorter list has the same clicks
         for k in range(length):
             require(
                 (np.abs(np.asarray(model.probability(given[:k])) - marginal[:k]) <= 1e-12).all(),
@@ -70,6 +72,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
     _check_sampled_clicks(model, lists, every, require, random_state)
     require(np.asarray(model.probability([])).shape == (0,), "an empty list has clicks")
     good = [0] * length
+    # bad grades for all three methods, then bad clicks for the likelihood
     for what, grades in (
         ("a negative grade", [-1, *good[1:]]), (f"grade {n_grades} of {n_grades}", [*good[1:], n_grades]),
         ("half a grade", [0.5, *good[1:]]), ("a missing grade", [np.nan, *good[1:]]), ("a table", [good, good]),

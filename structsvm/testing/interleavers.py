@@ -96,10 +96,12 @@ def _check_list(
         len(documents) == min(3, len(universe)),
         f"{documents}: expected {min(3, len(universe))} documents",
     )
+    # each document must be the first that is not shown yet in some ranking
     if prefix:
         for k, document in enumerate(documents):
             heads = {next((d for d in r if d not in documents[:k]), None) for r in rankings}
             require(document in heads, f"{documents}: {document!r} is not the best one left of any ranking")
+    # Every vector of clicks: shapes, symmetry, no credit without clicks, the same credit from the log.
     logged = Shown.from_json(shown.to_json())
     for clicks in itertools.product((0, 1), repeat=len(documents)):
         credit, outcome = (np.asarray(f(shown, clicks)) for f in (interleaver.credit, interleaver.outcome))
@@ -121,6 +123,7 @@ def _check_list(
             and (np.asarray(fresh.outcome(logged, list(clicks))) == outcome).all(),
             "another object credits the logged record otherwise",
         )
+        # two rankers: credit and outcome agree on who is ahead
         if n == 2:
             ahead = 0.0 if np.isclose(credit[0], credit[1], rtol=1e-9, atol=1e-12) else credit[0] - credit[1]
             require(
@@ -165,6 +168,7 @@ def _check_fairness(
                 float(np.ptp(credit)) <= 1e-9,
                 f"expected equal credit if clicks ignore the documents, got {credit}",
             )
+    # Weaker promises, by the credit alone. Optimised methods may have slack where no exact solution exists.
     slack = max(shown.slack for shown, _ in records)
     by_rank: Any = {"credit": np.eye(length), "even credit": [even]}.get(fair or "", [])
     for examined in by_rank if not slack else []:

@@ -67,12 +67,14 @@ def check_oracle(
     )
     require(informative.any(), "informative: nothing can be learned from grades -1 to 4")
     bound = _Bound(separator, y, offsets, require)
+    # a plane for every vector of scores; each is compared with the planes of all others
     points = list(_score_vectors(rng, y, offsets))
     planes = [bound.separate(scores) for scores in points]
     for scores, plane in zip(points, planes, strict=True):
         bound.check_plane(scores, plane, planes)
         if reference is not None:
             bound.check_reference(reference, scores, plane)
+        # a coefficient vector of pairs sums to zero in each query
         if shift_invariant:
             sums, sizes = bound.per_query(plane[1]), bound.per_query(np.abs(plane[1]))
             require(
@@ -168,6 +170,7 @@ class _Bound:
             )
 
     def check_independence(self, scores: Float, plane: tuple[Float, Float]) -> None:
+        # each query alone, in reverse order, four times, from four threads
         def one(q: int) -> bool:
             rows = slice(self.offsets[q], self.offsets[q + 1])
             loss, coef = np.empty(1), np.empty(scores[rows].shape[0])

@@ -50,6 +50,7 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         again = problem.cut(w)
         same = cut.loss == again.loss and np.array_equal(cut.joint, again.joint)
         require(same, "cut: expected the same result for the same w")
+        # the same cuts from one call for all queries and from three calls for parts
         loss, joint = _query_cuts(problem, w, [0, n])
         parts = _query_cuts(problem, w, [0, n // 3, n // 2, n])
         scale = _ROUNDING * (1 + float(np.abs(loss).max()) + float(np.abs(joint).max()))
@@ -57,6 +58,7 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
         require(close, "query_cuts: expected the same cuts however the queries are divided")
         mean = abs(weights @ loss - cut.loss) <= scale and np.allclose(weights @ joint, cut.joint, atol=scale)
         require(mean, "cut: expected the weighted mean of query_cuts")
+        # the true output has hinge 0, so that the most violated one is not below, up to rounding
         hinges = loss - joint @ w
         least = -_ROUNDING * (1 + float(np.abs(joint).max()) * (1 + float(np.abs(w).sum())))
         require((hinges >= least).all(), f"query_cuts: expected hinges >= 0, got {hinges.min():g}")
@@ -175,6 +177,7 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
             require(alpha.shape == (n,) and (alpha >= 0).all(), f"alpha: expected {n} numbers >= 0")
             mass = np.bincount(group, alpha, minlength=len(cap))
             require((mass <= cap * (1 + 1e-9)).all(), f"alpha: expected sums up to {cap}, got {mass}")
+            # the duality gap by its definition: sum over groups of cap times the steepest slope, less slope . alpha
             slope = loss - gram @ alpha
             value = float(loss @ alpha - alpha @ gram @ alpha / 2)
             require(

@@ -87,6 +87,7 @@ def check_ranker(
     def close(what: str, X: Any, qid: Any = data.qid, y: Any = data.y) -> None:
         _require_close(model, clone(estimator).fit(X, y, qid=qid), data.X, data.qid, what, require, tolerance)
 
+    # the same bytes: nothing that the model may see has changed
     same("fitting again", data.X, data.qid)
     same("renaming the queries", data.X, np.array([f"query {q}" for q in data.qid]))
     # the first rows of all queries, then the second ones, and so on
@@ -95,6 +96,7 @@ def check_ranker(
     same("mixing the rows of the queries", data.X[mixed], data.qid[mixed], data.y[mixed])
     if "n_jobs" in model.get_params():
         same("another number of threads", data.X, data.qid, n_jobs=2)
+    # the same problem up to rounding: scores are close, or weights as close as the certificates allow
     if order_invariant:
         rng = np.random.default_rng(random_state)
         order = np.lexsort((rng.random(data.n_rows), data.qid))
@@ -134,6 +136,7 @@ def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, requir
 def _check_copies(model: Any, data: QueryData, scores: Float, require: Requirement) -> None:
     from sklearn.base import clone
 
+    # a clone has the parameters alone; pickle and file have the fitted state as well
     fresh = clone(model)
     require(
         repr(fresh.get_params()) == repr(model.get_params()) and not hasattr(fresh, "n_features_in_"),
@@ -192,6 +195,7 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
     def fit(X: Any = X, y: Any = y, qid: Any = qid, **changes: Any) -> Callable[[], Any]:
         return lambda: clone(estimator).set_params(**changes).fit(X, y, qid=qid)
 
+    # each case: what is wrong, a call with it, and a pattern of the message that names it
     missing = [
         ("NaN in X", fit(X=_with(X, (3, 1), np.nan)), r"X\[3, 1\].*NaN"),
         (
@@ -228,6 +232,7 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
 
 
 def _check_refused_refit(model: Any, data: QueryData, scores: Float, require: Requirement) -> None:
+    # refit on labels that are all equal, which is refused, on other features
     fitted = pickle.loads(pickle.dumps(model))
     with contextlib.suppress(ValueError):
         fitted.fit(100 * data.X + 1, np.zeros_like(data.y), qid=data.qid)
@@ -258,6 +263,7 @@ def _require_close(
             f"{what} moves the weights by {distance:.3g}, more than the gaps allow ({allowed:.3g})",
         )
         return
+    # without certificates: scores up to a constant, relative to their spread
     one, other = (m.predict(X, **_qid(m, qid)) for m in (a, b))
     spread = float(np.linalg.norm(one - one.mean()))
     difference = float(np.linalg.norm((one - one.mean()) - (other - other.mean())))

@@ -58,6 +58,7 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
         )
         if first in winners and second not in winners:
             require(forth >= 0.5 - allowed, f"winners: arm {first} beats {second} with {forth:.2f} only")
+    # a comparison of a set has an outcome per pair
     if len(arms) > 2:
         outcome = np.asarray(
             world.compare(tuple(arms), np.random.default_rng(random_state)), dtype=np.float64

@@ -68,6 +68,8 @@ class Point(NamedTuple):
 
 def _root(slope: Callable[[float], float]) -> float:
     """Return where in [0, 1] a falling slope vanishes, rounded down; the nearer end where it does not."""
+    # With signs the dual value along a segment is concave, but not quadratic: bisection. 40 halvings are far below any
+    # useful step; the lower end is returned, so that the value does not fall.
     if slope(1.0) >= 0:
         return 1.0
     low, high = 0.0, 1.0
@@ -131,6 +133,7 @@ class BlockDual(DualPoint):
 
     def rescale(self, C: float) -> None:
         """Scale the dual point to another C, for which it stays feasible."""
+        # masses and caps are proportional to C: a / C is feasible for every C, and w is linear in the masses
         ratio = self._rescale(C)
         np.multiply(self._point.total, ratio, out=self._point.total)
         self.joint *= ratio
@@ -138,6 +141,7 @@ class BlockDual(DualPoint):
 
     def place(self, anchor: Float) -> None:
         """Set the anchor; make the masses feasible, whatever happened to them."""
+        # negative and undefined masses to zero, then each query down to its cap
         self._alpha[~((self._alpha > 0) & np.isfinite(self._alpha))] = 0.0
         total = self._alpha.sum(axis=1)
         over = total > self.cap
@@ -238,10 +242,12 @@ class BlockDual(DualPoint):
         np.add(self.anchor, self.joint, out=self._point.total)
         self._clip()
 
-    def redistribute(self, target: float, max_sweeps: int = _SWEEPS) -> bool:
+    def redistribute(self, target: float) -> bool:
         """Sweep over the cached planes only, until their share of the gap is below ``target``; return whether it is."""
+        # The sum of the gaps of the queries, each at the weights when it was visited, stands for the gap of the sweep.
+        # Up to three moves per query and visit.
         done = False
-        for _ in range(max_sweeps):
+        for _ in range(_SWEEPS):
             self._now += 1
             gap = self._cache_and_move(self.w, 0, self.count.shape[0], _NO_LOSS, _NO_PLANES, 3)
             done = gap <= target
@@ -254,6 +260,7 @@ class BlockDual(DualPoint):
 @kernel(inline="always")
 def _shift(point, plane, mass):  # type: ignore[no-untyped-def]
     """Add a plane to the sum, and project the sum where there are signs."""
+    # Bounds rather than signs, as minimum and maximum need no branch: [0, inf], [-inf, 0] or [-inf, inf].
     w, total, low, high = point
     if low.shape[0] == 0:
         for j in range(w.shape[0]):

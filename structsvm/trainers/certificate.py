@@ -208,6 +208,7 @@ class Fit:
         n = self.dual_rows.shape[0]
         if rows.shape[0] != n:
             raise BadInput("columns", f"expected the {n} rows trained on, got {rows.shape[0]}")
+        # Z' g by one pass over the new columns, as if all rows were one query
         gain = np.zeros(rows.shape[1])
         combine = rows.row_kernels[1]
         combine(*rows.row_arrays, np.array([0, n]), 0, 1, np.ones(1), self.dual_rows, gain)
@@ -281,6 +282,7 @@ class Recorder:
             raise BadInput(
                 "problem", "expected finite features and losses, got an objective that is not a number"
             )
+        # bounds may be small differences of such values, whose rounding check_bounds must allow
         if np.isfinite(primal):
             self._scale = max(self._scale, abs(primal))
         if self.exact:

@@ -61,6 +61,7 @@ def choose(problem: Problem, options: Options, solver: Solver) -> Callable[[floa
     able = check_solver(solver, options, set() if smooth else {"hinge"})
     if options.planes == "rows":
         _check_rows(problem, solver)
+    # "auto": newton takes the fewest passes of smooth losses; else frank_wolfe up to ``largest_C``, then one_slack
     if solver != "auto":
         return lambda C: solver
     if smooth and "newton" in able:

@@ -72,6 +72,7 @@ class GrowingPlanes:
     def rest(self, with_mass: np.ndarray, most: int) -> Int:
         """Count the solves since each plane last had mass; drop planes idle for ``most``; return which are kept."""
         idle = self.of("idle")
+        # a plane with mass is part of the present dual point, and never dropped
         idle[:] = np.where(with_mass, 0, idle + 1)
         used = np.flatnonzero(idle < most)
         if used.shape[0] < self._n:
@@ -124,6 +125,7 @@ class CutPool(GrowingPlanes):
             self._drop(solution.alpha > 1e-9 * C)  # an interior-point method leaves some mass on every cut
             return solution.w, solution.lower
         kept = self.of("alpha")
+        # the masses of the last C are a good start, scaled down where their sum is too large now
         start = kept * min(1.0, C / max(kept.sum(), 1e-300))
         if cone is not None:
             result = solve_cone(self.joint, self.loss, C, cone, start, tol=tol, solver=qp)

@@ -141,6 +141,7 @@ class _Search:
 
     def descend(self) -> Float:
         """Make a descent; return the point to certify."""
+        # SCALED is best far from the optimum, NONE near it; a certificate that shows no progress switches (``certify``)
         average = self.dual.descend(self.problem)
         if self.average is _Average.SCALED:
             average *= sampled_factor(self.problem, self.C, average)
@@ -169,6 +170,8 @@ class _Search:
 
     def next_phase(self) -> _Phase:
         """The rule: what follows a certificate that does not end the fit."""
+        # Solving replaces passes over the data by work on the cached planes. It pays if the certificate is far from the
+        # optimum, for sizes where Newton steps are cheap, or at last for any.
         many = self.problem.n_queries >= FEWEST
         far = self.record.gap > (_FAR if many else _FAR_OF_FEW)
         late = self.record.n_passes >= _PATIENCE
@@ -183,6 +186,7 @@ class _Search:
         swept = self.sweep(self.record.primal - self.dual.value)
         if self.can_solve and not swept and not self.record.done:  # sweeps leave too much: solve instead
             return _Phase.SOLVE
+        # close to the end, a second certificate half-way is cheaper than another descent and its certificate
         return _Phase.HALF_WAY if self.record.gap <= 3 * self.tol else _Phase.DESCEND
 
     def next_point(self, last: Float) -> Float | None:

@@ -156,6 +156,7 @@ def backpropagate(
     gradients = [combine(force, hidden[-1])]
     delta = np.outer(force, weights[-1])
     for layer in range(len(hidden) - 1, -1, -1):
+        # the rectifier passes a derivative on where its output is positive
         delta = delta * (hidden[layer] > 0)
         total = delta.sum(axis=0)
         if layer:
@@ -230,6 +231,8 @@ def adam_step(
     lam: float,
 ) -> None:
     """Take one step of Adam (Kingma and Ba 2015) upwards, in place, with the constants of the paper."""
+    # running means of the gradient (beta_1 = 0.9) and of its square (beta_2 = 0.999), divided by 1 - beta^t as they
+    # start from zero; even entries are weights, odd ones biases, which the penalty leaves out
     for i, (w, gradient, (mean, square)) in enumerate(zip(weights, gradients, moments, strict=True)):
         if i % 2 == 0:  # not a bias
             gradient = gradient - lam * w

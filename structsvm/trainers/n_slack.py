@@ -48,8 +48,11 @@ def n_slack(problem: Problem, C: float, options: Options = DEFAULTS, start: Star
     while record.n_passes < options.max_passes and (
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
+        # the mean of violation less slack over the queries is (primal - dual) / C, so that some query violates by
+        # epsilon
         epsilon = 0.25 * (primal - record.dual) / C
         before = len(working)
+        # the slack of a query is the largest violation among its outputs in the working set
         for query in range(problem.n_queries):
             if cap[query] == 0.0:
                 continue

@@ -139,12 +139,14 @@ def minimise(
             settled = rest <= 0.5 * slack
             if settled and centre is None:
                 centre = w
+            # End at the target; or at the centre, where planes should be added first; or by steps and rounding.
             if lowest - highest <= target or (enough is not None and highest >= enough):
                 break
             if settled and enough is not None and lowest < enough:
                 break  # no point of these planes reaches ``enough``: planes must be added, which reads the data
             if n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
                 break
+            # smoothing is most of the gap at this mu: lower it, from the same w
             if settled:
                 mu *= _LOWER
                 continue
@@ -158,6 +160,7 @@ def minimise(
                     break
             if length == 0.0:
                 break  # limited by rounding
+            # violations are linear in w: no product for the new point
             w = project(w + length * step, signs)
             v -= length * z
         return Solution(best, lowest - highest, w if centre is None else centre, n_steps)
@@ -259,6 +262,8 @@ class _Smoothed:
         # With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
         # move beyond their sign go to zero (``held``), and the equations are those of the other weights (Bertsekas,
         # "Projected Newton methods", SIAM J. Control and Optimization 1982).
+        # Only queries with mass on several planes have a second derivative. If too few planes are left to cover the
+        # features, none is left out but those without mass.
         kept, active = _noticeable(share, self.planes.used, _NOTICEABLE)
         if np.count_nonzero(kept) < _COVERED * gradient.shape[0]:
             kept, active = _noticeable(share, self.planes.used, _NEGLIGIBLE)

@@ -39,6 +39,8 @@ def index_pairs(
 
     With ``normalize="query"`` each query that has a pair is equally likely, else each pair.
     """
+    # ``number`` is the query of each row in ``order``; then rows without pairs go, and starts and shares are cumulative
+    # sums
     lengths = np.diff(grouping.offsets)
     number = np.repeat(np.arange(lengths.shape[0]), lengths)
     order: Int = np.arange(number.shape[0], dtype=np.int64) if grouping.order is None else grouping.order
@@ -54,6 +56,7 @@ def index_pairs(
     if y is None:
         n_pairs = n * (n - 1.0)
     else:
+        # groups: rows of equal query and grade, which are neighbours in this order
         grade = y[order]
         changes = np.flatnonzero((np.diff(number) != 0) | (np.diff(grade) != 0)) + 1
         first = np.concatenate(([0], changes))[: order.shape[0]].astype(np.int64)

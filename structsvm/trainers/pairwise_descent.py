@@ -143,11 +143,13 @@ def descend(
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
         feature, position, view_of = _positions_of_features(views, X.shape[1])
         widest = max(_longest_row(X), _longest_row(U))
+        # most entries of a pair: the non-zeros of both rows, in every view that has the feature
         capacity = 2 * widest * (int(np.diff(feature).max()) if feature.shape[0] > 1 else 1)
         _descend_csr(
             X.data, X.indices, X.indptr, U.data, U.indices, U.indptr, feature, position, view_of, capacity, *common,
         )  # fmt: skip
     else:
+        # a single view of all columns in order needs no copy of its columns
         whole = views.columns.shape[0] == X.shape[1] and bool(
             (views.columns == np.arange(X.shape[1], dtype=np.int64)).all()
         )
@@ -316,6 +318,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
                     _prefetch(types.uintp(base + worse[i * batch + c] * row + byte))
         for i in range(n):
             now = first + i + 1
+            # 1. margins of all pairs, from the weights before the step
             for c in range(batch):
                 a, b = np.uint64(better[i * batch + c]), np.uint64(worse[i * batch + c])
                 at = np.uint64(c)
@@ -333,6 +336,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
                     margin[c, v] = scale[v] * dot_at(direction, own, flat, there, length)
                     if with_norms:
                         norm[c, v] = dot_at(flat, there, flat, there, length)
+            # 2. coefficients; 3. shrink and add; 4. the sum over time
             _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
             for v in range(m):
                 scale[v] *= 1.0 - eta[v] * lam
@@ -407,6 +411,7 @@ def _descend_csr(  # type: ignore[no-untyped-def]
                     _prefetch_row(U_indptr, row, U_data_at, U_data.itemsize, U_indices_at, U_indices.itemsize)
         for i in range(n):
             now = first + i + 1
+            # 1. margins of all pairs, from the weights before the step
             for c in range(batch):
                 a, b = better[i * batch + c], worse[i * batch + c]
                 if c < k:
@@ -431,6 +436,7 @@ def _descend_csr(  # type: ignore[no-untyped-def]
                 scale[v] *= 1.0 - eta[v] * lam
                 if scale[v] < _LEAST_SCALE:
                     _divide_out(v, starts[v], starts[v + 1], direction, scale, total)
+            # the coefficients of ``direction`` and ``correction``, once per pair and view, not per non-zero
             for c in range(batch):
                 for v in range(m):
                     coef[c, v] *= eta[v] / scale[v]

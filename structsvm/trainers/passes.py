@@ -137,7 +137,8 @@ class RankingProblem:
         self._arrays = rows.row_arrays
         self._score, self._combine, self._query_joint = rows.row_kernels
         self.support = support_of(rows, self.offsets)
-        # the cut of a query has one number per feature: cuts of wide sparse rows are larger than the rows
+        # A chunk should fit in the cache. The cut of a query has a number per feature, so that the cuts of wide sparse
+        # rows are larger than the rows, and set the size.
         n_bytes = max(self.n_bytes, 8 * self.n_queries * self.n_features // _CUTS_PER_ROWS)
         self._part = 1
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
@@ -149,6 +150,8 @@ class RankingProblem:
         """
         if len(self._tasks) < _LEAST_TASKS * n_parts:
             return None
+        # A shallow copy: the rows and the oracle are the same, only tasks and weights differ. Whole stretches are
+        # taken, as a pass over scattered queries would read the memory in between, too.
         out = copy.copy(self)
         out._part, out.keep_rows = n_parts, False
         kept = np.zeros(self.n_queries, dtype=bool)
@@ -237,6 +240,7 @@ class RankingProblem:
     def _coefficients(self, answer: _Answer, w: Float | None, first: int, last: int, loss: Float) -> Float:
         """Return the coefficients of the rows of ``first:last``; fill ``loss``."""
         n = self.offsets[last] - self.offsets[first]
+        # at zero weights (``w`` None) the scores are known
         scores, coef = np.zeros(n), np.empty(n)
         if w is not None:
             self._fill_scores(w, first, last, scores)

@@ -83,6 +83,7 @@ def fit_path(
 def _fits(
     problem: Problem, Cs: Sequence[float], options: Options, trainer: Callable[[float], str]
 ) -> Iterator[Fit]:
+    # one Start for the path: a trainer leaves its state in it, and the next, also another one, begins from that
     start = Start()
     for C in Cs:
         start.guess = extrapolate(start.past, C)

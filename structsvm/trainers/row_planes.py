@@ -175,7 +175,7 @@ class RowDual(DualPoint):
             mix(self._alpha, self.cap, slot, theta)
         return 0.5 * dot(w, w) + slack
 
-    def redistribute(self, target: float, max_sweeps: int = 0) -> bool:
+    def redistribute(self, target: float) -> bool:
         """Return False: planes of rows are not swept (see the module)."""
         return False
 

@@ -100,7 +100,8 @@ def flat(start: float, slope: Callable[[float], float]) -> float:
     t, end = 1.0, slope(1.0)
     if end <= 0 or start >= 0:
         return t
-    # regula falsi with the Illinois rule: the value at an end that stays twice is halved
+    # Regula falsi with the Illinois rule: an end that stays twice in a row has its value halved, so that the trials
+    # approach the root from both sides. Each trial costs slopes on a sample, not a pass.
     low, high, t_low, t_high, stayed = start, end, 0.0, 1.0, 0
     for _ in range(_MAX_TRIALS):
         t = t_low + (t_high - t_low) * low / (low - high)

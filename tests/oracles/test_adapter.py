@@ -9,6 +9,7 @@ from sklearn.svm import LinearSVC
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.trainers.contract import Options
 from structsvm.trainers.frank_wolfe import frank_wolfe
+from tests.trainers.problems import objective
 
 
 class Multiclass:
@@ -33,11 +34,6 @@ class Multiclass:
 
     def argmax(self, w, x):
         return int(np.argmax(self.scores(w, x)))
-
-
-def objective(problem, C, w):
-    loss, joint = problem.cut(w)
-    return 0.5 * w @ w + C * (loss - joint @ w)
 
 
 @pytest.mark.parametrize("C_per_example", [0.01, 1.0])

@@ -124,7 +124,6 @@ def test_path_equals_single_fits_in_fewer_passes(solver):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"solver": "newton"}, "solver='newton'"),
         ({"cone": np.ones(4)}, "cone: expected a sign for each of 5 features"),
         ({"cone": np.full(5, 2.0)}, "cone: expected signs -1, 0 and 1, got 2"),
     ],

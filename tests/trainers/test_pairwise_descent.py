@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse, stats
 
 from structsvm.queries import group_queries
-from structsvm.trainers import pairwise_descent
 from structsvm.trainers.pair_index import draw_pairs, index_pairs
 from structsvm.trainers.pairwise_descent import (
     Agreement,
@@ -283,13 +282,3 @@ def test_stops_when_the_value_rises_no_more_and_keeps_the_best():
     assert best.t == 20
     assert best.direction == 2
     assert history == [(10, 1.0), (20, 3.0), (30, 2.0), (40, 2.5)]
-
-
-def test_a_second_call_does_not_compile():
-    X, y, grouping = make()
-    index, views = index_pairs(y, grouping), Views.of([np.arange(6)])
-    for rows, kernel in ((X, "_descend_dense"), (sparse.csr_matrix(X), "_descend_csr")):
-        descend(rows, y, index, views, start(views, 0), 5, eta_0=np.ones(1), lam=0.1)
-        known = len(getattr(pairwise_descent, kernel).signatures)
-        descend(rows, y, index, views, start(views, 1), 9, eta_0=np.ones(1), lam=0.2, loss="squared", k=2)
-        assert len(getattr(pairwise_descent, kernel).signatures) == known

@@ -120,6 +120,8 @@ class Checkpoint:
 
     def restore(self, record: Recorder, columns: Columns, shares: Float) -> None:
         """Restore the bounds, and the columns if the partitions are the same."""
+        # Columns belong to partitions, and are valid for the same ones alone. Bounds are of all rows: other partitions
+        # of the same data may use them.
         history = self._arrays["history"]
         record.history = [Progress(int(n), *map(float, rest)) for n, *rest in history]
         last = record.history[-1]
@@ -143,6 +145,7 @@ class Checkpoint:
             history=np.array(record.history, dtype=np.float64),
             **columns.state(),
         )
+        # written beside the file, then renamed
         with replacing(self._path) as file:
             file.write(buffer.getvalue())
 

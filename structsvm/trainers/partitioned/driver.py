@@ -52,7 +52,8 @@ passes at C = 1000 with .125, .25, .3, .5 and 1; with .25 several partitions nee
 _SLOW = 0.5
 """Share of the gap that a certificate may leave; if it leaves more, descents end, and each further pass is a
 certificate at the best point of the segment from the best weights so far to those of the mix. For few queries, where no
-sample can find that point, descents continue."""
+sample can find that point, descents continue. At C = 10^4, map over 4,000 noisy queries takes 14 passes with it, 20
+without."""
 
 _STALLED = 0.9
 """Share of the gap above which such a certificate is followed by another descent, as one plane per query and pass can
@@ -240,6 +241,7 @@ def _describe(parts: Partitions, fold: int | None) -> _Whole:
         raise BadInput(
             "X", f"expected {widths[0]} features, as in partition 0, got {widths[other]} in partition {other}"
         )
+    # weights are relative within each partition: its share in the weight of all puts them together
     masses = np.array([one.mass for one in described])
     if not masses.sum() > 0:
         raise BadInput("sample_weight", "expected a query with weight, got none")
@@ -275,6 +277,7 @@ def _choose(
         return "newton"
     if "partitioned" not in able or whole.n_blocks < 10 or not whole.fits:
         return "one_slack"
+    # the rule of ``choosing_solver.largest_C``, with squares and weights from all partitions
     answers = whole.parts.each("pull", [(task, whole.n_blocks) for task in whole.tasks(C)])
     n = sum(count for _, count, _ in answers)
     heaviest = max(weight for _, _, weight in answers)
@@ -356,6 +359,7 @@ class _Rounds:
                 point = self.descend()
                 if record.done and np.isfinite(record.primal):
                     break
+            # every pass ends with a primal value, a lower bound by the mix, and a state that can be saved
             self.certify(point)
             self.improve()
             record.passed()

@@ -33,9 +33,6 @@ _ENOUGH_PLANES = 10
 
 _LARGEST_BLOCK = 64
 
-_SWEEPS = 5
-"""Sweeps over the cached planes before the first certificate, when the gap is unknown."""
-
 
 class Task(NamedTuple):
     """The problem that a partition is a part of; sent with every call, as a partition may have been rebuilt."""
@@ -85,6 +82,7 @@ class Blocks:
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
+        # the queries of the blocks; their losses and coefficients, weighted, add up to those of the blocks
         a, b = first * self._size, min(last * self._size, self._n)
         each = np.empty(b - a)
         self._separator.separate(scores, a, b, each, coef)
@@ -184,11 +182,11 @@ class Partition:
         if task.share == 0.0:
             nothing = Column(0.0, np.zeros_like(w), 0.0)
             return 0.0, nothing, nothing
+        # ``dual`` is at the trade-off sigma C for weights that sum to one here; the whole problem has C times the share
         dual = self._placed(task, w, own)
         slack, gain, joint = dual.measure(self._bound(task.fold), point)
-        if target is None:
-            dual.redistribute(0.0, max_sweeps=_SWEEPS)
-        else:
+        # the slack and the cut are of ``point``; the sweeps improve the partition's own dual point with the new planes
+        if target is not None:
             dual.redistribute(task.sigma * target)
         scale = task.share / task.sigma
         rounding = 8 * np.finfo(float).eps * norm(joint) * scale
@@ -255,6 +253,7 @@ class Partition:
         if self._problem is None or self._fold != fold:
             weights = unit_weights(self._weights_without(fold), self._offsets.shape[0] - 1)
             problem = RankingProblem(self._rows, self._offsets, self._separator, weights=weights)
+            # Blocks of 2, 4, ... 64 queries, until the planes of a block fit in memory.
             size = 1
             while (cache_size(problem) or 0) < _ENOUGH_PLANES and size < _LARGEST_BLOCK:
                 size *= 2
@@ -275,6 +274,7 @@ class Partition:
 
 
 def _column(dual: BlockDual, task: Task) -> Column:
+    # masses s a of the local problem (see the module's head) back to masses a of the whole one: a factor of 1 / s
     scale = task.share / task.sigma
     return Column(scale * dual.loss, scale * dual.joint, scale * dual.rounding)
 
