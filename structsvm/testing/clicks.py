@@ -42,6 +42,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
             f"tables: expected probabilities of shape ({n_grades}, {length}), got shape {table.shape}",
         )
     every = list(itertools.product((0, 1), repeat=length))
+    # all of the best grade, all of the worst, and three random lists
     lists = [[n_grades - 1] * length, [0] * length, *(rng.integers(n_grades, size=(3, length)).tolist())]
     # For every list the probabilities of all vectors of clicks, three ways: by the model, by its marginals, by a walk.
     for grades in lists:

@@ -53,6 +53,7 @@ def check_interleaver(
     require = Requirement(repr(interleaver))
     require.members(Interleaver, interleaver)
     fresh = copy.deepcopy(interleaver)
+    # rankings that are rotated, equal, disjoint, nearly equal, of other lengths, and of a single document
     groups = ["abcd bcda", "abcd abcd", "abc xyz", "abcd axbc", "ab b", "abc ad", "a a", "a xyz"]
     if multileaves:
         groups += ["abcd bcda dcba", "abc bca cab", "ab b cab", "abc abc abc"]
@@ -180,6 +181,7 @@ def _check_fairness(
 
 
 def _check_draws(interleaver: Any, require: Requirement, seed: int) -> None:
+    # ids of several types; lists shorter than, and as long as, the rankings
     rankings, n = [[1, ("b", 2), "c", 4], [4, 1, "c", ("b", 2)]], 400
     for length in (2, 4):
         chances: dict[Any, float] = defaultdict(float)
@@ -214,6 +216,7 @@ def _check_refused_rankings(interleaver: Any, require: Requirement, multileaves:
     for what, rankings, length in cases:
         require.refusal(what, interleaver.show, rankings, length, 0)
         require.refusal(what, interleaver.distribution, rankings, length)
+    # a record is credited for one 0 or 1 per document, and by its own method alone
     shown = interleaver.show(good, length=3, rng=0)
     foreign = dataclasses.replace(shown, method="another method")
     for action in (interleaver.credit, interleaver.outcome):

@@ -160,6 +160,7 @@ class _Bound:
         self, reference: Callable[[Float, Float], float], scores: Float, plane: tuple[Float, Float]
     ) -> None:
         value = self.value(scores, plane)
+        # exhaustive search is possible for short queries alone
         for q in np.flatnonzero(np.diff(self.offsets) <= 6):
             rows = slice(self.offsets[q], self.offsets[q + 1])
             expected = reference(self.y[rows], scores[rows])
@@ -184,6 +185,7 @@ class _Bound:
         )
 
     def check_extremes(self) -> None:
+        # untrained: equal scores; trained: margins so wide that no other ranking is worth its loss
         loss, _ = self.separate(np.zeros(self.y.shape[0]))
         agrees = (loss > 0) == self.separator.informative
         self.require(agrees.all(), "informative: expected True exactly where equal scores have a loss")

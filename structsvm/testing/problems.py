@@ -43,6 +43,7 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
     require(weights.shape == (n,) and (weights >= 0).all(), f"weights: expected {n} numbers >= 0")
     require(abs(weights.sum() - 1) <= _ROUNDING, f"weights: expected a sum of 1, got {weights.sum():g}")
     rng = np.random.default_rng(random_state)
+    # zero weights, where training begins, and weights of sizes from 0.01 to 10
     points = [np.zeros(m), *(rng.normal(size=(4, m)) * np.array([[0.01], [0.3], [1], [10]]))]
     risks, cuts = [], []
     for w in points:
@@ -121,6 +122,7 @@ def check_structured_model(
         f"joint_feature: expected vectors of one length, got shapes {sorted(lengths)}",
     )
     (m,) = lengths.pop()
+    # zero, moderate and large weights, at which the loss decides, competes with the score, or hardly matters
     points = [np.zeros(m), *rng.normal(size=(8, m)), *(30 * rng.normal(size=(2, m)))]
     for i, (x, y_true) in enumerate(zip(xs, ys, strict=True)):
         require(model.loss(y_true, y_true) == 0, f"example {i}: expected loss(y, y) = 0 for the true output")
@@ -167,6 +169,7 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
     require = Requirement(getattr(solve, "__name__", type(solve).__name__))
     rng = np.random.default_rng(random_state)
     for n, m, caps in ((1, 1, [2.0]), (6, 3, [0.5]), (12, 20, [10.0]), (12, 4, [1.0, 0.0, 2.0, 0.3])):
+        # equal planes make the Gram matrix singular, as do more planes than features
         planes = rng.normal(size=(n, m))
         planes[n // 2] = planes[0]
         gram, loss, cap = planes @ planes.T, rng.uniform(size=n), np.array(caps)

@@ -161,6 +161,7 @@ def _check_copies(model: Any, data: QueryData, scores: Float, require: Requireme
 
 def _check_ranking(model: Any, data: QueryData, scores: Float, require: Requirement) -> None:
     ranks = np.asarray(model.rank(data.X, data.qid))
+    # rank 1 has the highest score of the query; equal scores rank in the order of their rows
     for first, last in zip(data.offsets[:-1], data.offsets[1:], strict=True):
         expected = np.empty(last - first, dtype=np.int64)
         expected[np.argsort(-scores[first:last], kind="stable")] = np.arange(1, last - first + 1)
@@ -175,6 +176,7 @@ def _check_better_than_chance(model: Any, random_state: int, require: Requiremen
 
     # the first 40 queries are those of the fit
     unseen = make_ranking(80, 15, 4, noise=0.3, random_state=random_state).select(np.arange(40, 80))
+    # the ROC area by query, whose mean must exceed one half by four of its own standard errors
     values = evaluate(
         "roc", unseen.y, model.predict(unseen.X, **_qid(model, unseen.qid)), qid=unseen.qid
     ).per_query
@@ -221,6 +223,7 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, require: Requir
         ("another length of y in score", lambda: model.score(X, y[:-1], qid=qid), "y|length|rows"),
         ("score without qid", lambda: model.score(X, y), "qid"),
     ]  # fmt: skip
+    # options that only some estimators have
     for option, values in {"C": (0.0, -1.0, np.nan, np.inf), "lam": (-1.0, np.nan, np.inf)}.items():
         if option in model.get_params():
             cases += [(f"{option}={v}", fit(**{option: v}), rf"\b{option}\b") for v in values]

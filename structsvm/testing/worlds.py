@@ -36,6 +36,7 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
     known = winners.size > 0 and bool(np.isin(winners, np.arange(n)).all())
     require(known, f"winners: expected arms from 0 to {n - 1}, got {winners}")
     require(not gaps[winners].any(), f"gaps: expected 0 for the winners, got {gaps[winners]}")
+    # the winners first, then others in order of their numbers
     arms = list(dict.fromkeys([*winners.tolist(), *range(n)]))[:5]
     allowed = 5 * np.sqrt(0.25 / n_comparisons)  # five standard deviations at the most
 
