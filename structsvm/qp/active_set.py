@@ -15,6 +15,8 @@ an anti-cycling rule. Rounding can break this argument, so the number of rounds 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from structsvm.common.interpreted import run
@@ -317,7 +319,8 @@ def _iterate(gram, stride, loss, plane_group, cap, start, tol, floats, ints, R):
         root[i] = np.sqrt(max(square[i], 0.0))
 
     # typed, as plain literals would have Numba compile two versions of _remove and four of _move: 5.6 s in place of 4.2
-    k, none = np.int64(0), np.int64(-1)
+    k: Any = np.int64(0)
+    none: Any = np.int64(-1)
     best_gap = np.inf
     _copy(start, best_alpha, n)
     _copy(alpha, peak, n + n_groups)
