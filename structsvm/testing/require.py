@@ -24,7 +24,7 @@ class Requirement:
     def members(self, protocol: type, thing: object) -> None:
         """Require that the part has the members of a protocol."""
         missing = missing_parts(protocol, thing)
-        self(not missing, f"expected a {protocol.__name__}, missing: {missing}")
+        self(not missing, f"expected the protocol {protocol.__name__}, missing: {missing}")
 
     def frequencies(self, counts: Mapping[Any, int], chances: Mapping[Any, float], what: str) -> None:
         """Require that counts agree with probabilities, within five standard deviations."""

@@ -169,7 +169,7 @@ def backwards(bandit, duel, outcome):  # arm -1 is the last one to numpy
         (broken(MDB, select=doubled), "a set of different arms"),
         (broken(select=lambda self, rng: Duel((0, self.n_arms))), "expected a Duel of arms from 0"),
         (lambda n: RUCB(4), "expected a Duel of arms from 0 to 0"),
-        (lambda n: object(), "expected a Bandit, missing: n_arms, select"),
+        (lambda n: object(), "expected the protocol Bandit, missing: n_arms, select"),
     ],
 )
 def test_broken_bandits_are_caught(bandit, message):
@@ -291,7 +291,7 @@ def test_broken_interleavers_are_caught(method, message):
         (SOSM(), {}, "expected outcome 0"),
         (Probabilistic(), {}, "not the best one left"),
         (TeamDraft(), {"multileaves": False}, "three rankings: expected a ValueError"),
-        (object(), {}, "expected a Interleaver, missing: name, show"),
+        (object(), {}, "expected the protocol Interleaver, missing: name, show"),
     ],
 )
 def test_promises_that_a_method_does_not_keep_are_caught(method, options, message):
@@ -362,7 +362,7 @@ def any_grade(grades):
             odd(likelihood=lambda grades, clicks: USER.likelihood(grades, any_clicks(clicks, len(grades)))),
             "expected a ValueError, got none",
         ),
-        (object(), "expected a ClickModel, missing: click, probability"),
+        (object(), "expected the protocol ClickModel, missing: click, probability"),
     ],
 )
 def test_odd_users_are_caught(user, message):
