@@ -252,7 +252,7 @@ def _compiled(policy: Any, world: Any, times: Int, regret: str, rngs: Any) -> tu
     """Return the module of the compiled form, and a run that is to be recorded at ``times``."""
     from structsvm.online.bandits.compiled.run import begin
 
-    return import_module(policy.compiled), begin(world, times, REGRETS.index(regret), *rngs)
+    return import_module(policy.compiled), begin(world, times, regret, *rngs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -215,9 +215,9 @@ class LiveComparisons:
         if len(arms) < 2 or (len(arms) == 2 and arms[0] == arms[1]):
             return 0.5  # an arm against itself costs no random number
         if len(arms) == 2:
-            return interleave(self.live_arrays(), arms[0], arms[1], rng.bit_generator)
+            return interleave(self.live_arrays(), arms[0], arms[1], rng)
         won = np.zeros((len(arms), len(arms)), dtype=np.int64)
-        merge(self.live_arrays(), np.array(arms), rng.bit_generator, won)
+        merge(self.live_arrays(), np.array(arms), rng, won)
         return (1 + won[pair_indices(len(arms))]) / 2
 
     def live_arrays(self) -> Any:
