@@ -135,27 +135,31 @@ def check_outcomes(outcomes: ArrayLike) -> Float:
     return np.clip(values, -1, 1)
 
 
-def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
-    """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``."""
-    # The given outcomes are taken as typical, and the capital as growing at its mean rate: somewhat more than
-    # half of the experiments are faster. The answer is infinity if no bet grows.
-    values = check_outcomes(outcomes)
-    return _crossing(np.array([log1p(sign * c * values).mean() for c in SHARES for sign in (1, -1)]), alpha)
-
-
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
-    """Lower and upper bound and p-value of outcomes in [-1, 1] of which each occurs so often.
-    What :func:`confidence_sequence` says of the same outcomes in any order.
+    """Return lower and upper bound and p-value of outcomes in [-1, 1] of which each occurs so often.
+
+    They are those of :func:`confidence_sequence` at its last look, which do not depend on the order of the outcomes.
     """
     return _interval_and_p((1 + values) / 2, counts, alpha)
 
 
 def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
-    """What :func:`outcomes_needed` says of outcomes of which each occurs so often."""
-    n = counts.sum()
+    """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``.
+
+    Each of ``values`` occurs so often, and more outcomes are taken to be like these. It is infinite if no bet grows.
+    """
     bets = np.stack([SHARES, -SHARES], axis=1).reshape(-1, 1)
-    growth = products(log1p(bets * values), counts) / n
-    return _crossing(growth, alpha)
+    # mean growth per outcome of the logarithm of each share: somewhat more than half of the experiments are faster
+    growth = products(log1p(bets * values), counts) / counts.sum()
+    if growth.max() < 1e-12:
+        return float("inf")
+    from scipy.optimize import brentq
+
+    # The capital is at least that of the best share, divided by the number of shares: it has crossed where that has.
+    # The upper end is just beyond, as rounding may leave it below.
+    upper = (1 + 1e-9) * (-log(alpha) - _LOG_WEIGHT) / growth.max()
+    excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + log(alpha)  # noqa: E731
+    return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
 def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> Float:
@@ -163,18 +167,6 @@ def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> 
     bets = np.concatenate([SHARES, -SHARES])[:, None]
     before = products(log1p(bets * values), counts)
     return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
-
-
-def _crossing(growth: Float, alpha: float) -> float:
-    """Outcomes until the capital is ``1 / alpha``, where that of each share has this mean logarithmic growth."""
-    if growth.max() < 1e-12:
-        return float("inf")
-    from scipy.optimize import brentq
-
-    # upper end: just beyond where the best share alone crosses, as rounding may leave it below
-    upper = (1 + 1e-9) * (-log(alpha) - _LOG_WEIGHT) / growth.max()
-    excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + log(alpha)  # noqa: E731
-    return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
 def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:

@@ -19,20 +19,25 @@ from numpy.typing import ArrayLike
 from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
+from structsvm.common.portable.arrays import dot
 from structsvm.online.arena.evidence import log_evidence, shown_best, thresholds
 from structsvm.online.clicklog import ClickLog, Impression
-from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
+from structsvm.online.statistics.always_valid import counted_needed, counted_sequence
 from structsvm.online.statistics.credit_formulas import DRAWN
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
-from structsvm.online.statistics.sample_size import queries_needed
+from structsvm.online.statistics.sample_size import units_needed
 from structsvm.online.statistics.significance import (
     CORRECTIONS,
+    DECIMALS,
     TESTS,
     TestResult,
+    as_result,
     cluster_means,
     drawn_signs,
-    standard_error,
+    mean_p,
+    sign_p,
 )
+from structsvm.protocols import Float, Int
 
 _BIASED = {
     "balanced": "prefers a ranker even if clicks ignore the documents",
@@ -413,10 +418,7 @@ def _contradictions(
 
 
 class PairFigures(NamedTuple):
-    """What is computed of one pair of rankers alone."""
-
-    # `needed` are queries for the chosen power, `sequence` the always-valid lower and upper bound, p-value
-    # and needed queries, `evidence` as `log_evidence` of a comparison; or None.
+    """Figures of one pair of rankers before the correction for the number of pairs."""
 
     wins: int
     losses: int
@@ -425,50 +427,100 @@ class PairFigures(NamedTuple):
     interval: tuple[float, float]
     results: dict[str, TestResult]
     needed: float
+    """Queries for the chosen power."""
     sequence: tuple[float, float, float, float] | None
+    """Always-valid lower and upper bound, p-value and needed queries; None if the credit has no bound."""
     evidence: tuple[float, float] | None
+    """``log_evidence`` of the comparison; None if the credit has no bound."""
+
+
+def figures_of(
+    values: Float,
+    counts: Int,
+    outcomes: tuple[int, int, int],
+    settings: Settings,
+    n_pairs: int,
+    *,
+    method: str,
+    bound: float | None,
+    drawn: tuple[int, int] | None = None,
+    per_unit: float = 1.0,
+    clustered: bool = False,
+) -> PairFigures:
+    """Return the figures of a pair whose statistic has each of ``values``, which increase, ``counts`` times.
+
+    Values are of units: queries or, if ``clustered``, clusters of ``per_unit`` queries in the mean. ``outcomes`` are
+    the won, lost and tied queries, and ``drawn`` the units that a drawn sign test counts as won and lost.
+    """
+    n = int(counts.sum())
+    mean = dot(values, counts) / n
+    square = dot((values - mean) ** 2, counts)
+    error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
+    t = as_result(*mean_p(mean, error, n, True), n)
+    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so theirs is Student's t.
+    z = t if clustered else as_result(*mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
+    results = {"z": z, "t": t}
+    # A sign or rank test keeps its level only if the statistic is symmetric for indifferent users. Methods of DRAWN
+    # have fractional outcomes of mean zero without that symmetry: their signs are drawn, and ranks are not tested.
+    if method not in DRAWN:
+        rounded = np.round(values, DECIMALS)
+        drawn = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
+        results["wilcoxon"] = _wilcoxon(rounded, counts)
+    if drawn is not None:
+        results = {"sign": as_result(*sign_p(drawn[0], sum(drawn))), **results}
+    level, sequence, evidence = settings.level(n_pairs), None, None
+    if bound is not None:
+        unit = np.clip(values / bound, -1.0, 1.0)
+        lower, upper, p = counted_sequence(unit, counts, settings.alpha)
+        sequence = bound * lower, bound * upper, p, per_unit * counted_needed(unit, counts, level)
+        evidence = log_evidence((1.0 + unit) / 2.0, counts)
+    return PairFigures(
+        *outcomes,
+        mean,
+        student_interval(mean, error, n, settings.alpha),
+        results,
+        per_unit * units_needed(mean, square / n, n, level, settings.power),
+        sequence,
+        evidence,
+    )
+
+
+def _wilcoxon(values: Float, counts: Int) -> TestResult:
+    """Return :func:`wilcoxon_test` of values of which each occurs so often."""
+    from scipy.special import ndtr
+
+    own = values != 0
+    size, which = np.unique(np.abs(values[own]), return_inverse=True)
+    alike = np.bincount(which, counts[own], minlength=len(size))
+    # tied values share the mean of their ranks: the last rank of their group less half of the others in it
+    rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
+    n = int(counts[own].sum())
+    W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
+    z = W / math.sqrt(variance) if n else 0.0
+    return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
 
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
     """Compare every two rankers, with p-values corrected for the number of pairs."""
-    alpha, level, bound = settings.alpha, settings.level(len(log.pairs)), log.bound
     rng = np.random.default_rng(random_state)
     figures = []
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
-        clusters, has_met = log.clusters_of(k), len(delta) > 0
-        # of rankers that never met nothing is known, as of a tie
-        values = cluster_means(delta, clusters) if has_met else np.zeros(1)
-        # with clusters the z test too is Student's t
-        unit_clusters = None if clusters is None else range(len(values))
-        results = {name: TESTS[name](values, clusters=unit_clusters) for name in ("z", "t")}
-        if log.method not in DRAWN:
-            results = {"sign": TESTS["sign"](values), **results, "wilcoxon": TESTS["wilcoxon"](values)}
-        elif bound is not None:
-            drawn = signs if clusters is None and has_met else drawn_signs(values, rng)
-            results = {"sign": TESTS["sign"](drawn), **results}
-        mean, per_unit = float(values.mean()), len(delta) / len(values)
-        sequence = None if bound is None else (-bound, bound, 1.0, math.inf)
-        evidence = None if bound is None else (0.0, 0.0)
-        if bound is not None and has_met:
-            seen = confidence_sequence(values / bound, alpha=alpha)
-            ends = bound * float(seen.lower[-1]), bound * float(seen.upper[-1])
-            needed_always = per_unit * outcomes_needed(values / bound, alpha=level)
-            sequence = (*ends, float(seen.p_values[-1]), needed_always)
-            distinct, counts = np.unique(values / bound, return_counts=True)
-            evidence = log_evidence(np.clip((1.0 + distinct) / 2.0, 0.0, 1.0), counts)
-        figures.append(
-            PairFigures(
-                int((signs > 0).sum()),
-                int((signs < 0).sum()),
-                int((signs == 0).sum()),
-                mean,
-                student_interval(mean, standard_error(values), len(values), alpha),
-                results,
-                per_unit * queries_needed(values, alpha=level, power=settings.power) if has_met else math.inf,
-                sequence,
-                evidence,
-            )
-        )
+        outcomes = tuple(int((signs == sign).sum()) for sign in (1, -1, 0))
+        # rankers of a bandit that never met have no values: nothing is known of them, as after one tie
+        met, clusters = len(delta) > 0, log.clusters_of(k)
+        means = cluster_means(delta, clusters) if met else np.zeros(1)
+        drawn = None
+        if log.method in DRAWN and log.bound is not None:
+            units = signs if clusters is None else drawn_signs(means, rng)
+            drawn = int((units > 0).sum()), int((units < 0).sum())
+        one = figures_of(
+            *np.unique(means, return_counts=True), outcomes, settings, len(log.pairs), method=log.method,
+            bound=log.bound, drawn=drawn, per_unit=len(delta) / len(means), clustered=clusters is not None,
+        )  # fmt: skip
+        if not met:
+            sequence = None if log.bound is None else (-log.bound, log.bound, 1.0, math.inf)
+            one = one._replace(needed=math.inf, sequence=sequence)
+        figures.append(one)
     return compared(log.rankers, figures, settings)
 
 

@@ -21,29 +21,11 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_positive
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
-from structsvm.online.arena.evidence import log_evidence
-from structsvm.online.statistics.always_valid import counted_needed, counted_sequence, log_capitals
-from structsvm.online.statistics.analysis import (
-    Analysis,
-    PairFigures,
-    Settings,
-    answered,
-    compared,
-    student_interval,
-)
+from structsvm.online.statistics.always_valid import counted_sequence, log_capitals
+from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, figures_of
 from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, beyond_bound, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
-from structsvm.online.statistics.sample_size import units_needed
-from structsvm.online.statistics.significance import (
-    CORRECTIONS,
-    DECIMALS,
-    TestResult,
-    as_result,
-    drawn_signs,
-    mean_p,
-    sign_generator,
-    sign_p,
-)
+from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator
 from structsvm.protocols import Float
 
 VERSION = 1
@@ -164,8 +146,15 @@ class RunningStatistics:
             self.method, self.rankers, (), self.n_impressions, self.n_clicked,
             bound=self._bound_seen,
         )  # fmt: skip
-        level = settings.level(len(self._pairs))
-        figures = [self._figures(pair, self._bound_seen, power, level) for pair in self._pairs]
+        figures = []
+        for pair in self._pairs:
+            outcomes = pair.wins, pair.losses, self.n_impressions - pair.wins - pair.losses
+            figures.append(
+                figures_of(
+                    *_table(pair.cells), outcomes, settings, len(self._pairs), method=self.method,
+                    bound=self._bound_seen, drawn=outcomes[:2] if self.method in DRAWN else None,
+                )
+            )  # fmt: skip
         return answered(log, compared(self.rankers, figures, settings), settings)
 
     def to_json(self) -> str:
@@ -265,56 +254,8 @@ class RunningStatistics:
                 at = max(pair.peak_n for pair, _ in own)  # Holm's levels differ: that of the last peak
                 self.decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
 
-    def _figures(self, pair: _Pair, bound: float, power: float, level: float) -> PairFigures:
-        values, counts = _table(pair.cells)
-        n = int(counts.sum())
-        mean = dot(values, counts) / n
-        square = dot((values - mean) ** 2, counts)
-        error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
-        results = {
-            "z": as_result(*mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n),
-            "t": as_result(*mean_p(mean, error, n, True), n),
-        }
-        rounded = np.round(values, DECIMALS)
-        if self.method in DRAWN:
-            results = {"sign": as_result(*sign_p(pair.wins, pair.wins + pair.losses)), **results}
-        else:
-            positive, decided = int(counts[rounded > 0].sum()), int(counts[rounded != 0].sum())
-            results = {
-                "sign": as_result(*sign_p(positive, decided)),
-                **results,
-                "wilcoxon": _wilcoxon(rounded, counts),
-            }
-        lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
-        needed = counted_needed(values / bound, counts, level)
-        return PairFigures(
-            pair.wins,
-            pair.losses,
-            n - pair.wins - pair.losses,
-            mean,
-            student_interval(mean, error, n, self.alpha),
-            results,
-            units_needed(mean, square / n, n, level, power),
-            (bound * lower, bound * upper, p, needed),
-            log_evidence(np.clip((1.0 + values / bound) / 2.0, 0.0, 1.0), counts),
-        )
-
 
 def _table(cells: Mapping[float, int]) -> tuple[Float, NDArray[np.int64]]:
     """The values, increasing, and how often each occurred."""
     values = sorted(cells)
     return np.array(values, dtype=np.float64), np.array([cells[v] for v in values], dtype=np.int64)
-
-
-def _wilcoxon(values: Float, counts: NDArray[np.int64]) -> TestResult:
-    """``wilcoxon_test`` where each value occurs so often."""
-    from scipy.special import ndtr
-
-    own = values != 0
-    size, which = np.unique(np.abs(values[own]), return_inverse=True)
-    alike = np.bincount(which, counts[own], minlength=len(size))
-    rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
-    n = int(counts[own].sum())
-    W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
-    z = W / math.sqrt(variance) if n else 0.0
-    return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)

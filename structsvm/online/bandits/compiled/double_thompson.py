@@ -1,4 +1,4 @@
-"""Double Thompson sampling, compiled: the set of arms that an arm may beat changes by a duel or at a threshold of ln t."""
+"""Double Thompson sampling, compiled: who an arm may beat changes only by a duel or at a threshold of ln t."""
 
 from __future__ import annotations
 

@@ -359,7 +359,7 @@ def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> 
 
 @kernel(_nrt=False)
 def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.Generator, won: NDArray[np.int64]) -> None:
-    """Merge more than two rankings by SOSM; ``won[a, b]``, a < b, becomes 1 or -1 for ``rankers[a]`` and ``rankers[b]``.
+    """Merge more than two rankings by SOSM; set ``won[a, b]``, a < b, to 1 or -1 for ``rankers[a]``, ``rankers[b]``.
 
     A coin decides each tie.
     """
