@@ -156,7 +156,7 @@ class BestArm(CountsWins):
         return np.asarray(self.wins + self.wins.T)
 
     def strengths(self) -> tuple[Float, Float]:
-        """Return the strengths of a Bradley-Terry model of largest posterior density, and the negative Hessian there."""
+        """Return the strengths of largest posterior density in a Bradley-Terry model, and the negative Hessian."""
         plays, strengths = self._plays(), np.zeros(self.n_arms)
         for _ in range(50):
             # Newton's method for log likelihood - ridge / 2 |strengths|^2, with bounded steps

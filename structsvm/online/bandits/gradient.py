@@ -156,8 +156,8 @@ def dbgd_step_sizes(
     Parameters
     ----------
     lipschitz : float
-        ``L = L_sigma L_v``, the Lipschitz constant of the probability that a point wins. The logistic link has ``L_sigma
-        = 1/4``; ``L_v`` is the constant of the value function.
+        ``L = L_sigma L_v``, the Lipschitz constant of the probability that a point wins. ``L_sigma`` is that of the
+        link, 1/4 for the logistic one, and ``L_v`` that of the value function.
     dimension : int
         ``d``, the number of weights.
     radius : float

@@ -28,9 +28,9 @@ class MDB(CountsWins):
 
     Notes
     -----
-    ``E`` holds the arms that no narrow bound rules out, and ``F`` those that no wide bound does. If E has one arm, it is
-    played alone; if it has several, all arms of F are compared; if it is empty, all arms are. A larger F compares more
-    arms at once and needs fewer rounds.
+    ``E`` holds the arms that no narrow bound rules out, and ``F`` those that no wide bound does. If E has one arm, it
+    is played alone; if it has several, all arms of F are compared; if it is empty, all arms are. A larger F compares
+    more arms at once and needs fewer rounds.
 
     Examples
     --------

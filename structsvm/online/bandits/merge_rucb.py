@@ -63,10 +63,11 @@ class MergeRUCB(SavedState):
     Notes
     -----
     Arms of neighbouring numbers may be alike, such as features of one kind in LETOR data; in order they share a batch,
-    which then shrinks late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and 59,500 on MSLR (perfect
-    user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on P31; 9,080 and 9,350 on
-    caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs from "shuffled" where
-    ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better with up to 10.
+    which then shrinks late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and 59,500
+    on MSLR (perfect user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on P31; 9,080
+    and 9,350 on caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs from
+    "shuffled" if ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better with
+    up to 10.
 
     ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm, in which line 10
     finds no second, is skipped, as in the authors' code. At most a third of the arms may be uninformative (assumption

@@ -1,7 +1,7 @@
-"""Click weights that increase the power of a test, learned from logs whose winner is known; saved, read and applied.
+"""Click weights that increase the power of a test, learned from logs with a known winner.
 
-``psi`` holds ``Psi_j`` of every query, turned so that the better ranker is the own one; queries of several pairs
-are stacked. The learned ``w`` is then the test statistic ``psi_new @ w`` of a new pair.
+``psi`` holds ``Psi_j`` of each query, with the better ranker as the own one; queries of several pairs are stacked. The
+statistic of a new pair is then ``psi_new @ w`` with the learned weights ``w``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def max_mean_difference(psi: ArrayLike) -> Float:
 def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights of the largest z-score on the training queries (thesis 7.2.2).
 
-    They are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, the shortest such vector if ``Sigma`` is singular, as it is
-    when all clicks are on the first page. With few queries ``ridge=1`` keeps rare features from large weights.
+    They are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, the shortest such vector if ``Sigma`` is singular, for example
+    if all clicks are on the first page. With few queries ``ridge=1`` keeps weights of rare features small.
     """
     rows = _rows(psi)
     total = rows.sum(axis=0)
@@ -60,8 +60,8 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights of a logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
 
-    They are those of maximum likelihood, which do not exist if some direction is never wrong, as with few queries:
-    ``ridge=1`` then gives weights, and with hundreds of queries has little effect.
+    They maximise the likelihood. With few queries some direction may never be wrong, and the maximum does not exist;
+    ``ridge=1`` then gives weights, and has little effect with hundreds of queries.
     """
     rows = _rows(psi)
     check_number("ridge", ridge, 0)
@@ -86,24 +86,24 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 
 
 def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: float = 0.0) -> Float:
-    """Return the weights whose largest p-value over several pairs of rankers is least (thesis 7.5).
+    """Return the weights with the least maximum p-value over several pairs of rankers (thesis 7.5).
 
-    The other methods pool the queries of all pairs and may ignore a pair that is hard to tell apart. Here the least
-    z-score (thesis 7.1.1) of any pair is as large as possible; p falls with z.
+    The other methods pool the queries of all pairs and may ignore a pair with a small difference. This one maximises
+    the least z-score (thesis 7.1.1) of all pairs; p decreases with z.
 
     Parameters
     ----------
     psi : array-like, shape (n_queries, n_features)
     pair : array-like, shape (n_queries,), optional
-        The pair of rankers of each query. Of one pair, the default, the weights are those of :func:`inverse_z_test`.
+        The pair of rankers of each query. For one pair, the default, the weights are those of :func:`inverse_z_test`.
     ridge : float, default=0
         Added to ``Sigma`` of each pair, as in :func:`inverse_z_test`.
 
     Notes
     -----
-    Where a pair's mean score is positive its z-score is a quasi-concave function of the weights, and so is the least of
-    them: the local optimum that SLSQP finds from weights under which all means are positive is the global one.
-    Only the direction matters; ``w' Sigma w = 1`` for ``Sigma`` of all queries, as for :func:`inverse_z_test`.
+    Where the mean score of a pair is positive, its z-score is a quasi-concave function of the weights, and so is the
+    least z-score. The local optimum that SLSQP finds from weights with positive means is therefore the global one. Only
+    the direction matters; ``w' Sigma w = 1`` for ``Sigma`` of all queries, as for :func:`inverse_z_test`.
 
     On the logs of ``experiments/interleaving_statistics.py`` the least z-score of six pairs rose from 2.7 to 3.6 and
     from 1.9 to 3.2; on a pair held out it was lower than that of :func:`inverse_z_test` for 11 of 12.
@@ -196,8 +196,8 @@ class ClickWeights:
     n_queries : int
         Number of queries they were learned from.
     needed, needed_by_clicks : float
-        Queries until p = 0.05 with power 1/2, with these weights (learned on one half of the queries, tried on the
-        other) and with all clicks counting one; infinity if a half does not favour the better ranker.
+        Queries until p = 0.05 with power 1/2, with these weights (learned on each half of the queries and applied to
+        the other) and with all clicks counting one; infinity if the mean does not favour the better ranker.
 
     Examples
     --------
@@ -219,7 +219,7 @@ class ClickWeights:
 
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:
-        """Read weights that :meth:`save` wrote; raise ValueError with what is wrong with the file."""
+        """Read weights that :meth:`save` wrote; raise ValueError, with the fault, for any other file."""
         text = f"{path}: expected click weights as ClickWeights.save writes them"
         try:
             record = read_json(read_text(Path(path)).tobytes())
@@ -252,13 +252,13 @@ class ClickWeights:
 def learn_weights(
     logs: Sequence[tuple[ClickLog, str]], method: str = "inverse_z_test", *, ridge: float | None = None
 ) -> ClickWeights:
-    """Learn how much each kind of click tells from experiments whose winner is known (thesis 7.2).
+    """Learn a weight for each kind of click from experiments with a known winner (thesis 7.2).
 
     Parameters
     ----------
     logs : sequence of (ClickLog, str)
-        Logs of team draft, each with the name of its better ranker: known by labels, by a long experiment, or
-        because the others were damaged on purpose. In a log of several rankers it is compared with each of the others.
+        Logs of team draft, each with the name of its better ranker, which labels, a long experiment or deliberate
+        damage to the other rankers tell. In a log of several rankers it is compared with each other one.
     method : {"inverse_z_test", "inverse_rank_test", "max_mean_difference", "minimax_p_value"}
         The first gave the most powerful tests in the thesis.
     ridge : float, optional
@@ -292,9 +292,7 @@ def learn_weights(
         check_choice("better", better, log.rankers)
         own = log.rankers.index(better)
         if any(impression.among for impression in log.impressions):
-            raise BadInput(
-                "logs", "expected lists of all rankers, got the log of a bandit, which shows some of them"
-            )
+            raise BadInput("logs", "expected lists of all rankers, got the log of a bandit")
         pairs += [psi(log, own, other) for other in range(len(log.rankers)) if other != own]
     rows, pair = np.vstack(pairs), np.repeat(np.arange(len(pairs)), [len(each) for each in pairs])
 
@@ -303,11 +301,7 @@ def learn_weights(
         return learner(rows[queries], **of, **options)
 
     return ClickWeights(
-        tuple(learn(slice(None)).tolist()),
-        method,
-        len(rows),
-        _held_out(rows, learn),
-        _needed(rows[:, 0]),
+        tuple(learn(slice(None)).tolist()), method, len(rows), _held_out(rows, learn), _needed(rows[:, 0])
     )
 
 
@@ -316,8 +310,9 @@ def _needed(delta: Float) -> float:
 
 
 def _held_out(rows: Float, learn: Callable[[slice], Float]) -> float:
-    """Return the queries needed if every query is weighted as learned from the other half.
-    Scores are divided by their deviation, as weights of two halves differ in size.
+    """Return the queries needed if each query is weighted as learned from the other half.
+
+    Scores are divided by their deviation, since the weights of the two halves differ in length.
     """
     delta = np.empty(len(rows))
     for half in (0, 1):
@@ -334,9 +329,8 @@ def _rows(psi: ArrayLike) -> Float:
     if rows.ndim != 2 or 0 in rows.shape:
         raise BadInput("psi", f"expected shape (n_queries, n_features), got {rows.shape}")
     if not np.isfinite(rows).all():
-        raise BadInput(
-            "psi", f"expected finite numbers, row {np.argwhere(~np.isfinite(rows))[0, 0]} has others"
-        )
+        row = np.argwhere(~np.isfinite(rows))[0, 0]
+        raise BadInput("psi", f"expected finite numbers, row {row} has others")
     return rows
 
 
@@ -344,6 +338,7 @@ def _never_wrong(rows: Float) -> bool:
     """Return whether some w has ``rows @ w >= 0``, not all zero, so that the likelihood has no maximum."""
     from scipy.optimize import linprog
 
+    # a linear programme: the largest sum of rows @ w over the box |w| <= 1, subject to rows @ w >= 0
     rows = np.unique(rows, axis=0)
     solution = linprog(
         -rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1), method="highs"

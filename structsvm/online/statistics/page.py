@@ -1,4 +1,4 @@
-"""The analysis of a click log for readers: lines for a terminal, and an HTML page."""
+"""Reports of the analysis of a click log: lines for a terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.plots import pages
 
 _LOOKS = 40
-"""Points of the curves on the page, as each costs a confidence interval."""
+"""Number of points of the curves on the page; each takes a confidence interval."""
 
 _WIDEST = 8.0
-"""Widths of the last interval: wider ones of the first queries are not drawn, as they would flatten the others."""
+"""Largest width of an interval that is drawn, in widths of the last one; wider ones would flatten the others."""
 
 
 def summary(answer: Analysis) -> list[str]:
@@ -44,7 +44,7 @@ def summary(answer: Analysis) -> list[str]:
 def page(
     name: str, log: ClickLog | CreditedLog, answer: Analysis, *, weights: ArrayLike | None = None
 ) -> str:
-    """Return the analysis as an HTML page, with the always-valid interval of each pair as the log grew."""
+    """Return the analysis as an HTML page, with the always-valid interval of each pair over the growing log."""
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=answer.cluster, weights=weights)
     bound = log.bound
@@ -148,7 +148,7 @@ def _more(answer: Analysis) -> str:
 
 
 def _by_t(answer: Analysis) -> str:
-    """Say which test a number of queries is for where another one decides."""
+    """Return the test that a number of queries refers to, if another test decides."""
     return "" if answer.test in ("t", "z") else " by the t test"
 
 

@@ -1,9 +1,9 @@
-"""The answer for a log that grows: what has to be kept of the impressions so far, and the answer from that.
+"""Statistics of a growing log, with a state that does not grow with it.
 
-How often each value of the statistic occurred is all that :func:`~structsvm.online.statistics.analyse` needs of a log
-without clusters: no more than a few dozen numbers for team draft, however long the log. In addition the largest capital
-won so far is kept, so that a decision made at some look stays made: by Ville's inequality the chance of a wrong one is
-at most alpha over all looks together. For that impressions must be added in the order shown, each with all its clicks.
+:func:`~structsvm.online.statistics.analyse` depends on a log without clusters only by the number of times that each
+value of the statistic occurred: a few dozen numbers for team draft. The state also keeps the largest capital so far, so
+that a decision is final: by Ville's inequality the probability of a wrong one is at most alpha over all looks together.
+This requires that impressions are added in the order shown, each with all its clicks.
 """
 
 from __future__ import annotations
@@ -34,41 +34,35 @@ _METHODS = ("team_draft", "optimized", "probabilistic", "sosm")
 
 @dataclass(eq=False)
 class _Pair:
-    """What is kept of two rankers."""
+    """State of two rankers."""
 
     names: tuple[str, str]
     cells: dict[float, int] = field(default_factory=dict)
-    """How often each value of the statistic occurred."""
+    """Number of occurrences of each value of the statistic."""
     wins: int = 0
     losses: int = 0
     peak: float = 0.0
     """Logarithm of the largest capital against mean 0 so far."""
     peak_n: int = 0
     peak_sign: int = 0
-    """Whose the capital was: the sign of the mean there."""
+    """Number of impressions at the peak, and the sign of the mean there, which says whom the capital favours."""
     crossed_n: int | None = None
-    """Impressions when it first reached one over alpha."""
+    """Number of impressions at which the capital first reached one over alpha."""
     crossing: tuple[float, int] | None = None
-    """The logarithm of the capital there, and the sign; needed only while these impressions are added."""
+    """Logarithm of the capital there and the sign; used only while these impressions are added."""
     rng: np.random.Generator | None = None
-    """Where wins and losses are drawn from, for methods with fractional outcomes."""
+    """Generator of the drawn wins and losses, for methods with fractional outcomes."""
 
 
 class RunningStatistics:
-    """Statistics of one experiment that take impressions as they close.
+    """Statistics of one experiment, to which impressions are added when they are complete.
 
-    With the number of rankers, ``length``, the most documents on a list, bounds the statistic of team draft, which the
-    always-valid decision (at level ``alpha``) needs to know before the clicks.
+    ``length`` is the largest number of documents on a list. With the number of rankers it bounds the statistic of team
+    draft, which the always-valid decision (at level ``alpha``) needs before the clicks.
     """
 
     def __init__(
-        self,
-        method: str,
-        rankers: Sequence[str],
-        *,
-        length: int,
-        alpha: float = 0.05,
-        random_state: int = 0,
+        self, method: str, rankers: Sequence[str], *, length: int, alpha: float = 0.05, random_state: int = 0
     ) -> None:
         check_choice("method", method, _METHODS)
         check_fraction("alpha", alpha)
@@ -84,31 +78,31 @@ class RunningStatistics:
             for k, names in enumerate(combinations(self.rankers, 2))
         ]
         self.decision: dict[str, Any] | None = None
-        """The first always-valid decision, which stays: ``{"winner", "n", "p"}``, ``n`` impressions it took."""
+        """The first always-valid decision, which is final: ``{"winner", "n", "p"}``, with ``n`` impressions."""
 
     @property
     def bound(self) -> float:
-        """What the statistic of an impression cannot exceed, known before the clicks."""
+        """Bound of the statistic of an impression that is known before the clicks: the size of a team."""
         return 1.0 if self.method in DRAWN else float(max(math.ceil(self.length / len(self.rankers)), 1))
 
     def p_values(self) -> list[float]:
-        """The smallest always-valid p-value so far of each pair of rankers, corrected for their number (Holm)."""
+        """Return the smallest always-valid p-value so far of each pair of rankers, corrected by Holm's method."""
         return list(CORRECTIONS["holm"](exp([-pair.peak for pair in self._pairs])).tolist())
 
     def sequences(self) -> list[tuple[float, float, float, float]]:
         """Return mean, always-valid interval and corrected p-value of each pair, as :meth:`analysis` has them."""
-        found = []
+        sequences = []
         bound = self._bound_seen
         for pair in self._pairs:
             values, counts = _table(pair.cells)
             lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
-            found.append((dot(values, counts) / int(counts.sum()), bound * lower, bound * upper, p))
-        corrected = CORRECTIONS["holm"]([one[3] for one in found]).tolist()
-        return [(*one[:3], p) for one, p in zip(found, corrected, strict=True)]
+            sequences.append((dot(values, counts) / int(counts.sum()), bound * lower, bound * upper, p))
+        corrected = CORRECTIONS["holm"]([one[3] for one in sequences]).tolist()
+        return [(*one[:3], p) for one, p in zip(sequences, corrected, strict=True)]
 
     @property
     def _bound_seen(self) -> float:
-        """The bound that ``analyse`` takes: that of the lists in the log."""
+        """Bound that ``analyse`` uses, computed from the lists in the log."""
         return 1.0 if self.method in DRAWN else self._largest
 
     def add(self, rows: Sequence[CreditRow]) -> Float:
@@ -138,7 +132,7 @@ class RunningStatistics:
         return outcome
 
     def analysis(self, *, test: str = "t", power: float = 0.8, correction: str = "holm") -> Analysis:
-        """Return what ``analyse`` says of the log of these impressions, one or more."""
+        """Return the result of ``analyse`` for the log of all impressions so far, at least one."""
         settings = Settings(test, self.alpha, power, correction)
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
@@ -187,7 +181,7 @@ class RunningStatistics:
 
     @classmethod
     def from_json(cls, text: str) -> RunningStatistics:
-        """Return the statistics in the state that :meth:`to_json` wrote; ValueError for another text."""
+        """Return the statistics in the state that :meth:`to_json` wrote; raise BadInput for another text."""
         try:
             state: Mapping[str, Any] = json.loads(text)
             if state["version"] != VERSION:
@@ -214,6 +208,8 @@ class RunningStatistics:
         return running
 
     def _add_pair(self, pair: _Pair, values: Float, outcome: Float) -> None:
+        # The capital after each new impression is that of the values before it, in any order, times the new factors: so
+        # the peak does not depend on how a log is cut into batches.
         before, counts = _table(pair.cells)
         capital = log_capitals(before / self.bound, counts, values / self.bound)
         best = int(np.argmax(capital))
@@ -234,9 +230,9 @@ class RunningStatistics:
         pair.losses += int((signs < 0).sum())
 
     def _decide(self) -> None:
-        """The ranker that beats every other by the smallest p-values so far."""
+        """Decide for the ranker that beats each other one by the smallest p-values so far."""
         if len(self._pairs) == 1 and self._pairs[0].crossing is not None:
-            # of two rankers all figures are those of the very impression, wherever the batch ends
+            # with two rankers the figures are those of the impression that crossed, wherever the batch ends
             capital, sign = self._pairs[0].crossing
             if sign:
                 winner = self.rankers[0 if sign > 0 else 1]
@@ -256,6 +252,6 @@ class RunningStatistics:
 
 
 def _table(cells: Mapping[float, int]) -> tuple[Float, NDArray[np.int64]]:
-    """The values, increasing, and how often each occurred."""
+    """Return the values, increasing, and the number of times that each occurred."""
     values = sorted(cells)
     return np.array(values, dtype=np.float64), np.array([cells[v] for v in values], dtype=np.int64)

@@ -29,12 +29,12 @@ def simulate_log(
     n_users: int | None = None,
     rng: Any = None,
 ) -> Iterator[Impression]:
-    """Show interleaved lists of random queries to simulated users.
+    """Simulate a click log: interleaved lists of random queries, shown to simulated users.
 
     Parameters
     ----------
     data : QueryData
-        Grades are ``data.y``, integers that the click model knows.
+        Its ``y`` holds the grades, integers of the click model.
     scores : array-like, shape (n_rows, n_rankers)
         Higher is better; ties are broken at random, once for the log.
     interleaver : Interleaver
@@ -44,13 +44,13 @@ def simulate_log(
     rankers : sequence of str, optional
         Their names.
     n_users : int, optional
-        Number of users, of whom a random one sees each impression; without it users are not logged.
+        Number of users, of which a random one sees each impression; without it users are not logged.
     rng : Generator, int or None
 
     Yields
     ------
     Impression
-        Clicks from the top, with made-up times (some seconds per place) and dwell times (longer on higher grades).
+        With clicks from the top, synthetic times (some seconds per rank) and dwell times (longer for higher grades).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Draws and probabilities shared by all click models, from tables of probabilities by grade and position."""
+"""Clicks and probabilities of all click models, from tables of probabilities by grade and rank."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class TableClicks:
         """Return the exact probability of this vector of clicks."""
         tables, checked = self._tables_of(grades)
         clicked = check_clicks(clicks, checked.shape[0])
-        # summed over where the user stops reading
+        # sum over the rank at which the user stops: ``reading`` is the probability of these clicks so far with the user
+        # still reading, ``gone`` that with the user gone, which a later click rules out
         reading, gone = 1.0, 0.0
         for k, grade in enumerate(checked):
             click = tables.click[grade, k]

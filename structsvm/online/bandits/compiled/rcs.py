@@ -59,7 +59,7 @@ def _all(beats, arm):
     return product
 
 
-@kernel
+@kernel(inline="always")
 def _champion(beats, lead, u, rng):
     """Return the arm that beats everyone, or -1 if none does, given that ``lead`` does not.
 

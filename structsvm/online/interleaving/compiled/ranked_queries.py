@@ -1,4 +1,4 @@
-"""Rankings of several rankers, as arrays that compiled comparisons read."""
+"""Rankings of several rankers as arrays for compiled comparisons."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from structsvm.online.users.click_tables import check_grades
 
 
 class RankedQueries(NamedTuple):
-    """All documents of all queries as ranked by several rankers; rows of ``rankings`` and ``places`` are rankers.
+    """The documents of all queries as ranked by several rankers.
 
-    Within a query ``rankings`` holds its documents, numbered from 0, best first, and ``places`` their places, from 0.
-    Build it with :meth:`from_scores` or :meth:`from_rankings`; the constructor checks nothing.
+    A row of ``rankings`` has, for each query, its documents, numbered from 0, in the order of a ranker; a row of
+    ``places`` has the rank of each document, from 0. Build it with :meth:`from_scores` or :meth:`from_rankings`; the
+    constructor does not check anything.
     """
 
     rankings: NDArray[np.int32]
@@ -59,7 +60,7 @@ class RankedQueries(NamedTuple):
 
     @classmethod
     def from_rankings(cls, rankings: ArrayLike, grades: ArrayLike, offsets: ArrayLike) -> RankedQueries:
-        """Use given rankings: for each ranker and query a permutation of its documents 0, 1, ..."""
+        """Return the given rankings: for each ranker and query a permutation of its documents 0, 1, ..."""
         array = np.asarray(rankings)
         if array.ndim != 2 or array.shape[0] == 0 or array.dtype.kind not in "iu":
             raise BadInput("rankings", f"expected integers (rankers, rows), got {array.dtype} {array.shape}")
