@@ -1,4 +1,4 @@
-"""The report of an arena for readers: lines for a terminal, and an HTML page."""
+"""Reports of an arena: lines for a terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from structsvm.plots.figures import Intervals, Lines, Series
 
 _ELO = 173.71779276130073  # 400 / ln 10
 _MOST_DRAWN = 30
-"""Most models in a figure, and in the table of pairs."""
+"""Largest number of models in a figure, and in the table of pairs."""
 
 _MOST_PARTS = 4
+"""Largest number of connected parts with a figure."""
 
 
 def summary(result: Arena, *, elo: float | None = None) -> list[str]:
-    """Return the report as lines for a terminal: the votes, the verdict, what remains to be asked, the leaderboard."""
+    """Return the report as lines for a terminal: votes, verdict, further votes needed, and leaderboard."""
     questions = "" if result.n_questions is None else f", {result.n_questions:,} questions"
     lines = [
         f"{result.n_votes:,} votes, {len(result.models)} models{questions}; {result.n_ties / result.n_votes:.0%} ties",
@@ -27,16 +28,9 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
     ]
     header = ["", f"strength, 95 % at one look{'' if elo is None else ', Elo'}", "rank", "won"]
     rows = [header]
-    for part in sorted({row["part"] for row in result.rows()}):
-        for row in (row for row in result.rows() if row["part"] == part):
-            rows.append(
-                [
-                    row["model"],
-                    strength_text(row, elo),
-                    rank_text(row),
-                    f"{row['win_rate']:.0%} of {row['votes']:,}",
-                ]
-            )
+    for row in result.rows():
+        won = f"{row['win_rate']:.0%} of {row['votes']:,}"
+        rows.append([row["model"], strength_text(row, elo), rank_text(row), won])
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     lines += [
         "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip()
@@ -46,24 +40,24 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
 
 
 def notes(result: Arena) -> list[str]:
-    """Return what to know of the votes, with the test of the Bradley-Terry model where it speaks against it."""
+    """Return the remarks on the votes, and the test of the Bradley-Terry model if it rejects the model."""
     out = list(result.notes)
     if result.fit_p_value is not None and result.fit_p_value <= 0.05:
         out.append(
-            f"the votes are not those of one strength per model (p {result.fit_p_value:.2f}): trust the table of pairs"
+            f"one strength per model does not fit the votes (p {result.fit_p_value:.2f}): trust the table of pairs"
         )
     return out
 
 
 def strength_text(row: dict[str, Any], elo: float | None = None) -> str:
-    """Return a strength with its interval, and the Elo rating beside it where a base is given."""
+    """Return a strength with its interval and, with the base ``elo``, the Elo rating."""
     ends = [f"{row[end]:+.2f}" if math.isfinite(row[end]) else "?" for end in ("lower", "upper")]
     text = f"{row['strength']:+.2f} [{', '.join(ends)}]"
     return text if elo is None else f"{text}, {elo + _ELO * row['strength']:.0f}"
 
 
 def rank_text(row: dict[str, Any]) -> str:
-    """Return the ranks that a model may have."""
+    """Return the range of the ranks of a model."""
     best, worst = row["best_rank"], row["worst_rank"]
     return f"{best}" if best == worst else f"{best}-{worst}"
 
@@ -138,8 +132,8 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
             lines, "votes", "log of the evidence", mark=result.threshold, mark_name="shown", markers=False
         )
         text = (
-            f"Evidence that {result.leader} beats each rival, as votes came in. Once a line has reached the mark this "
-            "is shown, at whichever look."
+            f"Evidence that {result.leader} beats each rival, by number of votes. A line that reaches the mark shows it, "
+            "at any look."
         )
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
     votes, verdict, order = summary(result, elo=elo)[:3]
@@ -149,7 +143,7 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
 
 
 def _matrix(result: Arena) -> str:
-    """Return the table of pairs: what the row won of its votes against the column, and a tick where that is shown."""
+    """Return the table of pairs: the share of votes that a row won, and a tick if it is shown to beat the column."""
     cells = {}
     for pair in result.pairs:
         for one, other, share, evidence in (

@@ -124,9 +124,8 @@ class Arena:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the leaderboard: a record per model, with strength, interval, ranks, win rate and votes."""
-        wins = self.votes.wins()
-        won = wins.sum(axis=1)
-        votes = won + wins.sum(axis=0)
+        won, plays = self.votes.wins().sum(axis=1), self.votes.tables()[0]
+        votes = plays.sum(axis=1) + plays.sum(axis=0)
         out = []
         for part, group in enumerate(self.strengths):
             for k in np.argsort(-group.strength, kind="stable"):
