@@ -167,7 +167,7 @@ class Impression:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Impression:
-        """Return the impression of a result of :meth:`to_dict`; raise KeyError without ``shown``, ValueError otherwise."""
+        """Return the impression of an object of a line; raise KeyError without ``shown``, ValueError for a fault."""
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
         try:
@@ -436,6 +436,8 @@ class Lines:
         """Return the line of these fields, None without a record; raise BadInput if they contradict each other."""
         if fields.shown is None:
             return None
+        # The id of the impression may stand on the line or in the record. It is kept apart, so that all impressions of
+        # one list share its record.
         if isinstance(fields.shown, str):
             shown = Shown.from_json(fields.shown)
             name = shown.impression
@@ -456,6 +458,7 @@ class Lines:
             if type(value) is str and "\0" in value:
                 _check_id(key, value)
         clicks = None if fields.clicks is None else _clicks(fields.clicks, shown)
+        # names are the same on most lines and checked only when they change
         rankers = fields.rankers
         if rankers and (rankers != self._rankers or len(rankers) != shown.n_rankers):
             _check_names("rankers", rankers)

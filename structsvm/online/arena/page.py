@@ -132,8 +132,8 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
             lines, "votes", "log of the evidence", mark=result.threshold, mark_name="shown", markers=False
         )
         text = (
-            f"Evidence that {result.leader} beats each rival, by number of votes. A line that reaches the mark shows it, "
-            "at any look."
+            f"Evidence that {result.leader} beats each rival, by number of votes. It is shown once a line reaches the "
+            "mark, at any look."
         )
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
     votes, verdict, order = summary(result, elo=elo)[:3]
@@ -143,7 +143,7 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
 
 
 def _matrix(result: Arena) -> str:
-    """Return the table of pairs: the share of votes that a row won, and a tick if it is shown to beat the column."""
+    """Return the table of pairs: share of votes that the row won, and a tick if it is shown to beat the column."""
     cells = {}
     for pair in result.pairs:
         for one, other, share, evidence in (

@@ -84,6 +84,7 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     theta, hessian = _fit(plays, won, with_order)
     inverted = inverse(hessian)
     codes = np.arange(len(first)) if clusters is None else np.unique(clusters[chosen], return_inverse=True)[1]
+    # votes of one cluster depend on each other: the covariance of the estimate is a sandwich of their gradients
     p = _probability(theta, k)[first, second]
     covariance = _sandwich(inverted, first, second, votes.share[chosen] - p, codes, k)
     # Only differences of strengths are identified, up to the penalty: report them relative to the mean of the models.
@@ -91,13 +92,16 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     centre[:k, :k] -= 1.0 / k
     estimate = products(centre, theta)
     covariance = matmul(matmul(centre, covariance), centre)
+    # half the width of the intervals; with few clusters the sandwich is too small to trust
     error = _LEVEL * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     if codes.max() + 1 < _FEWEST_CLUSTERS:
         error = np.full(k + 1, np.nan)
+    # the likelihood of a model that won (lost) all its votes increases for ever: one end of its interval is infinite
     total = plays.sum(axis=1) + plays.sum(axis=0)
     wins = won.sum(axis=1) + (plays - won).sum(axis=0)
     lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])
     upper = np.where(wins >= total, np.inf, estimate[:k] + error[:k])
+    # without intervals any rank is possible
     best, worst = (
         _ranks(estimate[:k], covariance[:k, :k])
         if np.isfinite(error).all()
@@ -197,6 +201,7 @@ def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
             terms = np.where(won > 0, won * log(share / p), 0.0)
         return float(terms.sum()), p
 
+    # a parametric bootstrap: the share of drawn data sets that fit as badly, with the observed one among them
     observed, p = distance(won)
     reached = 0
     for _ in range(_REFITS):

@@ -15,8 +15,6 @@ from structsvm.online.arena.evidence import (
     error_of_best,
     error_of_top,
     mixture,
-    shown_best,
-    shown_top,
     thresholds,
 )
 from structsvm.online.arena.strengths import Strengths, components, fit_p_value, strengths
@@ -80,8 +78,6 @@ class Arena:
         The smallest ``alpha`` at which ``best`` would be declared.
     more : tuple of int or None
         Range of the number of further votes that a decision needs; None if it is decided or cannot be foreseen.
-    models : list of str
-        Names in the order of the leaderboard: by connected part, the strongest first.
     strengths : list of Strengths
         Strengths of each connected part; one if all models are compared, directly or indirectly.
     pairs : list of PairEvidence
@@ -106,7 +102,6 @@ class Arena:
     candidates: list[str]
     level: float | None
     more: tuple[int, int] | None
-    models: list[str]
     strengths: list[Strengths]
     pairs: list[PairEvidence]
     first_shown: float
@@ -121,6 +116,11 @@ class Arena:
     votes: Votes = field(repr=False)
     threshold: float = field(repr=False)
     paths: dict[str, tuple[Int, Float]] = field(repr=False)
+
+    @property
+    def models(self) -> list[str]:
+        """The models in the order of the leaderboard: by connected part, the strongest first."""
+        return [row["model"] for row in self.rows()]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the leaderboard: a record per model, with strength, interval, ranks, win rate and votes."""
@@ -231,6 +231,8 @@ def arena(
     name, codes = votes.clusters(cluster)
     if codes is not None and len(np.unique(codes)) < 2:
         raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
+    # Sorted votes would be evidence at some look, for whatever comes first. Their order is tested before votes are
+    # matched by order of showing, which would hide it.
     if unordered:
         votes = _shuffled(votes)
         _, codes = votes.clusters(cluster)
@@ -246,27 +248,23 @@ def arena(
     board = strengths(votes, codes, order != "unknown")
     pairs = _pairs(votes, compared, peak, alpha)
     names = votes.models
+    # the leaders are the best arms once these are shown; decided: -1 open, -2 each model is excluded
+    decided = bandit.decided()
     leaders = [int(arm) for arm in bandit.leaders()] if top > 1 else [bandit.best()]
-    if top > 1:
-        decided = 0 if shown_top(peak, levels[0], np.array(leaders)) else -1
-    else:
-        decided = shown_best(peak, levels)
-    best = [] if decided < 0 else [names[arm] for arm in (leaders if top > 1 else [decided])]
+    best = [names[arm] for arm in leaders] if decided >= 0 else []
+    # a model is excluded if any other one is shown to beat it
     excluded = peak.max(axis=0) >= levels[1]
     candidates = best or [model for model, out in zip(names, excluded, strict=True) if not out]
-    strongest = [
-        names[int(group.models[k])] for group in board for k in np.argsort(-group.strength, kind="stable")
-    ]
     more = None if decided != -1 or top > 1 else _more(bandit, levels[0], leaders[0])
     notes = _notes(votes, compared, order, name, board, components(votes), unordered)
     if not compared.share.size and order == "matched":
         verdict = "no verdict: no pair was shown in both orders; ask both, or say that their order was drawn"
     else:
-        verdict = _verdict(names, decided, best, leaders, candidates, epsilon, top)
+        verdict = _verdict(names, decided, leaders, len(candidates), epsilon, top)
     return Arena(
         verdict=verdict, decided=decided != -1, best=best, leader=names[leaders[0]], candidates=candidates,
-        level=_level(peak, decided, leaders, n_models, epsilon, top), more=more, models=strongest, strengths=board,
-        pairs=pairs, first_shown=float(votes.share.mean()), fit_p_value=fit_p_value(votes), n_votes=len(votes),
+        level=_level(peak, leaders, epsilon, top) if best else None, more=more, strengths=board, pairs=pairs,
+        first_shown=float(votes.share.mean()), fit_p_value=fit_p_value(votes), n_votes=len(votes),
         n_questions=None if votes.question is None else len(np.unique(votes.question)),
         n_ties=int((votes.share == 0.5).sum()), alpha=alpha, order=order, cluster=name, notes=notes, votes=votes,
         threshold=levels[0],
@@ -310,6 +308,7 @@ def _entered(
     n_models = len(votes.models)
     bandit = BestArm(n_models, alpha=alpha, epsilon=epsilon, top=top)
     bandit.wins, bandit.t = votes.wins(), len(votes)
+    # the comparisons of a pair are entered together, in their order: pairs do not depend on each other
     evidence = bandit.evidence()
     paths = {}
     key = compared.first * n_models + compared.second
@@ -357,6 +356,7 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
 
 
 def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
+    """Return the evidence of each pair with votes; intervals hold for all pairs at once (Bonferroni)."""
     n_models, wins = len(votes.models), votes.wins()
     plays = votes.tables()[0]
     plays = plays + plays.T
@@ -396,43 +396,35 @@ def _rounded(n: float) -> int:
     return int(max(1, round(n / unit) * unit))
 
 
-def _level(
-    peak: Float, decided: int, leaders: list[int], n_models: int, epsilon: float, top: int
-) -> float | None:
-    if decided < 0:
-        return None
-    inside = np.array(leaders if top > 1 else [decided])
-    outside = np.setdiff1d(np.arange(n_models), inside)
-    delta = float(exp(-peak[np.ix_(inside, outside)].min()))
+def _level(peak: Float, leaders: list[int], epsilon: float, top: int) -> float:
+    """Return the smallest alpha at which the leaders would be declared best."""
+    # the weakest claim has the evidence 1 / delta; the error of all claims at that delta is the level
+    n_models = len(peak)
+    outside = np.setdiff1d(np.arange(n_models), leaders)
+    delta = float(exp(-peak[np.ix_(leaders, outside)].min()))
     if epsilon > 0:
         return n_models * delta
     return error_of_top(delta, n_models, top) if top > 1 else error_of_best(delta, n_models)
 
 
 def _verdict(
-    names: list[str],
-    decided: int,
-    best: list[str],
-    leaders: list[int],
-    candidates: list[str],
-    epsilon: float,
-    top: int,
+    names: list[str], decided: int, leaders: list[int], n_candidates: int, epsilon: float, top: int
 ) -> str:
-    n = len(names)
+    """Return the verdict in a sentence."""
+    n, lead = len(names), ", ".join(names[arm] for arm in leaders)
     if decided == -2:
         return "no model beats all others"
     if decided >= 0:
         if top > 1:
-            return f"{', '.join(best)} are the best {top}: each beats each of the {n - top} others"
+            return f"{lead} are the best {top}: each beats each of the {n - top} others"
         if epsilon > 0:
             rate = f"its win rate against each other is above {0.5 - epsilon:.0%}"
-            return f"{best[0]} is within {epsilon:g} of the best: {rate}"
-        other = next(model for model in names if model != best[0])
-        return f"{best[0]} is best: it beats {other if n == 2 else f'each of the {n - 1} others'}"
-    lead = ", ".join(names[arm] for arm in leaders)
+            return f"{lead} is within {epsilon:g} of the best: {rate}"
+        other = next(model for model in names if model != lead)
+        return f"{lead} is best: it beats {other if n == 2 else f'each of the {n - 1} others'}"
     if top > 1:
         return f"undecided: {lead} lead"
-    return f"undecided: {lead} leads, {len(candidates)} could be best"
+    return f"undecided: {lead} leads, {n_candidates} could be best"
 
 
 def _notes(

@@ -79,6 +79,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
         others = np.delete(np.arange(k), winner)
         if len(others):
             gap = float(edge[winner, others].min())
+        # relaxed stochastic transitivity: for each pair of other arms, the better of which is ``arm``
         gamma = 1.0
         for arm in others:
             below = others[beats[arm, others]]  # arms that this arm beats

@@ -89,6 +89,7 @@ def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
     gains = exp2(ranked.grades) - 1
     table = np.zeros((ranked.n_rankers, ranked.n_queries))
     for q, (a, b) in enumerate(zip(ranked.offsets[:-1], ranked.offsets[1:], strict=True)):
+        # the ideal ranking has the gains in descending order; documents are numbered within their query
         depth = min(k, b - a)
         discount = 1 / log2(np.arange(2, depth + 2))
         ideal = dot(np.sort(gains[a:b])[::-1][:depth], discount)
@@ -103,6 +104,7 @@ def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "log
     if table.ndim != 2 or not np.isfinite(table).all():
         raise BadInput("values", f"expected finite numbers (rankers, queries), got shape {table.shape}")
     check_choice("link", link, LINKS)
+    # each query is equally likely: the mean of its link over the queries, a row of pairs at a time to save memory
     P = np.full((len(table), len(table)), 0.5)
     for i in range(len(table) - 1):
         P[i, i + 1 :] = LINKS[link](scale * (table[i] - table[i + 1 :])).mean(axis=1)

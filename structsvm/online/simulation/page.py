@@ -40,6 +40,7 @@ def duel_map(
     """Count pairs, given ``Simulation.duels`` (upper triangle; diagonal: an arm alone) and the order of the arms."""
     counts = np.asarray(duels, dtype=np.int64)
     n = len(counts)
+    # symmetric, so that the image does not depend on which arm of a pair has the lower number
     both = counts + np.triu(counts, 1).T
     arms = np.asarray(order)
     shown = both[np.ix_(arms, arms)]
@@ -113,6 +114,7 @@ def results_table(
         mean = run.mean()
         low, high = (edge[-1] for edge in run.interval())
         between = f"{_figure(max(low, 0.0))} to {_figure(high)}" if np.isfinite(low) else "one run"
+        # regret of the last tenth of the run, as a share of all: a bandit that has decided has little
         early = np.interp(0.9 * run.times[-1], run.times, mean)
         late = (mean[-1] - early) / mean[-1] if mean[-1] > 0 else 0.0
         right = f"{int(run.correct[:, -1].sum())} of {len(run.regret)}"

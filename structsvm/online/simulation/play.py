@@ -212,6 +212,7 @@ def simulate(
         raise BadInput(
             "regret", f"'sum' is for pairs, {who} compares sets", "use {regret='average'} or 'weak'"
         )
+    # compiled forms draw outcomes from a matrix or from live comparisons
     playable = getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays")
     plays_compiled = isinstance(bandit, str) and hasattr(first, "compiled") and playable
     settings = fingerprint(
@@ -219,6 +220,7 @@ def simulate(
         times=grid.tolist(), n_runs=n_runs, seed=seed, regret=regret, compiled=plays_compiled,
     )  # fmt: skip
     store = Checkpoint(checkpoint, settings, n_runs, len(grid), world.n_arms)
+    # finished runs of the checkpoint are not played again
     todo = [run for run in range(n_runs) if not store.done[run]]
 
     def report(run: int, step: int) -> None:
@@ -226,6 +228,7 @@ def simulate(
             callback(RunProgress(int(store.done.sum()), n_runs, run, step))
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
+        # made in the worker: generators and bandits of other runs stay as they are
         rngs = generators(streams[run])
         if plays_compiled:
             form, played = _compiled(first, world, grid, regret, rngs)

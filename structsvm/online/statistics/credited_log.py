@@ -128,6 +128,7 @@ class CreditedLog:
         """Return the clusters of the impressions of pair ``k``, numbered from 0 by first appearance."""
         if self.codes is None or self.met is None:
             return self.codes
+        # rank the codes by the index at which each first appears
         _, first, number = np.unique(self.codes[self.met[k]], return_index=True, return_inverse=True)
         return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[number], dtype=np.int64)
 
@@ -291,6 +292,7 @@ class _Reader:
             except ValueError as error:
                 raise BadInput(f"{self.source}{number}", f"{error}") from None
             self.psi.append(np.array(features))
+        # equal lists share one Shown object (see Lines), so its id is a fast key of the record
         known = self.records.get(id(shown))
         if known is not None:
             record = known[1]
@@ -397,12 +399,14 @@ class _Reader:
         n = sum(map(len, self.numbers))
         rankers = self.header.names(origin, n, n_missing_record)
         assert self.like is not None
+        # Columns are joined and freed one after another, so that the memory needed at once stays small.
         numbers, content = joined(self.numbers), joined(self.content)
         keep: Any = slice(None)
         n_repeated = n_identical = 0
         names = self.names.rows() if self.names.any else None
         if names is not None:
             keep, n_repeated = self._distinct(names, numbers, content)
+        # only lines of a file have a text; equal ones are adjacent after sorting
         if self.source.endswith(":"):
             if names is not None:
                 content = content[~names.any(axis=1)]
@@ -410,10 +414,12 @@ class _Reader:
             n_identical = int((content[1:] == content[:-1]).sum())
         codes, again, n_without = None, None, 0
         ids, cluster = {by: digests.rows() for by, digests in self.ids.items()}, self.cluster
+        # users (or sessions) return if ids of the first impressions occur twice
         if cluster in (None, "auto"):
             looked = _mask(keep, n)[:_LOOKED_AT]
             n_again = {by: _n_repeated(rows[:_LOOKED_AT][looked]) for by, rows in ids.items()}
             again = next(((by, some, int(looked.sum())) for by, some in n_again.items() if some), None)
+        # a cluster needs an id in each impression: the user if some return, else the session
         if cluster == "auto":
             cluster = next((by for by, rows in ids.items() if n_again[by] and rows.any(axis=1).all()), None)
         if cluster is not None:
@@ -423,6 +429,7 @@ class _Reader:
         clicked = joined(self.n_clicks)[keep] > 0
         pairs: list[PairColumns] = []
         met: list[Int] = []
+        # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
         if self.header.is_duels:
             kept = _mask(keep, n)
             number = np.cumsum(kept) - 1

@@ -68,6 +68,7 @@ def page(
             n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(geomspace(min(10, n), n, _LOOKS).astype(int))
             sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
+            # intervals of the first queries are so wide that they would flatten the rest of the curve
             width = sequence.upper - sequence.lower
             drawn = width <= _WIDEST * width[-1]
             sure = f"{100 * (1 - answer.alpha):g}%"

@@ -110,6 +110,7 @@ class RunningStatistics:
         if not rows:
             return np.empty((0, len(self._pairs)))
         credit, outcome, spread = credit_impressions(self.method, len(self.rankers), rows)
+        # A credit beyond the bound would make the always-valid figures wrong: it is refused before anything is added.
         if self.method in DRAWN:
             wrong = self.method == "optimized" and beyond_bound(spread, np.array([row.bound for row in rows]))
         else:
@@ -223,6 +224,7 @@ class RunningStatistics:
                 first = int(above[0])
                 pair.crossed_n = self.n_impressions + first + 1
                 pair.crossing = float(capital[first]), int(np.sign(sums[first]))
+        # the table of values grows by the new ones; its size is the number of different values
         for value, count in zip(*np.unique(values, return_counts=True), strict=True):
             pair.cells[float(value)] = pair.cells.get(float(value), 0) + int(count)
         signs = outcome if pair.rng is None else drawn_signs(outcome, pair.rng)
@@ -239,6 +241,7 @@ class RunningStatistics:
                 p = float(exp([-capital])[0])
                 self.decision = {"winner": winner, "n": self._pairs[0].crossed_n, "p": p}
                 return
+        # with more rankers: a ranker that the corrected p-values favour in all its pairs
         wins = dict.fromkeys(self.rankers, 0)
         pairs = list(zip(self._pairs, self.p_values(), strict=True))
         for pair, p in pairs:

@@ -84,6 +84,7 @@ def sample_size_curve(
     p = np.empty((n_resamples, grid.size))
     step = max(1, _CELLS // longest)
     for start in range(0, n_resamples, step):
+        # as many resamples at once as fit in memory
         rows = p[start : start + step]
         drawn = values[rng.integers(len(values), size=(len(rows), longest))]
         rows[:] = _p_values(drawn, grid, test)
@@ -99,6 +100,7 @@ def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
         drawn = np.round(drawn, DECIMALS)
         positive, n = (drawn > 0).cumsum(axis=1)[:, last], (drawn != 0).cumsum(axis=1)[:, last]
         return np.asarray(sign_p(positive, n)[1])
+    # moments of all beginnings by running sums, so that each resample is read once
     mean = drawn.cumsum(axis=1)[:, last] / sizes
     square = (drawn**2).cumsum(axis=1)[:, last] / sizes
     variance = square - mean**2

@@ -79,6 +79,7 @@ def simulate_log(
     filled = np.flatnonzero(np.diff(offsets))
     if filled.size == 0:
         raise BadInput("data", "expected at least one query with documents, got none")
+    # rankings are computed when a query is first drawn; random keys fix the order of ties for the whole log
     tie_break = generator.random(table.shape)
     ids = data.docid
     orders: dict[int, list[list[Any]]] = {}
@@ -96,6 +97,7 @@ def simulate_log(
             ]
         shown = interleaver.show(orders[q], length=length, rng=generator)
         grades = data.y[start + np.array([rows[q][document] for document in shown.documents])]
+        # the user walks down the list: time between clicks by the ranks between them, then a stay by the grade
         clicks, now, before = [], 0.0, 0
         for position in np.flatnonzero(click_model.click(grades, generator)).tolist():
             now += generator.exponential(_SECONDS_PER_PLACE) * (position + 1 - before)

@@ -84,7 +84,8 @@ def team_draft(
     longest = 0
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    last_shown = np.zeros(longest, dtype=np.int64)  # number of the comparison that last showed each document
+    # number of the comparison that last showed each document: no array has to be cleared between comparisons
+    last_shown = np.zeros(longest, dtype=np.int64)
     number = 0
     for task in range(first.shape[0]):
         state = seeds[task]
