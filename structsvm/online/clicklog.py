@@ -529,10 +529,8 @@ def _no_json(raw: bytes, error: Exception) -> str:
         return f"expected UTF-8, got {raw[:60]!r} ({wrong.reason})"
     why = "too many brackets" if isinstance(error, RecursionError) else str(error)
     table = not raw.lstrip().startswith((b"{", b"[")) and (b"," in raw or b"\t" in raw)
-    remedy = (
-        "; a table of team-draft lists is read by structsvm.clicks.read_team_draft_table" if table else ""
-    )
-    return f"expected one JSON object per line, got {_start(raw)} ({why}){remedy}"
+    reader = "; a table of team-draft lists is read by structsvm.clicks.read_team_draft_table"
+    return f"expected one JSON object per line, got {_start(raw)} ({why}){reader if table else ''}"
 
 
 def _start(raw: bytes) -> str:
@@ -562,9 +560,8 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
     """
     with replacing(Path(path)) as file:
         for impression in impressions:
-            text = json.dumps(
-                impression.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-            )
+            line = impression.to_dict()
+            text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             file.write(text.encode() + b"\n")
 
 

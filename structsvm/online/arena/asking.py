@@ -64,7 +64,7 @@ def next_pairs(
     """
     if len(votes.models) < 2:
         raise BadInput(
-            "votes", f"expected at least two models, got {len(votes.models)}", "name them by {models}"
+            "votes", f"expected two models or more, got {len(votes.models)}", "name them by {models}"
         )
     # The seed includes the number of votes: with the same draws in each batch, a pair that is asked again and again
     # would always be shown in the same order.

@@ -64,9 +64,8 @@ def rank_text(row: dict[str, Any]) -> str:
 
 def _surely(result: Arena) -> str:
     if result.decided:
-        look = (
-            "at this look" if any("one look" in text for text in result.notes) else "however often you look"
-        )
+        one_look = any("one look" in text for text in result.notes)
+        look = "at this look" if one_look else "however often you look"
         return f" (error at most {result.alpha:.0%}, {look})"
     if result.more is None:
         return ""
@@ -81,11 +80,8 @@ def _order(result: Arena) -> str:
         "unknown": "order unknown, votes used as they are",
     }[result.order]
     effect = result.strengths[0]
-    odds = (
-        ""
-        if math.isnan(effect.order_error)
-        else f" (log-odds {effect.order:+.2f} ± {effect.order_error:.2f})"
-    )
+    log_odds = f" (log-odds {effect.order:+.2f} ± {effect.order_error:.2f})"
+    odds = "" if math.isnan(effect.order_error) else log_odds
     return f"first shown wins {result.first_shown:.0%}{odds}; {used}"
 
 
@@ -128,9 +124,8 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
             Series(rival, at.tolist(), evidence.tolist())
             for rival, (at, evidence) in list(result.paths.items())[:_MOST_DRAWN]
         ]
-        chart = Lines(
-            lines, "votes", "log of the evidence", mark=result.threshold, mark_name="shown", markers=False
-        )
+        style: dict[str, Any] = {"mark": result.threshold, "mark_name": "shown", "markers": False}
+        chart = Lines(lines, "votes", "log of the evidence", **style)
         text = (
             f"Evidence that {result.leader} beats each rival, by number of votes. It is shown once a line reaches the "
             "mark, at any look."

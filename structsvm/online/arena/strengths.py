@@ -102,11 +102,9 @@ def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_
     lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])
     upper = np.where(wins >= total, np.inf, estimate[:k] + error[:k])
     # without intervals any rank is possible
-    best, worst = (
-        _ranks(estimate[:k], covariance[:k, :k])
-        if np.isfinite(error).all()
-        else (np.ones(k, int), np.full(k, k))
-    )
+    best, worst = np.ones(k, dtype=np.int64), np.full(k, k)
+    if np.isfinite(error).all():
+        best, worst = _ranks(estimate[:k], covariance[:k, :k])
     return Strengths(members, estimate[:k], lower, upper, best, worst, float(theta[k]), float(error[k]))
 
 
@@ -168,12 +166,11 @@ def _ranks(strength: Float, covariance: Float) -> tuple[Int, Int]:
     variance = np.diagonal(covariance)
     error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 1e-300))
     root, rng = factor(covariance), np.random.default_rng(0)
-    largest = np.empty(_DRAWS)
+    largest, others = np.empty(_DRAWS), ~np.eye(k, dtype=bool)
     for draw in range(_DRAWS):
         z = products(root, rng.standard_normal(k))
-        largest[draw] = (np.abs(z[:, None] - z[None, :]) / error).max(
-            where=~np.eye(k, dtype=bool), initial=0.0
-        )
+        difference = np.abs(z[:, None] - z[None, :]) / error
+        largest[draw] = difference.max(where=others, initial=0.0)
     above = strength[:, None] - strength[None, :] > np.quantile(largest, 0.95) * error
     return 1 + above.sum(axis=0), k - above.sum(axis=1)
 

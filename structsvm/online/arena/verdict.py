@@ -438,9 +438,7 @@ def _notes(
 ) -> list[str]:
     notes = []
     if order == "unknown":
-        notes.append(
-            "which model was shown first is not known: an advantage of the first would count as a win"
-        )
+        notes.append("which model was shown first is not known: a preference for the first would count")
     if order == "matched" and compared.waiting:
         end = "" if cluster == "none" else f", or for the end of their {cluster}"
         notes.append(f"votes that wait for one in the other order{end}: {compared.waiting:,}")
@@ -455,6 +453,6 @@ def _notes(
         notes.append("fewer than 10 independent votes in a group: no intervals")
     if any(np.isinf(group.upper).any() or np.isinf(group.lower).any() for group in board):
         notes.append(
-            "a strength with an open interval is bounded by the prior alone: the model won or lost all its votes"
+            "a strength with an open interval: the model won or lost all its votes; the prior bounds it"
         )
     return notes

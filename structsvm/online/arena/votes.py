@@ -147,10 +147,9 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
             _, begin, size = np.unique(pairs, return_index=True, return_counts=True)
             number = np.arange(len(pairs)) - np.repeat(begin, size)
             outcomes.append((pairs * (n + 1) + number, chosen))
-        _, here, there = np.intersect1d(
-            outcomes[0][0], outcomes[1][0], assume_unique=True, return_indices=True
-        )
-        one, other = outcomes[0][1][here], outcomes[1][1][there]
+        (one_keys, ones), (other_keys, others) = outcomes
+        _, here, there = np.intersect1d(one_keys, other_keys, assume_unique=True, return_indices=True)
+        one, other = ones[here], others[there]
         used = count[one, 0].sum() + count[other, 1].sum()
         mean = (total[one, 0] / count[one, 0] + total[other, 1] / count[other, 1]) / 2.0
         at = np.maximum(complete[one], complete[other])

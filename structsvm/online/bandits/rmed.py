@@ -44,9 +44,8 @@ class RMED1(CountsWins):
 
     def __init__(self, n_arms: int, *, margin: float | None = None) -> None:
         super().__init__(n_arms)
-        self.margin = (
-            0.3 * float(power(self.n_arms, 1.01)) if margin is None else check_positive("margin", margin)
-        )
+        usual = 0.3 * float(power(self.n_arms, 1.01))
+        self.margin = usual if margin is None else check_positive("margin", margin)
         self.waiting = list(range(self.n_arms))
         self.joining = np.zeros(self.n_arms, dtype=bool)
 

@@ -44,7 +44,6 @@ class DocumentConstraints(Balanced):
         for k in np.flatnonzero(clicked).tolist():
             rivals = range(min(k + 2, len(shown.documents)))
             constraints += [(k, rival) for rival in rivals if not clicked[rival]]
-        satisfied = [
-            sum(row[better] <= row[worse] for better, worse in constraints) for row in evidence_ranks(shown)
-        ]
+        ranks = evidence_ranks(shown)
+        satisfied = [sum(row[better] <= row[worse] for better, worse in constraints) for row in ranks]
         return np.array(satisfied, dtype=np.float64)

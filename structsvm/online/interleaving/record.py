@@ -240,9 +240,8 @@ def check_rankings(
     checked = []
     for i, ranking in enumerate(rankings):
         if isinstance(ranking, (str, bytes)):
-            raise BadInput(
-                "rankings", f"expected a sequence of document ids, got {ranking!r:.80}", at=f"[{i}]"
-            )
+            problem = f"expected a sequence of document ids, got {ranking!r:.80}"
+            raise BadInput("rankings", problem, at=f"[{i}]")
         # scalars of NumPy hash like those of Python, but json cannot write them
         ids = tuple(document.item() if isinstance(document, np.generic) else document for document in ranking)
         if not ids:
@@ -281,9 +280,7 @@ def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
 def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> None:
     """Raise BadInput unless ``shown`` is a record of ``method`` with ``n_rows`` of evidence (one per ranker)."""
     if not isinstance(shown, Shown):
-        raise TypeError(
-            f"shown: expected a Shown record (Shown.from_json reads a logged one), got {shown!r:.80}"
-        )
+        raise TypeError(f"shown: expected a Shown record (see Shown.from_json), got {shown!r:.80}")
     if shown.method != method:
         raise BadInput(
             "shown",

@@ -118,9 +118,8 @@ def descend_rankings(
     """
     steps, n_queries = check_whole("horizon", horizon, floats=True), check_whole("queries", queries)
     check_positive("scale", scale)
-    grid = time_grid(
-        np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps
-    )
+    even = np.unique(np.linspace(1, steps, 100).astype(np.int64))
+    grid = time_grid(even if times is None else times, steps)
     X, gains, ideal = _tables(data, k)
     start_weights = None if start is None else np.array(start, dtype=np.float64)
     if start_weights is not None and (

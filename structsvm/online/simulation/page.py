@@ -156,7 +156,7 @@ def simulation_page(
 
 
 _DEFINITIONS = {
-    "average": "mean of the gaps of those compared",
+    "average": "mean of the gaps of its arms",
     "sum": "sum of both gaps",
     "weak": "the smaller gap",
 }

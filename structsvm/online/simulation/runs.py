@@ -35,9 +35,8 @@ def as_world(world: Any) -> World:
 
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
     """Return the random stream of each run; raise BadInput for a wrong seed or number of runs."""
-    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(
-        check_whole("n_runs", n_runs, floats=True)
-    )
+    n_streams = check_whole("n_runs", n_runs, floats=True)
+    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(n_streams)
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:

@@ -157,9 +157,7 @@ class Analysis:
 
     def __repr__(self) -> str:
         pair = min(self.pairs, key=lambda one: one.p_value)
-        verdict = (
-            f"winner {self.winner!r}" if self.winner is not None else f"not decided, ahead {self.leader!r}"
-        )
+        verdict = f"not decided, ahead {self.leader!r}" if self.winner is None else f"winner {self.winner!r}"
         if not self.independent:
             verdict = f"none named as users come again, see notes and cluster='auto'; ahead {self.leader!r}"
         return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"

@@ -71,16 +71,12 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 
     # scikit-learn needs two classes: adding the mirror image of every query only doubles the log-likelihood
     half = 0.5 * np.ones(2 * len(rows))
-    model = LogisticRegression(
-        C=1 / ridge if ridge else np.inf, fit_intercept=False, tol=1e-8, max_iter=100_000
-    )
+    C = 1 / ridge if ridge else np.inf
+    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-8, max_iter=100_000)
     labels = np.repeat([1, 0], len(rows))
     if ridge == 0 and _never_wrong(rows):
-        raise BadInput(
-            "ridge=0",
-            "the likelihood has no maximum, some direction of weights is never wrong",
-            "pass ridge > 0",
-        )
+        problem = "the likelihood has no maximum, some direction of weights is never wrong"
+        raise BadInput("ridge=0", problem, "pass ridge > 0")
     model.fit(np.vstack([rows, -rows]), labels, sample_weight=half)
     return np.asarray(model.coef_[0], dtype=np.float64)
 
@@ -340,9 +336,8 @@ def _never_wrong(rows: Float) -> bool:
 
     # a linear programme: the largest sum of rows @ w over the box |w| <= 1, subject to rows @ w >= 0
     rows = np.unique(rows, axis=0)
-    solution = linprog(
-        -rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1), method="highs"
-    )
+    none = np.zeros(len(rows))
+    solution = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=none, bounds=(-1, 1), method="highs")
     return solution.fun is not None and bool(solution.fun < -1e-7)
 
 

@@ -469,9 +469,8 @@ class _Reader:
         again = np.flatnonzero(repeated)
         wrong = again[content[again] != content[first[again]]]
         if wrong.size:
-            refuse_disagreement(
-                self.source, int(numbers[first[wrong[0]]]), int(numbers[wrong[0]]), "with this id"
-            )
+            one, other = int(numbers[first[wrong[0]]]), int(numbers[wrong[0]])
+            refuse_disagreement(self.source, one, other, "with this id")
         return (~repeated if again.size else slice(None)), int(again.size)
 
 

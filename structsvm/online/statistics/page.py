@@ -33,11 +33,8 @@ def summary(answer: Analysis) -> list[str]:
         f"more       {_more(answer)}",
     ]
     for pair in answer.pairs:
-        out += [
-            "",
-            f"{pair.a} against {pair.b}",
-            *(f"  {name:<14}{text}" for name, text in _facts(answer, pair)),
-        ]
+        facts = (f"  {name:<14}{text}" for name, text in _facts(answer, pair))
+        out += ["", f"{pair.a} against {pair.b}", *facts]
     return out + ([""] + [f"note: {text}" for text in answer.notes] if answer.notes else [])
 
 
@@ -95,9 +92,8 @@ def page(
         sections.append(pages.section(f"{pair.a} against {pair.b}", *pieces))
     notes = [pages.paragraph(text, small=True) for text in answer.notes]
     more = _more(answer)
-    lead = (
-        f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}. All figures are of the {answer.estimand}."
-    )
+    figures = f"All figures are of the {answer.estimand}."
+    lead = f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}. {figures}"
     return pages.page(f"Interleaving: {name}", *sections, *notes, lead=lead)
 
 

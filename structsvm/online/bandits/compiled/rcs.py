@@ -78,17 +78,21 @@ def _champion(beats, lead, u, rng):
                 break
     # Arms before it lost to lead and cannot be champion. Those from it on knock each other out: whoever loses a pair
     # is not champion, so only the last winner may be, if it also beats the arms that it has not met.
+    # The first loss of each winner is drawn by one number, too.
     champion, beaten = start, lead
+    u, prefix = rng.random(), 1.0
     for j in range(start + 1, k):
-        if j != lead and rng.random() >= beats[champion, j]:
-            champion, beaten = j, champion
+        if j != lead:
+            prefix *= beats[champion, j]
+            if prefix <= u:
+                champion, beaten = j, champion
+                u, prefix = rng.random(), 1.0
     # It met each arm behind it, and ``beaten``, in the knock-out (start met lead by the draw above).
+    prefix = 1.0 if beaten == lead else beats[champion, lead]
     for j in range(champion):
-        if j != beaten and j != lead and rng.random() >= beats[champion, j]:
-            return -1
-    if beaten != lead and rng.random() >= beats[champion, lead]:
-        return -1
-    return champion
+        if j != beaten and j != lead:
+            prefix *= beats[champion, j]
+    return champion if rng.random() < prefix else -1
 
 
 # Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
