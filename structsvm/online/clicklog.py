@@ -639,6 +639,7 @@ class _Collector:
     def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
         if not self.header.admit(number, line):
             return
+        # the first impression of an id is kept; later ones have to agree with it
         name = line.name
         if name is not None:
             # types too: to Python, 1 == True
@@ -707,6 +708,7 @@ def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
 
 
 def _place_of(document: Any, shown: Shown, i: int) -> int:
+    # documents that JSON cannot represent as such are compared in their encoded form
     encoded = shown.to_dict()["documents"] if isinstance(document, dict) else shown.documents
     # types too: to Python, 1 == True
     for k, one in enumerate(encoded):

@@ -157,11 +157,13 @@ def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) ->
 
 def shown_best(peak: Float, thresholds: tuple[float, float]) -> int:
     """Return the arm that is shown to beat all others, -1 if none is, or -2 if each arm is excluded as the best."""
+    # an arm is shown to be the best by its least evidence against a rival
     others = np.where(np.eye(len(peak), dtype=bool), np.inf, peak)
     weakest = others.min(axis=1)
     arm = int(weakest.argmax())
     if weakest[arm] >= thresholds[0]:
         return arm
+    # column j: the largest evidence that some arm beats j
     excluded = np.where(np.isinf(others), -np.inf, peak).max(axis=0) >= thresholds[1]
     return -2 if len(peak) > 1 and excluded.all() else -1
 

@@ -116,6 +116,7 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with all differences "
         "at once. The verdict does not depend on them."
     )
+    # large arenas: figures have the first models only, and there is no table of pairs
     sections = [pages.section("Leaderboard", board, *pieces, pages.paragraph(text, small=True))]
     if len(rows) <= _MOST_DRAWN:
         sections.append(pages.section("Pairs", _matrix(result)))

@@ -72,6 +72,7 @@ def components(votes: Votes) -> Int:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
+    # models with and without votes; an edge for each vote
     n = len(votes.models)
     graph = coo_array((np.ones(len(votes)), (votes.first, votes.second)), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
@@ -128,6 +129,7 @@ def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
         rest, slope = won - plays * p, plays * p * (1.0 - p)
         # the logit of "i, shown first, beats j" is theta_i - theta_j + theta_k
         gradient = np.append(rest.sum(axis=1) - rest.sum(axis=0), rest.sum()) - ridge * theta
+        # negative Hessian: a graph Laplacian of the strengths, bordered by the order term
         both = slope + slope.T
         hessian[:k, :k] = np.diag(both.sum(axis=1)) - both
         hessian[k, :k] = hessian[:k, k] = slope.sum(axis=1) - slope.sum(axis=0)

@@ -324,6 +324,7 @@ def _entered(
 def _shuffled(votes: Votes) -> Votes:
     """Return the votes in random order; votes on one question stay together, as they are one outcome."""
     rng = np.random.default_rng(0)
+    # questions are shuffled as a whole
     codes = np.arange(len(votes)) if votes.question is None else votes.question
     order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
     columns = ("first", "second", "share", "question", "judge")
@@ -358,6 +359,7 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
 def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
     """Return the evidence of each pair with votes; intervals hold for all pairs at once (Bonferroni)."""
     n_models, wins = len(votes.models), votes.wins()
+    # shares and numbers are of all votes; intervals and evidence of the independent comparisons only
     plays = votes.tables()[0]
     plays = plays + plays.T
     key = compared.first * n_models + compared.second
@@ -392,6 +394,7 @@ def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | N
 
 def _rounded(n: float) -> int:
     """Round to two digits."""
+    # the forecast is not more precise than that
     unit = 10 ** max(0, len(str(int(n))) - 2)
     return int(max(1, round(n / unit) * unit))
 

@@ -69,11 +69,13 @@ class BeatTheMean(Eliminates):
         fewest = plays.min()
         if fewest == 0:
             return
+        # the radius is that of the arm with the fewest comparisons, and so valid for all
         share = self.wins[alive].sum(axis=1) / plays
         radius = 3 * self.gamma**2 * np.sqrt(log(2.0 * self.horizon * self.n_arms) / fewest)
         if share.min() + radius <= share.max() - radius:
             loser = int(alive[np.argmin(share)])
             self.remaining.remove(loser)
+            # only columns: records of the loser itself are not used again
             self.wins[:, loser] = 0
             self.plays[:, loser] = 0
 

@@ -179,7 +179,8 @@ class BestArm(CountsWins):
         draw = lambda: strengths + products(spread, rng.standard_normal(self.n_arms))  # noqa: E731
         pairs = []
         for _ in range(n):
-            if self.top > 1:  # the two arms at the border of a drawn order
+            # for a set of best arms: the two arms at the border of a drawn order
+            if self.top > 1:
                 order = np.argsort(-draw(), kind="stable")
                 first, second = int(order[self.top - 1]), int(order[self.top])
             else:
@@ -211,6 +212,7 @@ class BestArm(CountsWins):
         expected = rate * factors(1.0, self.epsilon) + (1.0 - rate) * factors(0.0, self.epsilon)
         pairs = []
         for _ in range(n):
+            # the claim with the least capital, among those that are not shown
             evidence = np.where(open_, mixture(growth), np.inf)
             i, j = divmod(tied(-evidence.ravel(), rng), len(outside))
             growth[i, j] += expected[i, j]

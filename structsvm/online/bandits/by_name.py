@@ -67,6 +67,7 @@ def from_json(text: str) -> Any:
     3
     """
     name, _, _ = read_state(text, "bandit")
+    # only names of this room: a name in a file must not import anything else
     is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
     if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
         raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r:.60}")

@@ -55,6 +55,7 @@ class DoubleThompson(CountsWins):
         score = (upper >= 0.5).sum(axis=1)  # > in the text; with ln t no bound but an arm's own is 1/2
         possible = score == score.max()
         theta = np.full((self.n_arms, self.n_arms), 0.5)
+        # theta decides only between several candidates, by the pairs in which one of them takes part
         if possible.sum() > 1:
             i, j = pair_indices(self.n_arms)
             needed = possible[i] | possible[j]
@@ -64,6 +65,7 @@ class DoubleThompson(CountsWins):
         first = tied(np.where(possible, (theta > 0.5).sum(axis=1), -1.0), rng)
         rivals = np.flatnonzero(upper[first] >= 0.5)  # l_ij <= 1/2 iff u_ji >= 1/2
         rivals = rivals[rivals != first]
+        # the first arm has theta = 1/2 against itself: a rival needs more, else the first plays itself
         chance = rng.beta(self.wins[rivals, first] + 1, self.wins[first, rivals] + 1)
         beats = len(rivals) > 0 and chance.max() > 0.5
         return Duel((first, int(rivals[chance.argmax()]) if beats else first))

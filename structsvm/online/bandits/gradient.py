@@ -68,6 +68,7 @@ class GradientDescent(SavedState):
         self.w = self._project(start)
 
     def _project(self, w: Float) -> Float:
+        # a step to exactly 0 has no direction on the sphere: the point stays
         length = norm(w)
         if self.radius is None:
             return w / length if length > 0 else self.w
@@ -75,6 +76,7 @@ class GradientDescent(SavedState):
 
     def select(self, rng: np.random.Generator) -> Probe:
         """Return the present point with a neighbour in a uniformly random direction."""
+        # normal vectors have no preferred direction: divided by their length they are uniform on the sphere
         direction = rng.standard_normal(len(self.w))
         direction /= norm(direction)
         return Probe(self.w, self._project(self.w + self.delta * direction), direction)

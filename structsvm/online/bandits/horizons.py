@@ -105,6 +105,7 @@ class Anytime(SavedState):
         """Pass the outcome to the bandit; at its horizon start a new one. Raise ValueError if the bandit refuses it."""
         self.bandit.update(duel, outcome)
         self.t += 1
+        # T, T^2, T^4, ...: the comparisons of all earlier horizons together are few against the present one
         if self.t >= self.horizon:
             self.answer = self.bandit.best()
             self.horizon, self.t = self.horizon**2, 0

@@ -75,6 +75,7 @@ class InterleavedFilter(SavedState):
         order of the arms.
         """
         *_, won = check_pair(duel, outcome, self.n_arms)
+        # the first outcome fixes the order, so that duels selected before it do not count twice
         if self.candidate is None:
             self.candidate, *self.rivals = check_order("duel: order in its note", duel.note, self.n_arms)
         self.t += 1
@@ -91,6 +92,8 @@ class InterleavedFilter(SavedState):
         """Apply the confidence bounds at the end of a round (Algorithm 5, and 6 with pruning)."""
         share = self.wins[self.rivals] / self.rounds
         radius = np.sqrt(4 * log(float(self.horizon) * self.n_arms**2) / self.rounds)
+        # A rival is eliminated if the lower bound of the candidate's share is above 1/2. If the upper bound against the
+        # worst rival is below 1/2, that rival becomes the candidate.
         keep = share - radius <= 0.5
         worst = int(np.argmin(share))
         dethroned = share[worst] + radius < 0.5

@@ -60,6 +60,7 @@ class MDB(CountsWins):
         if self.t == 0:
             return Duel(tuple(range(self.n_arms)))
         log_t = self.alpha * log(self.t + 1)
+        # E by the bounds with alpha, F by those with alpha * beta, both at the time of this round
         narrow = np.flatnonzero((upper_bounds(self.wins, log_t) >= 0.5).all(axis=1))
         if len(narrow) == 1:
             return Duel((int(narrow[0]),))

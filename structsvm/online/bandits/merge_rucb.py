@@ -32,6 +32,7 @@ def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
     merged = [order[k] + order[-1 - k] for k in range(half)]
     if len(order) % 2:
         merged.append(list(order[half]))
+    # each step moves one arm from the largest batch to the smallest, so the loop ends
     while True:
         sizes = [len(batch) for batch in merged]
         small, large = sizes.index(min(sizes)), sizes.index(max(sizes))
@@ -151,6 +152,7 @@ class MergeRUCB(SavedState):
         Raise ValueError, and change nothing, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
         of a first duel is an order of the arms.
         """
+        # the order is checked before anything changes, and kept from the first outcome that arrives
         order = None if self.ordered else check_order("duel: order in its note", duel.note, self.n_arms)
         record_pair(self.wins, duel, outcome)
         if order is not None:
@@ -173,6 +175,7 @@ class MergeRUCB(SavedState):
         while not self.finished:
             n = len(self.batches)
             turns = [(self.t + 1 + k) % n for k in range(n)]
+            # batch t mod B, or the next one with more than one arm
             playable = [k for k in turns if len(self.batches[k]) > 1]
             if not playable:
                 self.batches = merge_batches(self.batches, self.size)

@@ -33,6 +33,7 @@ class SavedState:
         name, state, digest = read_state(text, cls.__name__)
         if name != cls.__name__:
             raise BadInput(f"expected the state of a {cls.__name__}, got a {name}", f"use {name}.from_json")
+        # the digest guards against edits of the text, which would make a bandit in a state that it cannot reach
         if not isinstance(state, dict) or digest != _digest(name, state):
             raise BadInput(
                 f"state of a {name}",
@@ -161,6 +162,7 @@ def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
 def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     """Add the outcome of every pair of a set to the table of wins; a set of one arm adds nothing."""
     _check_duel(duel, len(wins))
+    # at least one arm, and none twice
     if len(set(duel.arms)) < max(1, len(duel.arms)):
         raise BadInput("duel", f"expected a set of different arms, got {duel.arms}")
     if len(duel.arms) < 2:

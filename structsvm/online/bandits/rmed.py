@@ -69,6 +69,7 @@ class RMED1(CountsWins):
         if self.t < n_pairs:
             first, second = pair_indices(self.n_arms)
             return Duel((int(first[self.t]), int(second[self.t])))
+        # Algorithm 2 for the first arm l of the present list: O_l are the arms ahead of l or level with it
         arm = self.waiting[0]
         share = self._shares()[arm]
         ahead = share <= 0.5
@@ -87,6 +88,7 @@ class RMED1(CountsWins):
         if duel.arms[0] in self.waiting:
             self.waiting.remove(duel.arms[0])
         distance = self.divergences()
+        # J_j(t): the arm joins the next list unless it still waits in the present one
         joins = distance - distance.min() <= log(self.t) + self.margin
         joins[self.waiting] = False
         self.joining |= joins

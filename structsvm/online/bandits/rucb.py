@@ -27,6 +27,7 @@ def upper_bounds(wins: np.ndarray, log: float) -> np.ndarray:
 
 def challenger(bounds: np.ndarray, champion: int, rng: np.random.Generator) -> int:
     """Return the arm with the largest bound against the champion, or the champion if all bounds are below 1/2."""
+    # the champion's own bound is 1/2, and it loses a tie: only bounds below 1/2 make it play itself
     against = bounds[:, champion].copy()
     against[champion] = -np.inf
     highest = against.max()
@@ -73,9 +74,12 @@ class RUCB(CountsWins):
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a possible winner and the arm with the largest bound against it; the note is B, or -1."""
+        # Algorithm 1: C holds the arms with all bounds of at least 1/2; B keeps its arm only while it is in C
         bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         candidates = np.flatnonzero((bounds >= 0.5).all(axis=1))
         leader = self.leader if self.leader in candidates else -1
+        # The order of the branches is that of the random numbers in the compiled form: none for one candidate, one for
+        # the coin of B, one for the arm.
         if len(candidates) == 1:
             leader = champion = int(candidates[0])
         elif len(candidates) == 0:
@@ -138,6 +142,7 @@ class RCS(CountsWins):
         theta = np.full((self.n_arms, self.n_arms), 0.5)
         theta[first, second] = rng.beta(self.wins[first, second] + 1, self.wins[second, first] + 1)
         theta[second, first] = 1 - theta[first, second]
+        # at most one arm is unbeaten, as theta_ij + theta_ji = 1; exact ties have probability zero
         unbeaten = np.flatnonzero((theta >= 0.5).all(axis=1))
         champion = int(unbeaten[0]) if len(unbeaten) else tied(-self.times_champion, rng)
         bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))

@@ -59,6 +59,7 @@ class SAVAGE(Eliminates, CountsWins):
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
+        # comparisons with eliminated arms do not count
         plays = (self.wins + self.wins.T)[np.ix_(alive, alive)]
         first, second = pair_indices(len(alive))
         k = tied(-plays[first, second], rng)
@@ -72,6 +73,7 @@ class SAVAGE(Eliminates, CountsWins):
             return
         plays = self.wins[first, second] + self.wins[second, first]
         log_t = log(float(self.n_arms) * (self.n_arms - 1) * self.horizon / self.delta)
+        # Hoeffding's bound for one pair, with delta / (K (K - 1) T) for each pair and time
         radius = np.sqrt(log_t / (2 * plays))
         for arm, other in ((first, second), (second, first)):
             loses = self.wins[arm, other] / plays + radius < 0.5

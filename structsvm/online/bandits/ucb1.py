@@ -140,6 +140,7 @@ class Doubler(SavedState):
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return an arm drawn from the right arms of the last epoch, and the arm that UCB1 plays."""
+        # before the first outcome any arm may be the constant left arm of the first epoch
         pool = self.pool if self.pool.any() else np.ones(self.n_arms)
         left = int(np.searchsorted(np.cumsum(pool), rng.random() * pool.sum(), side="right"))
         return Duel((left, ucb1(self.rewards, self.plays, self.alpha, rng)))
@@ -151,6 +152,7 @@ class Doubler(SavedState):
             self.pool[left] = 1  # the paper starts from one arbitrary arm
         self.rewards[right] += 1.0 - won
         self.plays[right] += 1
+        # the plays of this epoch are the left arms of the next, against which a new UCB1 starts
         if self.plays.sum() == 2**self.epoch:
             self.epoch += 1
             self.pool = self.plays

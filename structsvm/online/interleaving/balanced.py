@@ -49,6 +49,7 @@ class Balanced(ListsByChoices):
         if not clicked.any():
             return np.zeros(2)
         lowest = int(np.flatnonzero(clicked)[-1])
+        # k: the least rank of the lowest clicked document, so that both top k were about equally visible
         depth = min(row[lowest] for row in ranks)
         if math.isinf(depth):
             raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")

@@ -51,6 +51,7 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
         shown = run(choose)
         probabilities[shown] = probabilities.get(shown, 0.0) + probability
+        # backtrack to the last choice with another possible option
         while path:
             last = options[len(path) - 1]
             following = next((i for i in range(path[-1] + 1, len(last)) if last[i] > 0), None)

@@ -42,8 +42,10 @@ class DocumentConstraints(Balanced):
         clicked = clicks_on(shown, self.name, clicks, n_rows=2)
         constraints = []
         for k in np.flatnonzero(clicked).tolist():
+            # all documents above the clicked one, and the one below
             rivals = range(min(k + 2, len(shown.documents)))
             constraints += [(k, rival) for rival in rivals if not clicked[rival]]
         ranks = evidence_ranks(shown)
+        # documents that are not in a ranking have the rank infinity, and two of them violate no constraint
         satisfied = [sum(row[better] <= row[worse] for better, worse in constraints) for row in ranks]
         return np.array(satisfied, dtype=np.float64)

@@ -77,6 +77,7 @@ class Optimized:
         """
         ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
+        # all allowed lists, or a sample of them, and one list by the probabilities of the programme
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             lists = _sampled_lists(ordered, length, self.max_lists, generator)
@@ -136,6 +137,7 @@ def allowed_lists(
     rankings: list[tuple[Hashable, ...]], length: int, max_lists: int
 ) -> list[tuple[Hashable, ...]] | None:
     """Return all allowed lists, or None if there are more than ``max_lists``."""
+    # one rank after another: each list is continued by the best document left of each ranking
     lists: list[tuple[Hashable, ...]] = [()]
     for _ in range(min(length, len(set().union(*rankings)))):
         lists = [(*start, document) for start in lists for document in _next_documents(rankings, start)]
@@ -153,6 +155,7 @@ def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     weight /= weight.sum()
     if credit.shape[1] > 2:
         return -np.asarray(np.square((credit * weight).sum(axis=-1)).sum(axis=1))
+    # share: weight of the ranks at which each ranker is ahead; p: those shares among the decided ones
     ahead = np.stack([credit[:, 0] > credit[:, 1], credit[:, 1] > credit[:, 0]])
     share = (ahead * weight).sum(axis=-1)
     decided = share.sum(axis=0)
@@ -225,6 +228,7 @@ def _sampled_lists(
     length = min(length, len(set().union(*rankings)))
     lists: dict[tuple[Hashable, ...], None] = {}
     for _ in range(max_lists):
+        # a random ranker gives the next document, as in a draft without teams
         documents: list[Hashable] = []
         while len(documents) < length:
             documents += _next_documents([rankings[int(rng.integers(len(rankings)))]], documents)

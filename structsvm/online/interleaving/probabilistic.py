@@ -95,6 +95,8 @@ def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``posterior`` is (n_lists, n_rankers, n_clicked). Given a list, the assignments of its documents are independent.
     """
+    # Dynamic programming over the clicked documents: with probability p_i the difference i - j goes up by one, with p_j
+    # down, else it stays. All lists and ordered pairs of rankers at once.
     m, n, n_clicked = posterior.shape
     i, j = np.nonzero(~np.eye(n, dtype=bool))
     up_down = posterior[:, i], posterior[:, j]

@@ -189,6 +189,7 @@ def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
     # msgspec's errors end with a path, such as "$.clicks[2].rank", which leads to the value and its expectation
     what, _, path = str(error).partition(" - at `$")
     path = path.removesuffix("`").removeprefix(".")
+    # follow the path to the wrong value
     for key, index in re.findall(r"(\w+)|\[(\d+)\]", path):
         value = value[key] if key else value[int(index)]
     if path == "shown" or path.startswith("shown."):
@@ -332,6 +333,7 @@ def evidence_matrix(
     if any(value is None for row in shown.evidence for value in row):
         raise BadInput("shown", f"expected numbers in the evidence of {shown.method!r}, got null")
     values = np.array(shown.evidence, dtype=np.float64)
+    # sums along ``axis`` have to be ``total``, up to rounding relative to the largest number
     with np.errstate(over="ignore", invalid="ignore"):
         off = np.abs(values.sum(axis=axis) - total) / np.maximum(1.0, np.abs(values).max(axis=axis))
     wrong = np.flatnonzero(~((off <= 1e-9) & (values >= least).all(axis=axis)))

@@ -67,6 +67,7 @@ class SOSM(ListsByChoices):
         by_rank /= by_rank.sum()
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):
+            # the ranker's own order of the shown documents; those it does not have share the mean of the last credits
             rank = ranks_of(ranking)
             held = sorted((k for k, d in enumerate(documents) if d in rank), key=lambda k: rank[documents[k]])
             if len(held) < len(documents):

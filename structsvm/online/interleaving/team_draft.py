@@ -59,6 +59,7 @@ def draft(
 ) -> tuple[tuple[Hashable, ...], tuple[int | None, ...]]:
     """Return the drafted list and the team of each document, None after the fair ranks."""
     n = len(rankings)
+    # the list ends with the documents of all rankings
     length = min(length, len(set().union(*rankings)))
     fair = n_fair_places(rankings, length)
     documents: list[Hashable] = []
@@ -71,6 +72,7 @@ def draft(
         waiting = waiting or list(range(n))
         ranker = waiting.pop(choose([1 / len(waiting)] * len(waiting)))
         ranking = rankings[ranker]
+        # documents above the pointer have been picked, by this ranker or another
         while pointer[ranker] < len(ranking) and ranking[pointer[ranker]] in drafted:
             pointer[ranker] += 1
         if pointer[ranker] < len(ranking):

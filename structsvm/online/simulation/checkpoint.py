@@ -21,6 +21,7 @@ _MOST_SETTINGS_BYTES = 1 << 28
 
 def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
     """Return a text of the new bandit, the world and all settings; a checkpoint is resumed only with the same text."""
+    # gaps for the regret, the matrix or scores for the outcomes, and the fingerprint of a live world
     world_digest = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
     for name in ("preferences", "scores"):
         if getattr(world, name, None) is not None:
@@ -142,6 +143,7 @@ class RunState:
         self.bandit = type(self.bandit).from_json(saved["bandit"])
         self.rng.bit_generator.state, self.ties.bit_generator.state = saved["rng"], saved["ties"]
         self.total, self.step, self.k = saved["total"], saved["step"], saved["k"]
+        # a wrong length would surface only when the run ends
         n_times = len(self.regret)
         if not (0 <= self.k < n_times and len(saved["regret"]) == len(saved["winners"]) == self.k):
             raise ValueError(f"{self.k} of {n_times} times recorded")

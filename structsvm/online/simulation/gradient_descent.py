@@ -237,6 +237,7 @@ def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
         # regret of both points of the comparison: e(w*, w) + e(w*, w')
         candidate_value = _value(problem, candidate)
         total += loss + _wins(best - candidate_value) - 0.5
+        # DBGD observes a winner; BGD1 and BGD2 observe the probability that the present point wins
         step = 0.0
         if feedback == 0:
             if rng.random() < _wins(candidate_value - value):
@@ -304,6 +305,7 @@ def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale,
         for i in range(d):
             candidate[i] = w[i] + delta * u[i]
         candidate /= np.sqrt(dot(candidate, candidate))
+        # a comparison is over ``queries`` random queries; users prefer the higher NDCG by the logistic link
         won = 0
         for _ in range(queries):
             q = int(rng.random() * n_queries)

@@ -195,6 +195,7 @@ class InterleavedRankers(LiveComparisons):
             random_state=random_state, n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
         self._utilities = utilities
+        # regret is that of the estimated matrix, or of the utilities; outcomes are live
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners
         super().__init__(ranked, self.clicks, method=method, length=length, credit=credit)

@@ -292,6 +292,7 @@ def explore(
     check_choice("regret", regret, REGRETS)
     steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     streams = run_streams(seed, n_runs)
+    # no practical limit, so that exploration ends by itself
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
     first = fresh()
@@ -307,6 +308,7 @@ def explore(
             form, played = _compiled(first, world, np.zeros(0, dtype=np.int64), regret, rngs)
             n_steps, answer = form.explore(policy, played, limit)
             return run, n_steps, played.total[0], answer
+        # the literal form: ``simulate`` would stop at the horizon
         n_steps, total = 0, 0.0
         while not policy.finished and n_steps < limit:
             duel = policy.select(rng)

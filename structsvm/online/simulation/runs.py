@@ -48,6 +48,7 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
     """Return the times to record, sorted, with the horizon; raise BadInput for a time outside the run."""
     if times is None:
         return log_grid(horizon)
+    # True would pass as 1
     asked = np.asarray(times)
     grid = np.unique(np.append(asked, horizon))
     if asked.dtype == bool or (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
@@ -60,6 +61,7 @@ def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.
 
     Recording therefore does not change the duels.
     """
+    # a copy of the stream: spawning changes the state of a SeedSequence
     moves, ties = np.random.SeedSequence(stream.entropy, spawn_key=stream.spawn_key).spawn(2)
     return np.random.Generator(np.random.PCG64(moves)), np.random.Generator(np.random.PCG64(ties))
 
@@ -147,6 +149,7 @@ def play_literally(
 
 
 def _count(duels: Int, arms: tuple[int, ...]) -> None:
+    # upper triangle; a set counts each of its pairs, an arm alone itself
     if len(arms) <= 2:
         duels[min(arms), max(arms)] += 1
     else:

@@ -62,6 +62,7 @@ def _vector(utilities: ArrayLike) -> Float:
 
 def _matrix(probability: Float) -> Float:
     """Return a preference matrix with the probabilities above the diagonal."""
+    # P + P' = 1 exactly, whatever rounding does to the given lower part
     upper = np.triu(probability, 1)
     return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(len(upper))
 
@@ -233,5 +234,6 @@ def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
 def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
     """Return a random Bradley-Terry world in which arm 0 beats all others by ``epsilon`` (thesis 5.5.1, Fig. 5.2)."""
     weights = rng.random(n_arms)
+    # w0 / (w0 + w) = 1/2 + epsilon for the strongest rival
     weights[0] = weights[1:].max(initial=1e-300) * (1 + 2 * epsilon) / (1 - 2 * epsilon)
     return _matrix(weights[:, None] / (weights[:, None] + weights[None, :]))

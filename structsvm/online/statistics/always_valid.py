@@ -115,6 +115,7 @@ def confidence_sequence(
     """
     check_fraction("alpha", alpha)
     values = check_outcomes(outcomes)
+    # clusters are independent, so any order of them is valid; rounding may leave a mean beyond 1
     if clusters is not None:
         values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))
         values = np.clip(values, -1, 1)
@@ -122,6 +123,7 @@ def confidence_sequence(
     at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
         raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
+    # the capital depends on the different outcomes and their numbers only, which are few for most methods
     counted = [np.unique((1 + values[:t]) / 2, return_counts=True) for t in at]
     lower, upper, p = np.array([_interval_and_p(*each, alpha) for each in counted]).T
     return ConfidenceSequence(at, values.cumsum()[at - 1] / at, lower, upper, p, alpha)
@@ -194,6 +196,8 @@ def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tup
 
 def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
     """Return the logarithm of the capital against ``mean``, with outcomes and mean in [0, 1]."""
+    # An outcome u multiplies a bet on "above the mean m" by 1 + c (u / m - 1), and one on "below" by the same with 1 - u
+    # and 1 - m.
     c = SHARES[:, None]
     above, below = np.zeros(len(SHARES)), np.zeros(len(SHARES))
     for start in range(0, len(unit), _BLOCK):

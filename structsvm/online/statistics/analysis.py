@@ -272,6 +272,7 @@ def analyse(
             "log", f"expected a log, got {shown}",
             "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table",
         )  # fmt: skip
+    # a TeamDraftLog is a tuple of the log and the numbers of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
         log = log[0]
     if not isinstance(log, (ClickLog, CreditedLog)):
@@ -319,6 +320,7 @@ _OF_LOG = (
 
 def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Settings) -> Analysis:
     """Return the analysis from the comparison of each pair of rankers."""
+    # without clusters, impressions of returning users depend on each other, and no winner is named
     independent = log.cluster is not None or log.again is None
     winner = _winner(log.rankers, pairs, settings.alpha) if independent else None
     clusters: dict[str, Any] = dict.fromkeys(("n_clusters", "n_effective_clusters", "largest_cluster_share"))
@@ -529,6 +531,7 @@ def compared(
     test, correct = settings.test, CORRECTIONS[settings.correction]
     if any(test not in one.results for one in figures):
         raise BadInput("test", f"expected one of {', '.join(figures[0].results)} for this log", value=test)
+    # both kinds of p-values are corrected for the same number of pairs
     adjusted = correct([one.results[test].p_value for one in figures])
     sequences = [one.sequence for one in figures]
     corrected: list[float | None] = [None] * len(figures)
@@ -577,6 +580,7 @@ def _direction(test: str, result: TestResult) -> int:
 def _winner(
     rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float, *, always_valid: bool = False
 ) -> str | None:
+    # the winner beats each other ranker, so there is at most one
     wins = dict.fromkeys(rankers, 0)
     for pair in pairs:
         p, ahead = _sure(pair) if always_valid else (pair.p_value, pair.leader)

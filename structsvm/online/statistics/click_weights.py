@@ -47,6 +47,8 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     total = rows.sum(axis=0)
     _length(total)
     check_number("ridge", ridge, 0)
+    # total'w / sqrt(w' Sigma w) with the uncentred Sigma is an increasing function of the z-score, and its maximum is at
+    # Sigma^-1 total
     sigma = matmul(rows.T, rows) + ridge * np.eye(rows.shape[1])
     if ridge:
         w = solve(sigma, total)
@@ -151,6 +153,8 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     # the shortest weights with total' u / |total| >= 1 in all pairs (Lawson and Hanson's LDP) are the start
     directions = np.array([total / _length(total) for total in totals])
     system, target = np.vstack([directions.T, np.ones(len(parts))]), np.append(np.zeros(basis.shape[1]), 1.0)
+    # LDP: nonnegative least squares on the system solves min |u| with directions @ u >= 1; a residual of zero means that
+    # no u satisfies all constraints.
     residual = products(system, nnls(system, target)[0]) - target
     if norm(residual) < 1e-7:
         raise BadInput("psi", "no weights make the better ranker of every pair win", "leave a pair out")
@@ -164,6 +168,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         ],
         "options": {"ftol": 1e-15, "maxiter": 1000},
     }
+    # the last coordinate is the least score: it is maximised, and each pair's score must not be below it
     first = np.append(start, scores(np.append(start, 0.0))[0].min())
     solution = minimize(negated, first, **settings)
     u = solution.x[:-1]
@@ -313,6 +318,7 @@ def _held_out(rows: Float, learn: Callable[[slice], Float]) -> float:
     delta = np.empty(len(rows))
     for half in (0, 1):
         try:
+            # even queries by the weights of the odd ones, and the reverse
             scores = products(rows[half::2], learn(slice(1 - half, None, 2)))
         except ValueError:  # half of the queries are too few to learn from
             return np.inf

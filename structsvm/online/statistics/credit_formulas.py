@@ -149,6 +149,7 @@ def _credit_alike(
     if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(records[0].evidence) != n_rows:
         return None
     # lines with the same text share a record
+    # each different record is converted once
     which_of: dict[Record, int] = {}
     which = np.array([which_of.setdefault(record, len(which_of)) for record in records])
     try:

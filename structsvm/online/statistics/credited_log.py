@@ -404,6 +404,7 @@ class _Reader:
         keep: Any = slice(None)
         n_repeated = n_identical = 0
         names = self.names.rows() if self.names.any else None
+        # repeated lines are found only if any line has an id
         if names is not None:
             keep, n_repeated = self._distinct(names, numbers, content)
         # only lines of a file have a text; equal ones are adjacent after sorting
@@ -451,6 +452,7 @@ class _Reader:
 
     def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:
         """Drop impressions without a cluster id and return their number; raise BadInput if many lack one."""
+        # of the impressions that are kept so far, as repeated lines do not count
         without = np.flatnonzero(~has_id[keep])
         if 0 < len(has_id[keep]) <= _FEW_WITHOUT * without.size:
             raise BadInput(

@@ -58,6 +58,7 @@ def page(
                 small=True,
             ),
         ]
+        # the curve needs the impressions themselves, the figures above only the analysis
         k = column[pair.a, pair.b]
         if bound is not None and len(log.pairs[k].delta):
             values = log.pairs[k].delta / bound

@@ -122,6 +122,7 @@ class RunningStatistics:
                 f"expected credit of at most {self.bound:g} for a click or team, got {spread[k]:g}",
                 "log what show() returns, unchanged",
             )
+        # the statistic is the outcome for methods of DRAWN, otherwise the difference in credit
         for p, (i, j) in enumerate(combinations(range(len(self.rankers)), 2)):
             values = outcome[:, p] if self.method in DRAWN else credit[:, i] - credit[:, j]
             self._add_pair(self._pairs[p], values, outcome[:, p])
@@ -187,6 +188,7 @@ class RunningStatistics:
             state: Mapping[str, Any] = json.loads(text)
             if state["version"] != VERSION:
                 raise ValueError(f"expected version {VERSION}")
+            # the constructor checks the settings; the counts are taken over as they are
             running = cls(
                 state["method"],
                 state["rankers"],

@@ -167,6 +167,7 @@ def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[n
         raise BadInput("clusters", f"expected one id for each of {n} queries, got {len(clusters)}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":
         return np.asarray(np.unique(clusters, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+    # ids of any type, in the order of their first appearance
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(c, len(numbers)) for c in clusters], dtype=np.int64)
 
@@ -239,6 +240,7 @@ def sign_p(positive: Any, n: Any) -> tuple[Float, Float, Float]:
     from scipy.special import bdtr
 
     positive, n = np.asarray(positive), np.asarray(n)
+    # twice the smaller tail of the binomial distribution, at most 1
     fewer = np.minimum(positive, n - positive)
     p = np.where(n == 0, 1.0, np.minimum(2 * bdtr(fewer, np.maximum(n, 1), 0.5), 1.0))
     return np.asarray(positive, dtype=np.float64), p, np.asarray(n, dtype=np.float64)

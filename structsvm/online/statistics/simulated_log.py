@@ -90,6 +90,7 @@ def simulate_log(
         start, stop = int(offsets[q]), int(offsets[q + 1])
         if q not in orders:
             names = (np.arange(stop - start) if ids is None else np.asarray(ids[start:stop])).tolist()
+            # grades are looked up by the id of a shown document
             rows[q] = {name: k for k, name in enumerate(names)}
             orders[q] = [
                 [names[k] for k in np.lexsort((tie_break[start:stop, r], -table[start:stop, r]))]

@@ -27,6 +27,7 @@ class TableClicks:
         clicks = np.zeros(checked.shape[0], dtype=bool)
         for k, grade in enumerate(checked):
             clicks[k] = generator.random() < tables.click[grade, k]
+            # the user leaves with a probability by grade, which depends on whether she clicked
             stop = tables.stop_after_click if clicks[k] else tables.stop_after_skip
             if generator.random() < stop[grade, k]:
                 break
@@ -39,7 +40,7 @@ class TableClicks:
         click = tables.click[checked, positions]
         stay = click * (1 - tables.stop_after_click[checked, positions])
         stay += (1 - click) * (1 - tables.stop_after_skip[checked, positions])
-        # of reaching the position, times that of a click there
+        # probability of reaching the rank, times that of a click there
         return click * np.concatenate(([1.0], np.cumprod(stay)[:-1]))[: checked.shape[0]]
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:

@@ -90,6 +90,7 @@ def compare_pairs(
     seeds: Any = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
     n_tasks = first.shape[0]
     wins, losses = np.zeros(n_tasks, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
+    # rank^-tau for the ranks of the longest query
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
     def run(part: slice) -> None:
@@ -238,6 +239,7 @@ def _in_threads(
 ) -> list[Any]:
     """Run all tasks of ``size`` comparisons in threads, in pieces, so that Ctrl-C is noticed between them."""
     step = max(1, _PIECE // size)
+    # results are in the order of the pieces, so that they do not depend on the threads
     pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
 
     def reported(results: Iterable[Any]) -> Iterator[Any]:

@@ -54,6 +54,7 @@ class RankedQueries(NamedTuple):
         first_row = starts[:-1].repeat(np.diff(starts))
         rankings = np.empty((dense.shape[1], dense.shape[0]), dtype=np.int32)
         for ranker, column in zip(rankings, dense.T, strict=True):
+            # lexsort sorts by the last key first: query, then score, then a random number for ties
             keys: Any = (generator.random(dense.shape[0]), -column, query)
             ranker[:] = np.lexsort(keys) - first_row
         return cls(rankings, _inverse(rankings, first_row), checked, starts)
@@ -93,6 +94,7 @@ def _check_layout(
     array = np.asarray(grades)
     if array.shape != (n_rows,):
         raise BadInput("grades", f"expected one grade for each of {n_rows} rows, got shape {array.shape}")
+    # queries without documents are left out: equal offsets become one
     checked = check_grades(array, int(array.max(initial=0)) + 1 if np.isfinite(array).all() else 1)
     starts = np.unique(starts.astype(np.int64))
     if starts.shape[0] < 2:
