@@ -196,8 +196,8 @@ def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tup
 
 def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
     """Return the logarithm of the capital against ``mean``, with outcomes and mean in [0, 1]."""
-    # An outcome u multiplies a bet on "above the mean m" by 1 + c (u / m - 1), and one on "below" by the same with 1 - u
-    # and 1 - m.
+    # An outcome u multiplies a bet on "above the mean m" by 1 + c (u / m - 1), and one on "below" by the same factor
+    # with 1 - u and 1 - m.
     c = SHARES[:, None]
     above, below = np.zeros(len(SHARES)), np.zeros(len(SHARES))
     for start in range(0, len(unit), _BLOCK):

@@ -47,7 +47,7 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     total = rows.sum(axis=0)
     _length(total)
     check_number("ridge", ridge, 0)
-    # total'w / sqrt(w' Sigma w) with the uncentred Sigma is an increasing function of the z-score, and its maximum is at
+    # total'w / sqrt(w' Sigma w) with the uncentred Sigma is an increasing function of the z-score, and largest at
     # Sigma^-1 total
     sigma = matmul(rows.T, rows) + ridge * np.eye(rows.shape[1])
     if ridge:
@@ -153,8 +153,8 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     # the shortest weights with total' u / |total| >= 1 in all pairs (Lawson and Hanson's LDP) are the start
     directions = np.array([total / _length(total) for total in totals])
     system, target = np.vstack([directions.T, np.ones(len(parts))]), np.append(np.zeros(basis.shape[1]), 1.0)
-    # LDP: nonnegative least squares on the system solves min |u| with directions @ u >= 1; a residual of zero means that
-    # no u satisfies all constraints.
+    # LDP: nonnegative least squares on the system solves min |u| with directions @ u >= 1; a residual of zero means
+    # that no u satisfies all constraints.
     residual = products(system, nnls(system, target)[0]) - target
     if norm(residual) < 1e-7:
         raise BadInput("psi", "no weights make the better ranker of every pair win", "leave a pair out")
