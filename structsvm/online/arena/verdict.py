@@ -403,8 +403,9 @@ def _level(peak: Float, leaders: list[int], epsilon: float, top: int) -> float:
     """Return the smallest alpha at which the leaders would be declared best."""
     # the weakest claim has the evidence 1 / delta; the error of all claims at that delta is the level
     n_models = len(peak)
-    outside = np.setdiff1d(np.arange(n_models), leaders)
-    delta = float(exp(-peak[np.ix_(leaders, outside)].min()))
+    inside = np.array(leaders)
+    outside = np.setdiff1d(np.arange(n_models), inside)
+    delta = float(exp(-peak[np.ix_(inside, outside)].min()))
     if epsilon > 0:
         return n_models * delta
     return error_of_top(delta, n_models, top) if top > 1 else error_of_best(delta, n_models)

@@ -505,7 +505,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
     rng = np.random.default_rng(random_state)
     figures = []
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
-        outcomes = tuple(int((signs == sign).sum()) for sign in (1, -1, 0))
+        won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
         # rankers of a bandit that never met have no values: nothing is known of them, as after one tie
         met, clusters = len(delta) > 0, log.clusters_of(k)
         means = cluster_means(delta, clusters) if met else np.zeros(1)
@@ -514,7 +514,7 @@ def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[Pai
             units = signs if clusters is None else drawn_signs(means, rng)
             drawn = int((units > 0).sum()), int((units < 0).sum())
         one = figures_of(
-            *np.unique(means, return_counts=True), outcomes, settings, len(log.pairs), method=log.method,
+            *np.unique(means, return_counts=True), (won, lost, tied), settings, len(log.pairs), method=log.method,
             bound=log.bound, drawn=drawn, per_unit=len(delta) / len(means), clustered=clusters is not None,
         )  # fmt: skip
         if not met:
