@@ -327,11 +327,11 @@ def _shuffled(votes: Votes) -> Votes:
     # questions are shuffled as a whole
     codes = np.arange(len(votes)) if votes.question is None else votes.question
     order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
-    columns = ("first", "second", "share", "question", "judge")
-    known: dict[str, Any] = {name: getattr(votes, name) for name in columns}
-    return replace(
-        votes, **{name: None if values is None else values[order] for name, values in known.items()}
-    )
+    columns: dict[str, Any] = {}
+    for name in ("first", "second", "share", "question", "judge"):
+        values = getattr(votes, name)
+        columns[name] = None if values is None else values[order]
+    return replace(votes, **columns)
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
