@@ -352,31 +352,26 @@ class _Reader:
         """Credit lists on which some of the rankers met, and append to the columns of their pairs."""
         # Lists with equally many rankers are credited together. A pair has the order of the rankings on its list, so a
         # pair (i, j) of the log may stand there as (j, i), with the opposite sign.
-        before = sum(map(len, self.numbers))
-        column = {pair: p for p, pair in enumerate(self.pairs)}
+        before, parts = sum(map(len, self.numbers)), []
         groups: dict[int, list[int]] = {}
         for k, arms in enumerate(self.duels):
             groups.setdefault(len(arms), []).append(k)
-        of: list[list[tuple[int, float, float]]] = [[] for _ in self.pairs]
         for size, members in groups.items():
-            own = list(combinations(range(size), 2))
             some: Any = ([part[k] for k in members] for part in self.rows)
-            made = self._credited(method, size, Rows(*some))
-            for row, k in enumerate(members):
-                arms = self.duels[k]
-                for p, (i, j) in enumerate(own):
-                    sign = 1.0 if arms[i] < arms[j] else -1.0
-                    difference = float(made.credit[row, i] - made.credit[row, j])
-                    pair = column[min(arms[i], arms[j]), max(arms[i], arms[j])]
-                    of[pair].append((before + k, sign * difference, sign * float(made.outcome[row, p])))
-        for entries, (delta, won), met in zip(of, self.columns, self.met, strict=True):
-            if not entries:
-                continue
-            table = np.array(sorted(entries))
-            met.append(table[:, 0].astype(np.int64))
-            won.append(table[:, 2])
+            credit, outcome, _ = self._credited(method, size, Rows(*some))
+            at, met = before + np.array(members), np.array([self.duels[k] for k in members])
+            for p, (i, j) in enumerate(combinations(range(size), 2)):
+                low, high = np.minimum(met[:, i], met[:, j]), np.maximum(met[:, i], met[:, j])
+                sign = np.where(met[:, i] < met[:, j], 1.0, -1.0)
+                parts.append((low, high, at, sign * (credit[:, i] - credit[:, j]), sign * outcome[:, p]))
+        low, high, at, difference, signed = (np.concatenate(column) for column in zip(*parts, strict=True))
+        for (i, j), (delta, won), impressions in zip(self.pairs, self.columns, self.met, strict=True):
+            rows = np.flatnonzero((low == i) & (high == j))
+            rows = rows[np.argsort(at[rows])]
+            impressions.append(at[rows])
+            won.append(signed[rows])
             if method not in (Probabilistic.name, SOSM.name):
-                delta.append(table[:, 1])
+                delta.append(difference[rows])
 
     def _bound(self) -> float | None:
         """Return the largest absolute statistic of an impression for any clicks and any coins of its method."""
