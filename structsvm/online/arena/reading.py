@@ -66,6 +66,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     share: list[float] = []
     more: dict[str, list[Any]] = {"question": [], "judge": [], "time": []}
     unit, used = None, None
+    # several tables are one arena: they need the same columns, and times of one unit
     for table in open_tables(source):
         names = _columns(table, columns or {})
         if used is not None and set(names) != used:

@@ -440,6 +440,8 @@ def _notes(
     part: Int,
     unordered: bool,
 ) -> list[str]:
+    """Return the remarks on the votes."""
+    # first what the verdict depends on, then what the strengths do
     notes = []
     if order == "unknown":
         notes.append("which model was shown first is not known: a preference for the first would count")

@@ -161,6 +161,7 @@ def restore(fields: RecordFields) -> Shown:
     """Return the record of checked fields; raise BadInput if they contradict each other."""
     if not fields.method.isprintable():
         raise BadInput("shown record", f"method: expected a printable string, got {fields.method!r:.80}")
+    # msgspec has checked types and ranges; lengths and ids remain
     n = len(fields.documents)
     for i, row in enumerate(fields.evidence):
         if len(row) != n:
@@ -168,6 +169,7 @@ def restore(fields: RecordFields) -> Shown:
                 "shown record",
                 f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}",
             )
+    # strings are plain ids; other types may be encoded tuples or no ids at all
     ids = fields.documents
     if set(map(type, ids)) != {str}:
         ids = tuple(map(_decode, ids))

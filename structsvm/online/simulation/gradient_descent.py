@@ -81,6 +81,7 @@ def descend(
         1 / np.sqrt(np.sqrt(steps)) * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
     )
     gamma = radius / np.sqrt(steps)
+    # kernels get problem and method as numbers, so that one compilation serves all
     grid = time_grid(times, steps)
     streams = run_streams(seed, n_runs)
     problem_number, feedback = PROBLEMS.index(problem), METHODS.index(method)
@@ -130,6 +131,7 @@ def descend_rankings(
 
     def job(run: int) -> tuple[int, Float, Float]:
         rng = generators(streams[run])[0]
+        # without a start each run begins in a random direction of its own
         first = rng.standard_normal(X.shape[1]) if start_weights is None else start_weights
         w = DBGD(first, delta=delta, gamma=gamma).w.copy()  # checks delta and gamma, and scales w to length 1
         ndcg = np.zeros(len(grid))

@@ -60,6 +60,7 @@ def rank_queries(
     if not chosen:
         raise BadInput("rankers", "expected at least one feature or model, got none")
     wrong = lambda i, problem: BadInput("rankers", problem, at=f"[{i}]")  # noqa: E731
+    # one column of scores per ranker; whatever is wrong is refused with its index
     n_features = int(data.X.shape[1])
     columns = []
     for i, ranker in enumerate(chosen):

@@ -117,10 +117,12 @@ def play_literally(
         winners=np.zeros(n_times, dtype=np.int64),
         duels=np.zeros((n_arms, n_arms), dtype=np.int64),
     )
+    # a bandit of a user's own may have no saved form: such runs start again
     if not (hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")):
         under_way = UnderWay(None)
     under_way.resume(run)
     bandit, rng = run.bandit, run.rng
+    # Invariant: ``run`` is the state after ``run.step`` comparisons, with the times before ``run.k`` recorded.
     last_save = time.monotonic()
     while run.k < n_times:
         due = int(times[run.k])
@@ -143,6 +145,7 @@ def play_literally(
         if run.step % _SAVE_STEPS == 0 and time.monotonic() - last_save > _SAVE_SECONDS:
             under_way.save(run)
             last_save = time.monotonic()
+    # the run is complete: its results go to the file of finished runs
     if under_way.path is not None:
         under_way.path.unlink(missing_ok=True)
     return run.regret, run.winners, run.duels

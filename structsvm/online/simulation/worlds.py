@@ -26,10 +26,12 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
         ) from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise BadInput("preference matrix", f"expected shape (K, K) with K >= 1, got {matrix.shape}")
+    # written so that NaN is refused as well
     bad = np.argwhere(~((matrix >= 0) & (matrix <= 1)))
     if len(bad):
         i, j = bad[0]
         raise BadInput("preference matrix", f"expected values in [0, 1], got P[{i}, {j}] = {matrix[i, j]:g}")
+    # rounding of printed probabilities is accepted
     bad = np.argwhere(np.abs(matrix + matrix.T - 1) > tol)
     if len(bad):
         i, j = bad[0]

@@ -265,6 +265,7 @@ def analyse(
     >>> print(f"{pair.mean:.2f} [{pair.lower:.2f}, {pair.upper:.2f}], {pair.queries_needed:.0f} queries needed")
     0.60 [0.34, 0.86], 14 queries needed
     """
+    # settings are checked first, before a log of many impressions is credited
     settings = Settings(test, alpha, power, correction)
     if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
@@ -348,6 +349,7 @@ def _remarks(
     log: CreditedLog, n_clusters: int | None, n_effective: float | None, largest: float | None
 ) -> list[str]:
     """Return remarks that a reader of the figures should know."""
+    # in the order in which they may change the verdict: bias of the method, lines left out, dependence, other figures
     notes, cluster = [], log.cluster
     if log.method in _BIASED:
         notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be its bias")
@@ -541,6 +543,7 @@ def compared(
     for (a, b), one, p, p_always in zip(combinations(rankers, 2), figures, adjusted, corrected, strict=True):
         direction, sign = _direction(test, one.results[test]), one.results.get("sign")
         lower, upper, _, needed_always = one.sequence or (None, None, None, None)
+        # the mean may favour another ranker than the test: no number of queries makes that test decide for it
         made.append(
             PairComparison(
                 *(a, b, one.wins, one.losses, one.ties, one.mean, *one.interval),

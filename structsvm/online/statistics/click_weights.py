@@ -234,6 +234,7 @@ class ClickWeights:
         def is_number(value: Any, above: float, most: float) -> bool:
             return type(value) in (int, float) and above < value <= most
 
+        # each field is checked, so that weights of another release or an edited file are refused with the field
         for key, holds, expected in (
             ("version", record["version"] == _VERSION, f"version {_VERSION}"),
             ("features", record["features"] == list(FEATURES), f"the {len(FEATURES)} click features"),
@@ -288,6 +289,7 @@ def learn_weights(
         options["ridge"] = ridge
     if not logs:
         raise BadInput("logs", "expected at least one, got none")
+    # the better ranker is the own one of each pair, so that all rows point in one direction
     pairs = []
     for log, better in logs:
         check_choice("better", better, log.rankers)

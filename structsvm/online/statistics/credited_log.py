@@ -188,6 +188,7 @@ def read_credits(
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
     parser = Lines(path, missing_record)
+    # impressions of several blocks are credited together: formulas on columns are fast for many at once
     n_missing_record = n_lines = n_bytes = 0
     for k, lines in enumerate(numbered_lines(path, max_expansion), 1):
         for number, raw in lines:

@@ -99,6 +99,7 @@ def page(
 
 
 def _headline(answer: Analysis) -> str:
+    # the winner by the chosen test, and whether it holds at every look; otherwise who leads, and what is missing
     over = "" if answer.n_clusters is None else f" over {answer.cluster}s"
     corrected = over + (f", corrected by {answer.correction}" if len(answer.pairs) > 1 else "")
     if all(pair.leader is None for pair in answer.pairs):
@@ -166,6 +167,7 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
         facts.insert(1, (f"{answer.cluster}s", counts))
     if pair.always_valid_p_value is not None:
         facts.append(("always valid", f"p {_p(pair.always_valid_p_value)}"))
+    # two numbers of queries: for a size fixed beforehand, and for looks at any time
     needs = []
     if not math.isinf(pair.queries_needed):
         needs.append(

@@ -155,6 +155,7 @@ class RunningStatistics:
 
     def to_json(self) -> str:
         """Return the whole state as JSON; numbers keep every digit."""
+        # generators are saved too, so that wins and losses drawn later do not depend on saving
         pairs = [
             {
                 "cells": sorted(pair.cells.items()),

@@ -57,6 +57,7 @@ def begin(world: Any, times: Int, kind: str, rng: np.random.Generator, ties: np.
     gaps, scores, k = world.gaps, getattr(world, "scores", None), world.n_arms
     matrix = getattr(world, "preferences", None)
     sums = gaps[:, None] + gaps
+    # regret of a pair by kind; sets have no sum, and their mean or least gap is computed from the gaps
     costs = {"average": sums / 2, "sum": sums, "weak": np.minimum(gaps[:, None], gaps)}
     return Run(
         np.empty((0, 0)) if matrix is None else matrix,

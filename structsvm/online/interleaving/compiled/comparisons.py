@@ -147,6 +147,7 @@ def multileave_outcomes(
     check_choice("method", method, ("sosm", "team_draft"))
     check_choice("credit", credit, get_args(Credit))
     tables = _tables(ranked, clicks, length, n_samples)
+    # a task is a number of samples with a random stream of its own
     chosen = chosen.astype(np.int64)
     chunk = 256
     n_tasks = -(-n_samples // chunk)
