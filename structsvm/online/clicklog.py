@@ -278,19 +278,6 @@ class ClickLog:
         """Return the origin of ``impressions[k]``: "log.jsonl:17", or "impression 16" in memory."""
         return f"{self.source}{self.numbers[k] if self.numbers else k}"
 
-    def clusters(self, by: str) -> list[Id]:
-        """Return the ``user`` or ``session`` of each impression."""
-        if by not in ("user", "session"):
-            raise BadInput("cluster", "expected 'user' or 'session'", value=by)
-        ids = [getattr(impression, by) for impression in self.impressions]
-        if None in ids:
-            raise BadInput(
-                "cluster",
-                f"expected a {by!r} in every impression, {self.place(ids.index(None))} has none",
-                "analyse without clusters, or log the id",
-            )
-        return ids
-
 
 def read_log(
     path: str | Path,

@@ -51,10 +51,7 @@ class Evidence:
 
     def add(self, i: int, j: int, share: float) -> None:
         """Enter one comparison, of which arm ``i`` won ``share`` (0.5: a tie)."""
-        for first, second, won in ((i, j, share), (j, i, 1.0 - share)):
-            self.growth[first, second] += factors(won, self.epsilon)
-            now = mixture(self.growth[first, second])
-            self.peak[first, second] = max(self.peak[first, second], now)
+        self.extend(i, j, np.array([share]))
 
     def extend(self, i: int, j: int, shares: Float) -> tuple[Float, Float]:
         """Enter comparisons of one pair in their order; return the logarithms of both capitals after each."""

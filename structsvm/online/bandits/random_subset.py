@@ -35,6 +35,7 @@ class RandomSubset(CountsWins):
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a non-empty subset of the arms, all equally likely."""
+        # each arm is in the set with probability 1/2; empty sets are drawn again
         while True:
             chosen = np.flatnonzero(rng.random(self.n_arms) < 0.5)
             if len(chosen):

@@ -18,6 +18,7 @@ def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Ge
     ``t`` is the number of the next play (Ailon et al.); Auer et al. (2002, Figure 1) use the plays so far and ``alpha =
     2``. Ties are broken at random.
     """
+    # an arm without plays has an infinite bound
     if (plays == 0).any():
         return tied((plays == 0).astype(float), rng)
     return tied(rewards / plays + np.sqrt(alpha * log(plays.sum() + 1) / plays), rng)
@@ -59,6 +60,7 @@ class Sparring(SavedState):
     def update(self, duel: Duel, outcome: Any) -> None:
         """Reward the winner on its side."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
+        # each side sees only its own reward, not the rival
         self.rewards[[0, 1], [left, right]] += won, 1.0 - won
         self.plays[[0, 1], [left, right]] += 1
 
@@ -95,6 +97,7 @@ class MultiSBM(SavedState):
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return the right arm of the last duel (at first any arm), and the arm that its own UCB1 plays."""
+        # the first left arm is arbitrary; afterwards the last right arm is the left one, so each side plays its best
         left = self.left if self.left >= 0 else int(rng.random() * self.n_arms)
         return Duel((left, ucb1(self.rewards[left], self.plays[left], self.alpha, rng)))
 

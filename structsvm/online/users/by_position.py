@@ -74,6 +74,7 @@ class DependentClickUser(TableClicks):
 
     def tables(self, length: int) -> ClickTables:
         """Return the model as (n_grades, length) tables."""
+        # leaving depends on the rank only, and on a click there
         stop = 1 - check_places("continuation", self.continuation, length)
         click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
         return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))
