@@ -75,7 +75,8 @@ def rank_queries(
         elif callable(ranker):
             scores = np.asarray(ranker(data.X))
         else:
-            raise wrong(i, f"expected a feature number, a model (predict(X)) or a callable, got {ranker!r}")
+            expected = "expected a feature number, a model with predict(X) or a callable"
+            raise wrong(i, f"{expected}, got {ranker!r}")
         if scores.shape != (data.X.shape[0],):
             raise wrong(i, f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}")
         columns.append(scores.astype(np.float64))
