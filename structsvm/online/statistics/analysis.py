@@ -306,6 +306,7 @@ class Settings:
         check_choice("test", self.test, TESTS)
         check_choice("correction", self.correction, CORRECTIONS)
         check_fraction("alpha", self.alpha)
+        check_fraction("power", self.power)
 
     def level(self, n_pairs: int) -> float:
         """Return the level at which even the hardest pair passes Holm's procedure: Bonferroni's."""
