@@ -1,4 +1,4 @@
-"""Which ranker is best, learned from clicks: dueling bandits, interleaving, clicks, and a simulator."""
+"""Online evaluation of rankers by clicks and votes: interleaving, statistics, dueling bandits, and simulation."""
 
 from __future__ import annotations
 

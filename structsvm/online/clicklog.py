@@ -1,13 +1,13 @@
-"""The schema of click logs, read and written: JSON Lines, one impression (a list shown once) per line.
+"""Click logs as JSON Lines: one impression (a list shown once) per line.
 
-The keys of a line; others are ignored, so a production log may carry more:
+Keys of a line; others are ignored, so a production log may have more:
 
 =================== ======== ===================================================================================
 Key                 Needed   Value
 =================== ======== ===================================================================================
 ``shown``           yes      the record of the list: ``Shown.to_dict()``, or the string ``Shown.to_json()``
-``clicks``          see left clicks in the order they were made; ``[]``: shown and not clicked. No key or null:
-                             the feedback is missing, which is another thing (``missing_feedback``)
+``clicks``          see left clicks in their order; ``[]``: shown and not clicked. No key or null: the feedback is
+                             missing (``missing_feedback``)
 ``impression``      no       id of the impression, an int or a string: another one each time a list is shown. Also read
                              from the record, where ``Shown.with_impression`` puts it
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
@@ -20,17 +20,17 @@ Key                 Needed   Value
 ``abstract_bold``   no       the same in the abstract
 =================== ======== ===================================================================================
 
-A click is an object with ``rank`` (from 1) or ``document`` (its id), and where known ``time`` (seconds, from any
-start), ``dwell`` (seconds) and ``download`` (bool). Where every click of a line has a time, times tell the order. Times
-lie between 0 and 1e11 seconds (the year 5138): larger ones are milliseconds, or damaged.
+A click is an object with ``rank`` (from 1) or ``document`` (its id), and optionally ``time`` (seconds, from any
+start), ``dwell`` (seconds) and ``download`` (bool). If each click of a line has a time, times give the order. Times lie
+between 0 and 1e11 seconds (the year 5138): larger ones are milliseconds, or damaged.
 
 Log shippers deliver lines more than once. Two lines with one ``impression`` id that agree in the list, its evidence,
 the clicks, the query, the session and the user are one impression: the first counts, the others are left out and
-counted (``n_repeated``). If they do not agree, the log is refused with both lines: the id was given to two
-impressions, or the clicks of one were logged in pieces and have to be joined. A line without feedback that is left out
-(``missing_feedback="skip"``) takes no part, so a list may be logged when it is shown, without ``clicks``, and again
-with them. Among lines without an id those that equal an earlier one byte for byte are counted (``n_identical``), but
-kept: two users may do the same.
+counted (``n_repeated``). If they do not agree, the log is refused with both lines: two impressions have the same id, or
+the clicks of one impression are on several lines and have to be joined. Lines without feedback that are left out
+(``missing_feedback="skip"``) are not compared, so a list may be logged when it is shown, without ``clicks``, and again
+with them. Lines without an id that equal an earlier one byte for byte are counted (``n_identical``) and used: two users
+may do the same.
 
 ::
 
@@ -66,10 +66,10 @@ Id = str | int
 _EXPECTED = 'expected {"shown": {...}, "clicks": [...], ...}'
 _BLOCK = 1 << 20
 _LONGEST = 1 << 22
-"""Most bytes per line, which holds one list and its clicks: parsed JSON takes many times the memory of its text."""
+"""Largest number of bytes of a line, since parsed JSON takes many times the memory of its text."""
 
 LATEST = 1e11
-"""Largest time of a click in seconds, the year 5138 of a clock that starts in 1970: more are milliseconds."""
+"""Largest time of a click in seconds, the year 5138 of a clock that starts in 1970; larger ones are milliseconds."""
 
 
 class Click(NamedTuple):
@@ -78,9 +78,9 @@ class Click(NamedTuple):
     Attributes
     ----------
     rank : int
-        Place of the document in the list, from 1.
+        Rank of the document in the list, from 1.
     time, dwell : float or None
-        When, and how long the user stayed, in seconds; None where not logged.
+        Time of the click and of the stay on the document, in seconds; None if not logged.
     download : bool or None
         Whether the click led to a download (or to what counts as one: a purchase, a play).
 
@@ -102,18 +102,18 @@ _SAID = ("rankers", "among", "query", "session", "user", "query_words", "title_b
 
 @dataclass(frozen=True)
 class Impression:
-    """One list shown to one user, and what was clicked.
+    """A list shown to a user, with the clicks on it.
 
     Attributes
     ----------
     shown : Shown
     clicks : tuple of Click, or None
-        In the order they were made; empty where nothing was clicked, None where nobody knows.
+        In their order; empty if nothing was clicked, None if the feedback is missing.
     query, session, user : str, int or None
     rankers : tuple of str
-        Names of the rankers; empty where not logged.
+        Names of the rankers; empty if not logged.
     among : tuple of str
-        Names of all rankers of a bandit that chose ``rankers``; empty where there is none.
+        Names of all rankers of the bandit that chose ``rankers``; empty without a bandit.
     query_words : int or None
     title_bold, abstract_bold : tuple of int, or None
         Bold words of each shown document.
@@ -145,14 +145,14 @@ class Impression:
 
     @property
     def clicked(self) -> NDArray[np.bool_]:
-        """True for each clicked place, as ``Interleaver.credit`` takes it; repeated clicks count once."""
+        """Booleans by rank, True for a clicked document, for ``Interleaver.credit``; repeated clicks count once."""
         places = np.zeros(len(self.shown.documents), dtype=bool)
         for click in self.clicks or ():
             places[click.rank - 1] = True
         return places
 
     def to_dict(self) -> dict[str, Any]:
-        """The object of one line; what is not known is left out."""
+        """Return the object of a line, without the keys of missing values."""
         line: dict[str, Any] = {"shown": self.shown.to_dict()}
         for key in _SAID:
             value = getattr(self, key)
@@ -167,7 +167,7 @@ class Impression:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Impression:
-        """The inverse of :meth:`to_dict`; ValueError says what is wrong, KeyError that ``shown`` is missing."""
+        """Return the impression of an object of a line; raise KeyError without ``shown``, ValueError for a fault."""
         if not isinstance(line, Mapping):
             raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
         try:
@@ -180,13 +180,13 @@ class Impression:
 
 
 class Line(Struct, frozen=True, gc=False):
-    """What a line of a log says, checked; ``shown`` has no id of the impression and is shared by equal lists."""
+    """The checked content of a line; ``shown`` has no id of the impression and is shared by equal lists."""
 
     shown: Shown
     name: Id | None
     clicks: tuple[Click, ...] | None
     about: Impression | _Fields
-    """What else it says: ids, names of rankers, words."""
+    """All other fields: ids, names of rankers, words."""
 
     @classmethod
     def of(cls, one: Impression) -> Line:
@@ -194,7 +194,7 @@ class Line(Struct, frozen=True, gc=False):
         return cls(one.shown, one.shown.impression, one.clicks, one)
 
     def impression(self) -> Impression:
-        """Return the line as an object of the public interface."""
+        """Return the impression of the line."""
         about = self.about
         if isinstance(about, Impression):
             return about
@@ -205,7 +205,7 @@ class Line(Struct, frozen=True, gc=False):
         )  # fmt: skip
 
     def places(self) -> tuple[int, ...]:
-        """Return the clicked places, from 0, in ascending order."""
+        """Return the indices of the clicked documents, in ascending order."""
         if not self.clicks or len(self.clicks) == 1:
             return tuple(click.rank - 1 for click in self.clicks or ())
         return tuple(sorted({click.rank - 1 for click in self.clicks}))
@@ -224,19 +224,19 @@ class ClickLog:
     method : str
         The interleaving method of every record.
     rankers : tuple of str
-        Names; "ranker 1", "ranker 2", ... where the log has none. For a bandit all that it chooses among: the
-        ``rankers`` of an impression say which met.
+        Names; "ranker 1", "ranker 2", ... if the log has none. For a bandit, the names of all its rankers; the
+        ``rankers`` of an impression are those that met.
     n_missing_feedback, n_missing_record : int
-        Lines that were left out (or, for feedback, taken as no click) by the policies of :func:`read_log`.
+        Lines that were left out (or, for feedback, used without a click) by the options of :func:`read_log`.
     n_repeated : int
         Impressions left out because their id occurred before.
     n_identical : int
-        Lines without an id that equal an earlier one; they are among the impressions. Not counted in logs made by
-        :meth:`of`: of a few documents without ids, users and times many are equal by nature, as in every simulation.
+        Lines without an id that equal an earlier one; they are used. They are not counted by :meth:`of`, since in a
+        simulation many impressions without ids, users and times are equal.
     source : str
-        What stands before the number of an impression where an error says which: "log.jsonl:".
+        Prefix of the number of an impression in errors, such as "log.jsonl:".
     numbers : tuple of int
-        Of each impression: its line in the file (from 1), or its place in what :meth:`of` was given (from 0).
+        Line of each impression in the file (from 1), or its index in the argument of :meth:`of`.
 
     Examples
     --------
@@ -260,7 +260,7 @@ class ClickLog:
 
     @classmethod
     def of(cls, impressions: Iterable[Impression]) -> ClickLog:
-        """A log of impressions in memory; those without feedback, and repeated ones, are left out and counted."""
+        """Return a log of impressions; those without feedback, and repeated ones, are left out and counted."""
         collected = _Collector("impression ", "skip")
         for number, impression in enumerate(impressions):
             if not isinstance(impression, Impression):
@@ -275,21 +275,8 @@ class ClickLog:
         return collected.log("impressions", 0)
 
     def place(self, k: int) -> str:
-        """Where ``impressions[k]`` came from: "log.jsonl:17", or "impression 16" of those in memory."""
+        """Return the origin of ``impressions[k]``: "log.jsonl:17", or "impression 16" in memory."""
         return f"{self.source}{self.numbers[k] if self.numbers else k}"
-
-    def clusters(self, by: str) -> list[Id]:
-        """The ``user`` or ``session`` of every impression."""
-        if by not in ("user", "session"):
-            raise BadInput("cluster", "expected 'user' or 'session'", value=by)
-        ids = [getattr(impression, by) for impression in self.impressions]
-        if None in ids:
-            raise BadInput(
-                "cluster",
-                f"expected a {by!r} in every impression, {self.place(ids.index(None))} has none",
-                "analyse without clusters, or log the id",
-            )
-        return ids
 
 
 def read_log(
@@ -299,16 +286,16 @@ def read_log(
     missing_feedback: str = "skip",
     max_expansion: float | None = None,
 ) -> ClickLog:
-    """Read a click log (the module says how it looks), plain or compressed by gzip, bzip2 or xz.
+    """Read a click log (see the module for its format), plain or compressed by gzip, bzip2 or xz.
 
     Parameters
     ----------
     path : str or Path
     missing_record : {"error", "skip"}
-        A line without ``shown`` cannot be credited: say so, or count it and go on.
+        Lines without ``shown`` cannot be credited: raise an error, or leave them out and count them.
     missing_feedback : {"skip", "no_click", "error"}
-        A line without ``clicks``: leave the impression out (right where feedback gets lost by chance), take it
-        as a list nobody clicked (right where clicks are logged only when there are some), or refuse.
+        Lines without ``clicks``: leave the impression out (right if feedback is lost by chance), use it without a click
+        (right if lists without clicks are not logged), or raise an error.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
 
@@ -319,14 +306,14 @@ def read_log(
     Raises
     ------
     ValueError
-        With file and line: a line that is not such an object, a record or click that does not hold, a click on
-        a document that was not shown, another method or other rankers than in the lines before, an impression id
-        whose lines do not agree. Empty lines are passed over; a log without a usable impression is refused.
+        With file and line, for a line that is not such an object, a wrong record or click, a click on a document that
+        was not shown, another method or other rankers than before, and an impression id with lines that do not agree.
+        Also for a log without a usable impression. Empty lines are skipped.
 
     Notes
     -----
-    Every impression becomes a few objects, about 2 KB in all. :func:`read_credits` reads what
-    :func:`analyse` needs of a large log in a twentieth of the memory.
+    Each impression takes about 2 KB. For :func:`analyse`, :func:`read_credits` reads a large log in a twentieth of that
+    memory.
 
     Examples
     --------
@@ -355,7 +342,7 @@ def read_log(
 
 
 def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[list[tuple[int, bytes]]]:
-    """The lines of a log that are not empty, in blocks, each with its number from 1; ValueError for a line too long."""
+    """Yield blocks of the lines that are not empty, each with its number from 1; raise BadInput for a too long line."""
     number = 0
     for block in read_blocks(path, _BLOCK, max_expansion=max_expansion):
         raws = block.tobytes().removesuffix(b"\n").split(b"\n")
@@ -402,7 +389,7 @@ class _Fields(Struct, gc=False):
 
 
 class Lines:
-    """Reads lines of a log. The record of a list that is shown often is checked once."""
+    """Parser of the lines of a log; the record of a list that is shown often is checked once."""
 
     def __init__(self, path: Path | None = None, missing_record: str = "error") -> None:
         check_choice("missing_record", missing_record, ("error", "skip"))
@@ -413,7 +400,8 @@ class Lines:
         self._rankers: tuple[str, ...] = ()
 
     def read(self, number: int, raw: bytes) -> Line | None:
-        """Return a line, None if it has no record and that is to be skipped; ValueError with file and line."""
+        """Return a line, or None if it has no record and such lines are skipped; raise BadInput with file and line."""
+        # msgspec parses and checks types at once; its errors are explained only when there is one
         try:
             line = self.check(self._decode(raw))
         except ValidationError as error:
@@ -432,9 +420,11 @@ class Lines:
         raise BadInput(f"{self.path}:{number}", f"{problem}") from None
 
     def check(self, fields: _Fields) -> Line | None:
-        """Return the line of these fields, None without a record; raise ValueError where they do not fit each other."""
+        """Return the line of these fields, None without a record; raise BadInput if they contradict each other."""
         if fields.shown is None:
             return None
+        # The id of the impression may stand on the line or in the record. It is kept apart, so that all impressions of
+        # one list share its record.
         if isinstance(fields.shown, str):
             shown = Shown.from_json(fields.shown)
             name = shown.impression
@@ -455,6 +445,7 @@ class Lines:
             if type(value) is str and "\0" in value:
                 _check_id(key, value)
         clicks = None if fields.clicks is None else _clicks(fields.clicks, shown)
+        # names are the same on most lines and checked only when they change
         rankers = fields.rankers
         if rankers and (rankers != self._rankers or len(rankers) != shown.n_rankers):
             _check_names("rankers", rankers)
@@ -471,7 +462,7 @@ class Lines:
         for key, counts in (("title_bold", fields.title_bold), ("abstract_bold", fields.abstract_bold)):
             if counts is not None and len(counts) != n:
                 raise BadInput(key, f"expected {n} counts, one per document, got {counts!r:.80}")
-        fields.shown = fields.clicks = None  # which the line holds checked
+        fields.shown = fields.clicks = None  # the line has them, checked
         return Line(shown, name, clicks, fields)
 
     def _shown(self, record: RecordFields) -> Shown:
@@ -493,7 +484,7 @@ class Lines:
 
 _PLAIN: tuple[set[type], ...] = ({str}, {int})
 _ENTRIES_KEPT = 1 << 20
-"""Documents and numbers of known records, which take some 50 MB."""
+"""Largest number of documents and of numbers in known records, some 50 MB."""
 
 
 def _check_shown(shown: Shown) -> Shown:
@@ -508,7 +499,7 @@ def _check_names(key: str, names: tuple[str, ...]) -> None:
 
 
 def _explained(raw: bytes, error: ValidationError) -> str:
-    """Return what is wrong with a line, which may be no JSON behind the value that did not fit."""
+    """Return the fault of a line; it may also be invalid JSON after the wrong value."""
     if raw.lstrip()[:1] != b"{":
         return f"{_EXPECTED}, got {_start(raw)}"
     try:
@@ -518,17 +509,15 @@ def _explained(raw: bytes, error: ValidationError) -> str:
 
 
 def _no_json(raw: bytes, error: Exception) -> str:
-    """Return what is wrong with bytes that are no JSON."""
+    """Return the fault of bytes that are not JSON."""
     try:
         raw.decode()
     except UnicodeDecodeError as wrong:
         return f"expected UTF-8, got {raw[:60]!r} ({wrong.reason})"
     why = "too many brackets" if isinstance(error, RecursionError) else str(error)
     table = not raw.lstrip().startswith((b"{", b"[")) and (b"," in raw or b"\t" in raw)
-    remedy = (
-        "; a table of team-draft lists is read by structsvm.clicks.read_team_draft_table" if table else ""
-    )
-    return f"expected one JSON object per line, got {_start(raw)} ({why}){remedy}"
+    reader = "; a table of team-draft lists is read by structsvm.clicks.read_team_draft_table"
+    return f"expected one JSON object per line, got {_start(raw)} ({why}){reader if table else ''}"
 
 
 def _start(raw: bytes) -> str:
@@ -536,12 +525,12 @@ def _start(raw: bytes) -> str:
 
 
 def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
-    """Write impressions as a log that :func:`read_log` reads; it appears complete or not at all.
+    """Write impressions as a log for :func:`read_log`; the file appears complete or not at all.
 
     Raises
     ------
     TypeError
-        If a document id is nothing that JSON keeps.
+        If JSON cannot represent a document id.
 
     Examples
     --------
@@ -558,14 +547,13 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
     """
     with replacing(Path(path)) as file:
         for impression in impressions:
-            text = json.dumps(
-                impression.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-            )
+            line = impression.to_dict()
+            text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             file.write(text.encode() + b"\n")
 
 
 class Header:
-    """What all impressions of a log have in common, and how many were left out."""
+    """Method and rankers of a log, which are the same for all impressions, and the number of those without feedback."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
         check_choice("missing_feedback", missing_feedback, ("skip", "no_click", "error"))
@@ -576,31 +564,25 @@ class Header:
         self.n_missing = 0
 
     def admit(self, number: int, line: Line) -> bool:
-        """Whether the impression is to be used; ValueError if it is of another experiment, or lacks feedback."""
+        """Return whether to use the impression; raise BadInput if it is of another experiment, or lacks feedback."""
         shown, among = line.shown, line.about.among or ()
         found = (shown.method, len(among) or shown.n_rankers, among or line.about.rankers)
         if self.found is None:
             self.found = found
             self.is_duels = bool(among)
         elif found != self.found or bool(among) != self.is_duels:
-            raise BadInput(
-                f"{self.source}{number}",
-                f"expected {_say(self.found)}, as before, got {_say(found)}",
-                "one log holds one experiment",
-            )
+            problem = f"expected {_described(self.found)}, as before, got {_described(found)}"
+            raise BadInput(f"{self.source}{number}", problem, "one log holds one experiment")
         if line.clicks is None:
             if self.missing_feedback == "error":
-                raise BadInput(
-                    f"{self.source}{number}",
-                    "expected 'clicks', got none",
-                    "[] says that nothing was clicked",
-                )
+                problem = "expected 'clicks', got none"
+                raise BadInput(f"{self.source}{number}", problem, "[] says that nothing was clicked")
             self.n_missing += 1
             return self.missing_feedback != "skip"
         return True
 
     def names(self, origin: str, n_used: int, n_missing_record: int) -> tuple[str, ...]:
-        """The names of the rankers; ValueError if nothing was used."""
+        """Return the names of the rankers; raise BadInput if no impression was used."""
         if not n_used or self.found is None:
             left = (f" ({self.n_missing} without feedback)" if self.n_missing else "") + (
                 f" ({n_missing_record} without a record)" if n_missing_record else ""
@@ -618,7 +600,7 @@ def said(line: Line) -> tuple[Any, ...]:
 
 
 def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
-    """Raise ValueError for two lines with one id, of which the ``second`` says another thing than the ``first``."""
+    """Raise BadInput for two lines with one id that do not agree."""
     origin = source.removesuffix(":") if source.endswith(":") else "impressions"
     raise BadInput(
         f"{source}{second}",
@@ -629,7 +611,7 @@ def refuse_disagreement(source: str, first: int, second: int, impression: str) -
 
 
 class _Collector:
-    """Impressions one by one, checked against the first and against those with the same id."""
+    """Builds a log of impressions, each checked against the first one and against those with the same id."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
         self.source = source
@@ -638,12 +620,13 @@ class _Collector:
         self.numbers: list[int] = []
         self.index_of: dict[tuple[type, Id], int] = {}
         self.lines: set[int] = set()
-        """64 bits for each line without an id."""
+        """Hashes of the lines without an id."""
         self.n_repeated = self.n_identical = 0
 
     def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
         if not self.header.admit(number, line):
             return
+        # the first impression of an id is kept; later ones have to agree with it
         name = line.name
         if name is not None:
             # types too: to Python, 1 == True
@@ -675,7 +658,7 @@ class _Collector:
         )
 
 
-def _say(found: tuple[str, int, tuple[str, ...]]) -> str:
+def _described(found: tuple[str, int, tuple[str, ...]]) -> str:
     method, n_rankers, rankers = found
     of = ", ".join(rankers) if rankers else f"{n_rankers} unnamed rankers"
     return f"{method:.80} of {of:.200}"
@@ -691,10 +674,11 @@ def _check_id(key: str, value: Any) -> None:
         raise BadInput(key, f"expected an id without NUL, got {value!r:.80}")
 
 
-_new = tuple.__new__  # Click(...) goes through a Python function
+_new = tuple.__new__  # faster than Click(...), a Python function
 
 
 def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
+    """Return the clicks by rank, in the order of their times if all have one."""
     clicks, n = [], len(shown.documents)
     for i, click in enumerate(given):
         rank = click.rank
@@ -711,6 +695,7 @@ def _clicks(given: list[_ClickFields], shown: Shown) -> tuple[Click, ...]:
 
 
 def _place_of(document: Any, shown: Shown, i: int) -> int:
+    # documents that JSON cannot represent as such are compared in their encoded form
     encoded = shown.to_dict()["documents"] if isinstance(document, dict) else shown.documents
     # types too: to Python, 1 == True
     for k, one in enumerate(encoded):

@@ -227,15 +227,6 @@ def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
     assert len(read_log(write(tmp_path, *[LINE] * 9)).impressions) == 9
 
 
-def test_clusters_need_an_id_everywhere():
-    shown = Shown.from_dict(RECORD)
-    log = ClickLog.of([Impression(shown, (), user="u"), Impression(shown, ())])
-    with pytest.raises(ValueError, match="impression 1 has none"):
-        log.clusters("user")
-    with pytest.raises(ValueError, match="expected 'user' or 'session'"):
-        log.clusters("query")
-
-
 def test_nothing_is_left_of_a_log_that_could_not_be_written(tmp_path):
     shown = Shown("team_draft", (frozenset(),), 2, ((0,),))
     with pytest.raises(TypeError, match="frozenset"):

@@ -1,4 +1,4 @@
-"""Which of several models, prompts or rankers is best, from pairwise votes."""
+"""Best of several models, prompts or rankers by pairwise votes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What to ask next: pairs of models, in a drawn order, with questions that they have not had."""
+"""Choice of the next pairs of models to compare, in random order of showing, with questions that are new to them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from structsvm.online.arena.votes import Votes
 
 
 def add_models(votes: Votes, models: Sequence[str]) -> Votes:
-    """Return the votes with models that have none yet.
+    """Return the votes with further models, which have no votes yet.
 
     Examples
     --------
@@ -21,10 +22,7 @@ def add_models(votes: Votes, models: Sequence[str]) -> Votes:
     >>> add_models(votes, ["b", "c"]).models
     ['a', 'b', 'c']
     """
-    return Votes(
-        list(dict.fromkeys([*votes.models, *models])), votes.first, votes.second, votes.share, votes.question,
-        votes.judge, votes.questions,
-    )  # fmt: skip
+    return replace(votes, models=list(dict.fromkeys([*votes.models, *models])))
 
 
 def next_pairs(
@@ -35,16 +33,16 @@ def next_pairs(
     random_state: int | np.random.Generator | None = 0,
     **options: Any,
 ) -> list[tuple[str, str, str | None]]:
-    """Return the pairs of models to ask next, the one to be shown first in front.
+    """Return the pairs of models to compare next; the first of each is to be shown first.
 
     Parameters
     ----------
     votes : Votes
-        All votes so far, perhaps none (:func:`add_models` names the models then).
+        All votes so far. If there are none, :func:`add_models` gives the names of the models.
     n : int, default=20
-        Number of pairs. Batches of 100 take twice the votes of single ones.
+        Number of pairs. With batches of 100 a decision takes twice the votes that it takes with single pairs.
     questions : sequence of str, optional
-        Draw a question for each pair, one that it has not had while there is one.
+        Questions to draw from, for each pair one that it has not had; when it has had all, from all of them again.
     random_state : int, Generator or None, default=0
     **options
         ``alpha``, ``epsilon``, ``top``, ``order`` and ``cluster`` as in :func:`arena`.
@@ -56,7 +54,7 @@ def next_pairs(
     Raises
     ------
     BadInput
-        For fewer than two models, and where the verdict needs no further votes.
+        For fewer than two models, and if the verdict needs no further votes.
 
     Examples
     --------
@@ -66,32 +64,35 @@ def next_pairs(
     """
     if len(votes.models) < 2:
         raise BadInput(
-            "votes", f"expected at least two models, got {len(votes.models)}", "name them by {models}"
+            "votes", f"expected two models or more, got {len(votes.models)}", "name them by {models}"
         )
-    # by the number of votes, too: with the same draws in each batch one order of showing would be favoured for ever
+    # The seed includes the number of votes: with the same draws in each batch, a pair that is asked again and again
+    # would always be shown in the same order.
     seed = [random_state, len(votes)] if isinstance(random_state, int) else random_state
     rng = np.random.default_rng(seed)
     bandit = bandit_of(votes, **options)
     if bandit.finished:
         raise BadInput("votes", "expected votes that leave the best model open, got enough", "see the report")
+    # the bandit returns the arms of a pair in random order, in which they are to be shown
     pairs = [duel.arms for duel in bandit.select_batch(check_whole("n", n), rng)]
     if questions is None:
         return [(votes.models[i], votes.models[j], None) for i, j in pairs]
-    number = {question: k for k, question in enumerate(questions)}
-    if not number:
+    known = list(dict.fromkeys(questions))
+    if not known:
         raise BadInput("questions", "expected at least one question, got none")
-    asked: dict[tuple[int, int], set[int]] = {}
+    asked: dict[frozenset[int], set[str]] = {}
     if votes.question is not None:
         for i, j, code in zip(votes.first, votes.second, votes.question, strict=True):
-            if code < len(votes.questions) and votes.questions[code] in number:
-                asked.setdefault((min(i, j), max(i, j)), set()).add(number[votes.questions[code]])
-    known = list(number)
+            if code < len(votes.questions):  # other codes are of votes without a question
+                asked.setdefault(frozenset((i, j)), set()).add(votes.questions[code])
     out: list[tuple[str, str, str | None]] = []
     for i, j in pairs:
-        had = asked.setdefault((min(i, j), max(i, j)), set())
-        if len(had) == len(known):
-            had.clear()  # all questions were asked: begin again
-        fresh = [k for k in range(len(known)) if k not in had]
-        had.add(chosen := int(rng.choice(fresh)))
-        out.append((votes.models[i], votes.models[j], known[chosen]))
+        had = asked.setdefault(frozenset((i, j)), set())
+        fresh = [question for question in known if question not in had]
+        if not fresh:
+            had.clear()
+            fresh = known
+        chosen = fresh[int(rng.integers(len(fresh)))]
+        had.add(chosen)
+        out.append((votes.models[i], votes.models[j], chosen))
     return out

@@ -1,4 +1,4 @@
-"""Evidence that one arm beats another, valid at every look, and the levels at which it decides.
+"""Evidence that one arm beats another, valid at every look, and the thresholds at which it decides.
 
 To show that arm i beats arm j, a capital of 1 is bet on i in each of their comparisons, at odds that are fair if i wins
 half of them. Unless i wins more often than that, the capital is a nonnegative supermartingale, so that the probability
@@ -18,8 +18,8 @@ from structsvm.common.portable.elementary import exp, log, log1p, power
 from structsvm.online.statistics.always_valid import SHARES
 from structsvm.protocols import Float, Int
 
-# The six larger shares of the capital have nine tenths of it: they decide within some thousand votes. Equal weights
-# cost about a tenth more votes.
+# Weights of the twelve bets. The six with the larger shares have nine tenths of the capital, since they decide within
+# some thousand votes; equal weights take about a tenth more votes.
 _LOG_WEIGHTS = log(np.repeat([0.15, 0.1 / 6], 6))
 
 
@@ -32,14 +32,14 @@ class Evidence:
     epsilon : float, default=0
         Bet against "i beats j with probability at most ``1/2 - epsilon``".
     growth, peak : ndarray, optional
-        Arrays to go on with, which are written to; by default those of no comparison.
+        State to continue, which is changed in place; by default that before the first comparison.
 
     Attributes
     ----------
     growth : ndarray, shape (n_arms, n_arms, 12)
-        Sum of the logarithms of the factors of each share of the capital, ``[i, j]`` for "i beats j".
+        Logarithm of the capital of each of the 12 bets, without its weight; ``[i, j]`` for "i beats j".
     peak : ndarray, shape (n_arms, n_arms)
-        Largest logarithm of the capital so far: a claim once shown stays shown.
+        Largest logarithm of the whole capital so far, so that a claim once shown stays shown.
     """
 
     def __init__(
@@ -51,16 +51,13 @@ class Evidence:
 
     def add(self, i: int, j: int, share: float) -> None:
         """Enter one comparison, of which arm ``i`` won ``share`` (0.5: a tie)."""
-        for first, second, won in ((i, j, share), (j, i, 1.0 - share)):
-            self.growth[first, second] += factors(won, self.epsilon)
-            now = mixture(self.growth[first, second])
-            self.peak[first, second] = max(self.peak[first, second], now)
+        self.extend(i, j, np.array([share]))
 
     def extend(self, i: int, j: int, shares: Float) -> tuple[Float, Float]:
         """Enter comparisons of one pair in their order; return the logarithms of both capitals after each."""
         out = []
         for first, second, won in ((i, j, shares), (j, i, 1.0 - shares)):
-            # a running sum adds in the order of single steps, so that the digits are those of ``add``
+            # cumsum adds in the order of single steps, so that the result has the digits of ``add``
             steps = np.concatenate([self.growth[first, second][None], factors(won[:, None], self.epsilon)])
             path = np.cumsum(steps, axis=0)[1:]
             self.growth[first, second] = path[-1]
@@ -70,20 +67,24 @@ class Evidence:
 
 
 def log_evidence(shares: Float, counts: Int) -> tuple[float, float]:
-    """Return the logarithms of the evidence that the first of two arms beats the second, and of the reverse, where each
-    share of the first occurs so often, in any order.
+    """Return the logarithms of the evidence that the first of two arms beats the second, and of the reverse.
+
+    The first arm won each of ``shares`` in ``counts`` comparisons; the order does not matter.
     """
     ahead, behind = (combine(counts, factors(won[:, None])) for won in (shares, 1.0 - shares))
     return float(mixture(ahead)), float(mixture(behind))
 
 
 def factors(share: float | Float, epsilon: float = 0.0) -> Float:
-    """Return the logarithm of the factor by which a comparison multiplies each share of the capital."""
+    """Return the logarithms of the factors by which a comparison multiplies the capital of each bet."""
+    # a bet of the share c on i pays 1 + c (x / p - 1), with x the share that i won and p = 1/2 - epsilon its value
+    # under the hypothesis: the factor has mean 1 there
     return np.asarray(log1p(SHARES * (share / (0.5 - epsilon) - 1.0)))
 
 
 def mixture(growth: Float) -> Float:
-    """Return the logarithm of the capital from those of its shares (last axis)."""
+    """Return the logarithm of the whole capital from those of the bets (last axis)."""
+    # log-sum-exp: the largest term is taken out, so that nothing overflows
     terms = growth + _LOG_WEIGHTS
     largest = terms.max(axis=-1)
     return np.asarray(largest + log(exp(terms - largest[..., None]).sum(axis=-1)))
@@ -92,20 +93,20 @@ def mixture(growth: Float) -> Float:
 def error_of_best(delta: float, n_arms: int) -> float:
     """Return the largest probability that some arm is ever wrongly declared to beat all others.
 
-    An arm is wrong if the set L of rivals that it does not beat is not empty, and it is declared with probability at
-    most ``delta ** len(L)``. Of two arms at least one has the other in its L, so at most ``2 l + 1`` arms have at most
-    ``l`` rivals in it, whatever the preferences are.
+    Let L be the set of rivals that an arm does not beat. Declaring it is wrong if L is not empty, and happens with
+    probability at most ``delta ** len(L)``. Of two arms at least one has the other in its L. So at most ``2 l + 1``
+    arms have at most ``l`` rivals in L, for any preferences.
     """
     return _weighted(delta, [min(n_arms, 2 * size + 1) for size in range(1, n_arms)])
 
 
 def _error_beside_winner(delta: float, n_arms: int) -> float:
-    """The same where one arm does beat all others, which then is in the L of each."""
+    """Return :func:`error_of_best` if one arm does beat all others, which then is in the L of each."""
     return _weighted(delta, [min(n_arms - 1, 2 * size - 1) for size in range(1, n_arms)])
 
 
 def _weighted(delta: float, at_most: list[int]) -> float:
-    """Return ``sum_l (N_l - N_(l-1)) delta^l``: the error if as many wrong claims as possible need few crossings."""
+    """Return ``sum_l (N_l - N_(l-1)) delta^l``, with ``N_l`` the most arms that have at most ``l`` rivals in L."""
     return float(
         sum(
             (n - before) * float(power(delta, size))
@@ -117,8 +118,8 @@ def _weighted(delta: float, at_most: list[int]) -> float:
 def error_of_top(delta: float, n_arms: int, top: int) -> float:
     """Return the largest probability that a wrong set of ``top`` arms is ever declared.
 
-    A set is wrong if a member does not beat an outsider. At most three sets have one such pair. Sets with two or more
-    need two crossings of their own, and are bounded by the number of pairs of such pairs.
+    A set is wrong if a member does not beat an outsider. At most three sets have one such pair. A set with two or more
+    is declared only if two wrong claims are shown; their number is bounded by that of two pairs of arms.
     """
     ordered = n_arms * (n_arms - 1)
     return 3 * delta + (comb(ordered, 2) - ordered // 2) * delta**2
@@ -126,11 +127,11 @@ def error_of_top(delta: float, n_arms: int, top: int) -> float:
 
 @lru_cache(maxsize=64)
 def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) -> tuple[float, float]:
-    """Return the logarithms of the capital that declare an arm the best, and that exclude one as the best.
+    """Return the logarithms of the capital at which an arm is declared the best, and excluded as the best.
 
-    With both claims together the probability of any wrong one, ever, is at most ``alpha`` for any preferences and any
-    adaptive choice of pairs. ``epsilon`` takes a union over the arms instead: many equal arms may all be within
-    epsilon of being wrong through one rival. Exclusion is infinite where it is not offered.
+    The probability that either claim is ever wrong is at most ``alpha`` for any preferences and any adaptive choice of
+    pairs. With ``epsilon`` it is a union bound over the arms, since many equal arms may all be wrong through one rival.
+    The second is infinite where exclusion is not offered, with ``epsilon`` or ``top`` above 1.
     """
     check_fraction("alpha", alpha)
     if n_arms < 2:
@@ -138,28 +139,33 @@ def thresholds(alpha: float, n_arms: int, epsilon: float = 0.0, top: int = 1) ->
     if epsilon > 0:
         return float(log(n_arms / alpha)), np.inf
     error = (lambda d: error_of_top(d, n_arms, top)) if top > 1 else (lambda d: error_of_best(d, n_arms))
+    # the error increases with delta: bisect for the largest delta with an error below alpha
     low, high = 0.0, alpha
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if error(middle) < alpha else (low, middle)
     if top > 1:
         return float(-log(low)), np.inf
+    # A wrong exclusion is that of an arm that does beat all others. Then declaring errs less, and the rest of alpha is
+    # divided by the n - 1 rivals that may exclude it.
     rest = alpha - _error_beside_winner(low, n_arms)
     return float(-log(low)), float(log((n_arms - 1) / rest))
 
 
 def shown_best(peak: Float, thresholds: tuple[float, float]) -> int:
-    """Return the arm shown to beat all others, -1 if none is, or -2 if each is excluded as the best."""
+    """Return the arm that is shown to beat all others, -1 if none is, or -2 if each arm is excluded as the best."""
+    # an arm is shown to be the best by its least evidence against a rival
     others = np.where(np.eye(len(peak), dtype=bool), np.inf, peak)
     weakest = others.min(axis=1)
     arm = int(weakest.argmax())
     if weakest[arm] >= thresholds[0]:
         return arm
+    # column j: the largest evidence that some arm beats j
     excluded = np.where(np.isinf(others), -np.inf, peak).max(axis=0) >= thresholds[1]
     return -2 if len(peak) > 1 and excluded.all() else -1
 
 
 def shown_top(peak: Float, threshold: float, members: Int) -> bool:
-    """Say whether each of ``members`` is shown to beat each other arm."""
+    """Return whether each of ``members`` is shown to beat each other arm."""
     outside = np.setdiff1d(np.arange(len(peak)), members)
     return bool(peak[np.ix_(members, outside)].min(initial=np.inf) >= threshold)

@@ -1,4 +1,4 @@
-"""The report of an arena for readers: lines for a terminal, and an HTML page."""
+"""Reports of an arena: lines for a terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from structsvm.plots.figures import Intervals, Lines, Series
 
 _ELO = 173.71779276130073  # 400 / ln 10
 _MOST_DRAWN = 30
-"""Most models in a figure, and in the table of pairs."""
+"""Largest number of models in a figure, and in the table of pairs."""
 
 _MOST_PARTS = 4
+"""Largest number of connected parts with a figure."""
 
 
 def summary(result: Arena, *, elo: float | None = None) -> list[str]:
-    """Return the report as lines for a terminal: the votes, the verdict, what remains to be asked, the leaderboard."""
+    """Return the report as lines for a terminal: votes, verdict, further votes needed, and leaderboard."""
     questions = "" if result.n_questions is None else f", {result.n_questions:,} questions"
     lines = [
         f"{result.n_votes:,} votes, {len(result.models)} models{questions}; {result.n_ties / result.n_votes:.0%} ties",
@@ -27,16 +28,9 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
     ]
     header = ["", f"strength, 95 % at one look{'' if elo is None else ', Elo'}", "rank", "won"]
     rows = [header]
-    for part in sorted({row["part"] for row in result.rows()}):
-        for row in (row for row in result.rows() if row["part"] == part):
-            rows.append(
-                [
-                    row["model"],
-                    strength_text(row, elo),
-                    rank_text(row),
-                    f"{row['win_rate']:.0%} of {row['votes']:,}",
-                ]
-            )
+    for row in result.rows():
+        won = f"{row['win_rate']:.0%} of {row['votes']:,}"
+        rows.append([row["model"], strength_text(row, elo), rank_text(row), won])
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     lines += [
         "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip()
@@ -46,33 +40,32 @@ def summary(result: Arena, *, elo: float | None = None) -> list[str]:
 
 
 def notes(result: Arena) -> list[str]:
-    """Return what to know of the votes, with the test of the Bradley-Terry model where it speaks against it."""
+    """Return the remarks on the votes, and the test of the Bradley-Terry model if it rejects the model."""
     out = list(result.notes)
     if result.fit_p_value is not None and result.fit_p_value <= 0.05:
         out.append(
-            f"the votes are not those of one strength per model (p {result.fit_p_value:.2f}): trust the table of pairs"
+            f"one strength per model does not fit the votes (p {result.fit_p_value:.2f}): trust the table of pairs"
         )
     return out
 
 
 def strength_text(row: dict[str, Any], elo: float | None = None) -> str:
-    """Return a strength with its interval, and the Elo rating beside it where a base is given."""
+    """Return a strength with its interval and, with the base ``elo``, the Elo rating."""
     ends = [f"{row[end]:+.2f}" if math.isfinite(row[end]) else "?" for end in ("lower", "upper")]
     text = f"{row['strength']:+.2f} [{', '.join(ends)}]"
     return text if elo is None else f"{text}, {elo + _ELO * row['strength']:.0f}"
 
 
 def rank_text(row: dict[str, Any]) -> str:
-    """Return the ranks that a model may have."""
+    """Return the range of the ranks of a model."""
     best, worst = row["best_rank"], row["worst_rank"]
     return f"{best}" if best == worst else f"{best}-{worst}"
 
 
 def _surely(result: Arena) -> str:
     if result.decided:
-        look = (
-            "at this look" if any("one look" in text for text in result.notes) else "however often you look"
-        )
+        one_look = any("one look" in text for text in result.notes)
+        look = "at this look" if one_look else "however often you look"
         return f" (error at most {result.alpha:.0%}, {look})"
     if result.more is None:
         return ""
@@ -87,11 +80,8 @@ def _order(result: Arena) -> str:
         "unknown": "order unknown, votes used as they are",
     }[result.order]
     effect = result.strengths[0]
-    odds = (
-        ""
-        if math.isnan(effect.order_error)
-        else f" (log-odds {effect.order:+.2f} ± {effect.order_error:.2f})"
-    )
+    log_odds = f" (log-odds {effect.order:+.2f} ± {effect.order_error:.2f})"
+    odds = "" if math.isnan(effect.order_error) else log_odds
     return f"first shown wins {result.first_shown:.0%}{odds}; {used}"
 
 
@@ -126,6 +116,7 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
         "Strengths are those of a Bradley-Terry model, relative to the mean; ranks are compatible with all differences "
         "at once. The verdict does not depend on them."
     )
+    # large arenas: figures have the first models only, and there is no table of pairs
     sections = [pages.section("Leaderboard", board, *pieces, pages.paragraph(text, small=True))]
     if len(rows) <= _MOST_DRAWN:
         sections.append(pages.section("Pairs", _matrix(result)))
@@ -134,12 +125,11 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
             Series(rival, at.tolist(), evidence.tolist())
             for rival, (at, evidence) in list(result.paths.items())[:_MOST_DRAWN]
         ]
-        chart = Lines(
-            lines, "votes", "log of the evidence", mark=result.threshold, mark_name="shown", markers=False
-        )
+        style: dict[str, Any] = {"mark": result.threshold, "mark_name": "shown", "markers": False}
+        chart = Lines(lines, "votes", "log of the evidence", **style)
         text = (
-            f"Evidence that {result.leader} beats each rival, as votes came in. Once a line has reached the mark this "
-            "is shown, at whichever look."
+            f"Evidence that {result.leader} beats each rival, by number of votes. It is shown once a line reaches the "
+            "mark, at any look."
         )
         sections.append(pages.section("Evidence", pages.draw(chart), pages.paragraph(text, small=True)))
     votes, verdict, order = summary(result, elo=elo)[:3]
@@ -149,7 +139,7 @@ def page(name: str, result: Arena, *, elo: float | None = None) -> str:
 
 
 def _matrix(result: Arena) -> str:
-    """Return the table of pairs: what the row won of its votes against the column, and a tick where that is shown."""
+    """Return the table of pairs: share of votes that the row won, and a tick if it is shown to beat the column."""
     cells = {}
     for pair in result.pairs:
         for one, other, share, evidence in (

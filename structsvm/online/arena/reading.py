@@ -1,4 +1,4 @@
-"""Reader of votes: tables with a row per vote."""
+"""Reader of tables with a row per vote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALIASES = {
     "judge": ("judge", "judge_id", "annotator"),
     "time": ("time", "tstamp", "timestamp"),
 }
-"""Names of the columns; the first that a table has is read."""
+"""Names of the columns of each role; the first one in a table is read."""
 
 _POSITIONS = {"a": 1.0, "model_a": 1.0, "b": 0.0, "model_b": 0.0}
 _TIES = ("tie", "tie (bothbad)", "both", "both_bad", "draw")
@@ -41,7 +41,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
         ``time``                optional: the votes are sorted by it; otherwise their order is that of the rows
         ======================= ====================================================================================
     columns : mapping of str to str, optional
-        Names of columns that are called otherwise: ``{"a": "left", "b": "right"}``.
+        Columns with other names: ``{"a": "left", "b": "right"}``.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     Raises
     ------
     BadInput
-        With the row, for an unknown winner, a model against itself, a missing name or time, and a share outside [0, 1].
+        With the row, for an unknown winner, a model against itself, a missing name or time, or a share outside [0, 1].
 
     Examples
     --------
@@ -66,18 +66,18 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
     share: list[float] = []
     more: dict[str, list[Any]] = {"question": [], "judge": [], "time": []}
     unit, used = None, None
+    # several tables are one arena: they need the same columns, and times of one unit
     for table in open_tables(source):
         names = _columns(table, columns or {})
         if used is not None and set(names) != used:
-            raise BadInput(
-                table.source, f"expected the columns of the other tables, {sorted(used)}, got {sorted(names)}"
-            )
+            raise BadInput(table.source, f"expected columns {sorted(used)}, as before, got {sorted(names)}")
         used = set(names)
         roles: dict[str, Role] = {
             name: "time" if role == "time" else "category" for role, name in names.items()
         }
         for batch in table.read(roles):
             a, b = (_models(batch, names[side], texts, ids) for side in "ab")
+            # numbers are shares; a text column may mix names, positions and shares
             winner = names["winner"]
             if batch.written is None and is_number(batch.columns[winner].type):
                 words: list[Any] = numbers(batch, winner, _FORMS).tolist()
@@ -97,6 +97,7 @@ def read_votes(source: Any, *, columns: Mapping[str, str] | None = None) -> Vote
                 if np.isnan(seconds).any():
                     raise batch.wrong(int(np.isnan(seconds).argmax()), names["time"], "a time", "none")
                 more["time"] += seconds.tolist()
+    # the evidence depends on the order of the votes, in which models are numbered too
     order = np.argsort(more["time"], kind="stable") if more["time"] else np.arange(len(share))
     models = list(dict.fromkeys(model for k in order for model in (first[k], second[k])))
     number = {model: k for k, model in enumerate(models)}
@@ -118,10 +119,8 @@ def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
         if role not in _ALIASES:
             raise BadInput("columns", f"expected keys among {', '.join(_ALIASES)}, got {role!r}")
         if given[role] not in table.names:
-            raise BadInput(
-                table.source,
-                f"expected a column {given[role]!r} for {role}, got {', '.join(table.names):.120}",
-            )
+            columns = ", ".join(table.names)
+            raise BadInput(table.source, f"expected a column {given[role]!r} for {role}, got {columns:.120}")
     names = {
         role: next((name for name in (given.get(role), *aliases) if name in table.names), None)
         for role, aliases in _ALIASES.items()
@@ -135,13 +134,15 @@ def _columns(table: Any, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _models(batch: Any, name: str, texts: Any, ids: Any) -> list[str]:
-    ids(batch, name, "a model")  # refuses missing names and what is no name
+    """Return the names of the models of a batch; ``ids`` refuses missing and unusable names."""
+    ids(batch, name, "a model")
     words: list[str] = texts(batch, name).to_pylist()
     return words
 
 
 def _share(batch: Any, row: int, column: str, first: str, second: str, word: Any) -> float:
-    """Return what ``first`` won by a cell of the column ``winner``."""
+    """Return the share that ``first`` won, by a cell of the column ``winner``."""
+    # A cell may be a position, a name or a number. A model that is called "b" but was shown first is ambiguous.
     if isinstance(word, str):
         position = _POSITIONS.get(word.lower())
         name = 1.0 if word == first else 0.0 if word == second else None
@@ -162,11 +163,12 @@ def _share(batch: Any, row: int, column: str, first: str, second: str, word: Any
 
 
 def _coded(words: list[str], order: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the different words, and the code of each word in this order; (), None without words."""
     if not words:
         return (), None
     known = {word: k for k, word in enumerate(dict.fromkeys(words))}
     codes = np.array([known[word] for word in words], dtype=np.int64)
     missing = np.array([word == "" for word in words])
-    # each vote without a question is on one of its own
+    # each vote without a word has a code of its own, as its question is unlike all others
     codes[missing] = len(known) + np.arange(int(missing.sum()))
     return tuple(known), codes[order]

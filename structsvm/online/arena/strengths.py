@@ -1,4 +1,4 @@
-"""Strengths of a Bradley-Terry model with an advantage of what is shown first, their intervals, ranks and fit."""
+"""Strengths of a Bradley-Terry model with an advantage of the model shown first: intervals, ranks and fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structsvm.online.arena.votes import Votes
 from structsvm.protocols import Float, Int
 
 _RIDGE = 0.1
-"""On the strengths: they stay finite where a model won or lost all its votes, and move by little elsewhere."""
+"""Penalty of the strengths. They stay finite if a model won or lost all its votes, and change little otherwise."""
 
 _ORDER_RIDGE = 1e-3
 _FEWEST_CLUSTERS = 10
@@ -21,7 +21,7 @@ _LEVEL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _DRAWS = 2000
 _REFITS = 99
 _MOST_TESTED = 100
-"""Most models whose fit is tested: the test takes 100 fits."""
+"""Most models of which the fit is tested, as the test takes 100 fits."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,21 @@ class Strengths:
 def strengths(votes: Votes, clusters: Int | None, with_order: bool) -> list[Strengths]:
     """Return the strengths of each connected part, the largest first."""
     part = components(votes)
-    found = []
+    parts = []
     for number in np.argsort(-np.bincount(part), kind="stable"):
         members = np.flatnonzero(part == number)
         chosen = part[votes.first] == number
-        if chosen.any():
-            found.append(_part(votes, members, chosen, clusters, with_order))
-    return found
+        if chosen.any():  # a model without votes is a part of its own
+            parts.append(_part(votes, members, chosen, clusters, with_order))
+    return parts
 
 
 def components(votes: Votes) -> Int:
-    """Return for each model the part of the votes that it is connected with."""
+    """Return the number of the connected part of each model; an edge is a vote."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
+    # models with and without votes; an edge for each vote
     n = len(votes.models)
     graph = coo_array((np.ones(len(votes)), (votes.first, votes.second)), shape=(n, n))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
@@ -80,32 +81,31 @@ def components(votes: Votes) -> Int:
 def _part(votes: Votes, members: Int, chosen: Float, clusters: Int | None, with_order: bool) -> Strengths:
     k = len(members)
     first, second = (np.searchsorted(members, side[chosen]) for side in (votes.first, votes.second))
-    share = votes.share[chosen]
-    plays, won = np.zeros((k, k)), np.zeros((k, k))
-    np.add.at(plays, (first, second), 1.0)
-    np.add.at(won, (first, second), share)
+    plays, won = (table[np.ix_(members, members)] for table in votes.tables())
     theta, hessian = _fit(plays, won, with_order)
     inverted = inverse(hessian)
-    codes = np.arange(len(share)) if clusters is None else np.unique(clusters[chosen], return_inverse=True)[1]
+    codes = np.arange(len(first)) if clusters is None else np.unique(clusters[chosen], return_inverse=True)[1]
+    # votes of one cluster depend on each other: the covariance of the estimate is a sandwich of their gradients
     p = _probability(theta, k)[first, second]
-    covariance = _sandwich(inverted, first, second, share - p, codes, k)
-    # relative to the mean of the models
+    covariance = _sandwich(inverted, first, second, votes.share[chosen] - p, codes, k)
+    # Only differences of strengths are identified, up to the penalty: report them relative to the mean of the models.
     centre = np.eye(k + 1)
     centre[:k, :k] -= 1.0 / k
     estimate = products(centre, theta)
     covariance = matmul(matmul(centre, covariance), centre)
+    # half the width of the intervals; with few clusters the sandwich is too small to trust
     error = _LEVEL * np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     if codes.max() + 1 < _FEWEST_CLUSTERS:
         error = np.full(k + 1, np.nan)
+    # the likelihood of a model that won (lost) all its votes increases for ever: one end of its interval is infinite
     total = plays.sum(axis=1) + plays.sum(axis=0)
     wins = won.sum(axis=1) + (plays - won).sum(axis=0)
     lower = np.where(wins <= 0.0, -np.inf, estimate[:k] - error[:k])
     upper = np.where(wins >= total, np.inf, estimate[:k] + error[:k])
-    best, worst = (
-        _ranks(estimate[:k], covariance[:k, :k])
-        if np.isfinite(error).all()
-        else (np.ones(k, int), np.full(k, k))
-    )
+    # without intervals any rank is possible
+    best, worst = np.ones(k, dtype=np.int64), np.full(k, k)
+    if np.isfinite(error).all():
+        best, worst = _ranks(estimate[:k], covariance[:k, :k])
     return Strengths(members, estimate[:k], lower, upper, best, worst, float(theta[k]), float(error[k]))
 
 
@@ -115,7 +115,11 @@ def _probability(theta: Float, k: int) -> Float:
 
 
 def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
-    """Maximise the penalised likelihood (Newton); i won ``won[i, j]`` of ``plays[i, j]`` votes with i first."""
+    """Maximise the penalised likelihood by Newton's method; return the parameters and the negative Hessian.
+
+    Model i won ``won[i, j]`` of ``plays[i, j]`` votes in which it was shown before j. The last of the k + 1 parameters
+    is the advantage of the model shown first.
+    """
     k = len(plays)
     theta = np.zeros(k + 1)
     ridge = np.append(np.full(k, _RIDGE), _ORDER_RIDGE)
@@ -123,15 +127,19 @@ def _fit(plays: Float, won: Float, with_order: bool) -> tuple[Float, Float]:
     for _ in range(100):
         p = _probability(theta, k)
         rest, slope = won - plays * p, plays * p * (1.0 - p)
+        # the logit of "i, shown first, beats j" is theta_i - theta_j + theta_k
         gradient = np.append(rest.sum(axis=1) - rest.sum(axis=0), rest.sum()) - ridge * theta
+        # negative Hessian: a graph Laplacian of the strengths, bordered by the order term
         both = slope + slope.T
         hessian[:k, :k] = np.diag(both.sum(axis=1)) - both
         hessian[k, :k] = hessian[:k, k] = slope.sum(axis=1) - slope.sum(axis=0)
         hessian[k, k] = slope.sum()
-        if not with_order:  # the order term stays at 0
+        # without an order term its row and column are empty, and the penalty keeps it at 0
+        if not with_order:
             gradient[k] = hessian[k, :k] = hessian[:k, k] = 0.0
         full = hessian + np.diag(ridge)
         step = solve(full, gradient)
+        # a bounded step: far from the optimum a full one may diverge
         theta = theta + np.clip(step, -2.0, 2.0)
         if np.abs(step).max() < 1e-10:
             break
@@ -143,6 +151,8 @@ def _sandwich(inverted: Float, first: Int, second: Int, rest: Float, codes: Int,
     from scipy.sparse import csr_array
 
     n, n_clusters = len(rest), int(codes.max()) + 1
+    # the gradient of a vote is its residual times +1 for the first model, -1 for the second, +1 for the order term;
+    # the sparse matrix adds those of a cluster
     columns = np.concatenate([first, second, np.full(n, k)])
     values = np.concatenate([rest, -rest, rest])
     gradients = csr_array((values, (np.tile(codes, 3), columns)), shape=(n_clusters, k + 1))
@@ -151,38 +161,38 @@ def _sandwich(inverted: Float, first: Int, second: Int, rest: Float, codes: Int,
 
 
 def _ranks(strength: Float, covariance: Float) -> tuple[Int, Int]:
-    """Return the best and the worst rank of each model: differences are beyond the largest ``|z|`` of all, by draws."""
+    """Return the best and the worst rank of each model that are compatible with all differences at once."""
+    # Tukey's method for any covariance: two models differ if their difference exceeds the 95 % quantile of the largest
+    # |z| of all differences, which 2,000 draws from the normal distribution estimate.
     k = len(strength)
     variance = np.diagonal(covariance)
     error = np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 1e-300))
     root, rng = factor(covariance), np.random.default_rng(0)
-    largest = np.empty(_DRAWS)
+    largest, others = np.empty(_DRAWS), ~np.eye(k, dtype=bool)
     for draw in range(_DRAWS):
         z = products(root, rng.standard_normal(k))
-        largest[draw] = (np.abs(z[:, None] - z[None, :]) / error).max(
-            where=~np.eye(k, dtype=bool), initial=0.0
-        )
+        difference = np.abs(z[:, None] - z[None, :]) / error
+        largest[draw] = difference.max(where=others, initial=0.0)
     above = strength[:, None] - strength[None, :] > np.quantile(largest, 0.95) * error
     return 1 + above.sum(axis=0), k - above.sum(axis=1)
 
 
 def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
-    """Return the p-value of "the votes are those of a Bradley-Terry model", by 99 data sets drawn from the fitted one.
+    """Return the p-value of "the votes follow a Bradley-Terry model", by 99 data sets drawn from the fitted model.
 
-    Ties count as half a win for either. None where the test has nothing to say: fewer than three models, votes that
-    are not connected, or more than 100 models.
+    A tie counts as half a win for each model. None is returned for fewer than three or more than 100 models, and for
+    votes that are not connected.
     """
     k = len(votes.models)
     if not 3 <= k <= _MOST_TESTED or components(votes).max() > 0:
         return None
-    plays, won = np.zeros((k, k)), np.zeros((k, k))
-    np.add.at(plays, (votes.first, votes.second), 1.0)
-    np.add.at(won, (votes.first, votes.second), votes.share)
-    plays, won = plays + plays.T, won + (plays - won).T
+    plays, won = votes.tables()[0], votes.wins()
+    plays = plays + plays.T
     upper = np.triu_indices(k, 1)
     rng = np.random.default_rng(random_state)
 
     def distance(won: Float) -> tuple[float, Float]:
+        """Return half the deviance of the fitted model, and its probabilities."""
         half = np.triu(plays, 1)
         p = _probability(_fit(half, np.triu(won, 1), False)[0], k)
         share = won / np.maximum(plays, 1.0)
@@ -190,6 +200,7 @@ def fit_p_value(votes: Votes, random_state: int = 0) -> float | None:
             terms = np.where(won > 0, won * log(share / p), 0.0)
         return float(terms.sum()), p
 
+    # a parametric bootstrap: the share of drawn data sets that fit as badly, with the observed one among them
     observed, p = distance(won)
     reached = 0
     for _ in range(_REFITS):

@@ -1,9 +1,9 @@
-"""Which model is best, by votes: what is shown, how surely, what is still open, and a leaderboard."""
+"""Analysis of an arena: the best model by pairwise votes, the error of that verdict, open pairs and a leaderboard."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,9 @@ from structsvm.common.checks import BadInput, check_whole
 from structsvm.common.frames import frame
 from structsvm.common.portable.elementary import exp, log
 from structsvm.online.arena.evidence import (
-    Evidence,
     error_of_best,
     error_of_top,
     mixture,
-    shown_best,
-    shown_top,
     thresholds,
 )
 from structsvm.online.arena.strengths import Strengths, components, fit_p_value, strengths
@@ -32,19 +29,19 @@ _SORTED = -3.719016485455709  # the 0.0001 quantile of the normal distribution
 
 @dataclass(frozen=True)
 class PairEvidence:
-    """Votes on one pair, and the evidence that they are.
+    """Votes on one pair, and their evidence.
 
     Attributes
     ----------
     first, second : str
     n_votes : int
     share : float
-        What ``first`` won of the votes; a tie is half a vote.
+        Share of the votes that ``first`` won; a tie is half a vote.
     lower, upper : float
         Interval of the probability that ``first`` wins, for all pairs and all looks at once; 0 and 1 without
         comparisons.
     log_evidence, log_evidence_against : float
-        Logarithm of the evidence that ``first`` beats ``second``, and of the reverse; the largest so far.
+        Largest logarithm so far of the evidence that ``first`` beats ``second``, and of the reverse.
 
     Examples
     --------
@@ -78,22 +75,20 @@ class Arena:
     candidates : list of str
         Models that could still be the best.
     level : float or None
-        The smallest alpha at which ``best`` would have been declared.
+        The smallest ``alpha`` at which ``best`` would be declared.
     more : tuple of int or None
-        About how many more votes a decision needs: from, to. None where decided or where nothing can be foreseen.
-    models : list of str
-        The leaderboard's order: the strongest first, by connected part.
+        Range of the number of further votes that a decision needs; None if it is decided or cannot be foreseen.
     strengths : list of Strengths
-        By connected part; one where all models are compared directly or indirectly.
+        Strengths of each connected part; one if all models are compared, directly or indirectly.
     pairs : list of PairEvidence
         The pairs with votes.
     first_shown : float
-        Share of the votes that what was shown first won.
+        Share of the votes that the model shown first won.
     fit_p_value : float or None
-        Of "the votes are those of a Bradley-Terry model"; where it is small trust the pairs, not the strengths.
+        p-value of "the votes follow a Bradley-Terry model"; if it is small, trust the pairs, not the strengths.
     n_votes, n_questions, n_ties : int
     notes : list of str
-        What to know of the votes.
+        Remarks on the votes that a reader of the verdict should know.
 
     Examples
     --------
@@ -107,7 +102,6 @@ class Arena:
     candidates: list[str]
     level: float | None
     more: tuple[int, int] | None
-    models: list[str]
     strengths: list[Strengths]
     pairs: list[PairEvidence]
     first_shown: float
@@ -123,9 +117,15 @@ class Arena:
     threshold: float = field(repr=False)
     paths: dict[str, tuple[Int, Float]] = field(repr=False)
 
+    @property
+    def models(self) -> list[str]:
+        """The models in the order of the leaderboard: by connected part, the strongest first."""
+        return [row["model"] for row in self.rows()]
+
     def rows(self) -> list[dict[str, Any]]:
         """Return the leaderboard: a record per model, with strength, interval, ranks, win rate and votes."""
-        won, votes = self.votes.won(), self.votes.counts()
+        won, plays = self.votes.wins().sum(axis=1), self.votes.tables()[0]
+        votes = plays.sum(axis=1) + plays.sum(axis=0)
         out = []
         for part, group in enumerate(self.strengths):
             for k in np.argsort(-group.strength, kind="stable"):
@@ -146,7 +146,7 @@ class Arena:
         return frame({key: [row[key] for row in rows] for key in rows[0]})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what was found as a record that JSON can hold; infinite ends of intervals are None."""
+        """Return the result as a record that JSON can hold; infinite ends of intervals are None."""
         names = ("verdict", "decided", "best", "leader", "candidates", "level", "more", "alpha", "order", "cluster",
                  "n_votes", "n_questions", "n_ties", "first_shown", "fit_p_value", "notes")  # fmt: skip
         return {
@@ -173,27 +173,28 @@ def arena(
     cluster: str | None = None,
     unordered: bool = False,
 ) -> Arena:
-    """Say which of several models is best by pairwise votes; the answer is valid at every look.
+    """Determine the best of several models by pairwise votes, with an error that is valid at every look.
 
     Parameters
     ----------
     votes : Votes
         :func:`read_votes` reads them from a file or frame.
     alpha : float, default=0.05
-        Probability that a wrong model is ever declared best, or that a best one is ever denied, however the pairs were
-        chosen and however often one looks.
+        Probability that the verdict is ever wrong: that another model than the best is declared best, or that the best
+        is excluded. It holds for any choice of pairs and any number of looks.
     epsilon : float, default=0
         If positive, look for a model whose win rate against each other one is above ``1/2 - epsilon``.
     top : int, default=1
         Number of best models to find.
     order : {"matched", "random", "unknown"}, default="matched"
         ``"matched"``: votes in either order of showing count in equal numbers, which an advantage of what is shown
-        first cannot bias. ``"random"``: the order of each vote was drawn; all votes count. ``"unknown"``: which model
-        was shown first is not known; all votes count, and nothing protects from a preference for the first.
+        first cannot bias. ``"random"``: the order of each vote was drawn at random; all votes count. ``"unknown"``: the
+        order is not known; all votes count, and a preference for the model shown first biases the verdict.
     cluster : {"question", "judge", "none"}, optional
-        Adjacent votes on one pair and question (judge) count once. By default by question, where it is known.
+        Adjacent votes on one pair and question (or judge) count once. The default is the question, if it is known.
     unordered : bool, default=False
-        The votes are not in the order in which they were given: they are shuffled; the verdict is valid at one look.
+        Whether the order in which votes were given is not known. They are shuffled, and the verdict is valid at one
+        look.
 
     Returns
     -------
@@ -206,7 +207,7 @@ def arena(
 
     Notes
     -----
-    The evidence is that of :class:`structsvm.online.bandits.BestArm`, which also says what to ask next. Strengths and
+    The evidence is that of :class:`structsvm.online.bandits.BestArm`, which also chooses the next pairs. Strengths and
     ranks are those of a Bradley-Terry model with ties as half wins and a term for the order; their intervals are for
     one look. The verdict does not depend on that model.
 
@@ -230,42 +231,40 @@ def arena(
     name, codes = votes.clusters(cluster)
     if codes is not None and len(np.unique(codes)) < 2:
         raise BadInput("cluster", f"expected votes on several {name}s, got one", "use 'none'", value=name)
+    # Sorted votes would be evidence at some look, for whatever comes first. Their order is tested before votes are
+    # matched by order of showing, which would hide it.
     if unordered:
         votes = _shuffled(votes)
         _, codes = votes.clusters(cluster)
     else:
         _refuse_sorted(votes, comparisons(votes, "unknown", cluster))
     compared = comparisons(votes, order, cluster)
-    bandit, paths = _entered(compared, n_models, alpha, epsilon, top)
-    peak = np.array(mixture(bandit.growth)) if unordered else bandit.peak
-    bandit.peak = peak
-    bandit.wins = _wins(votes)
-    bandit.t = len(votes)
+    bandit, paths = _entered(votes, compared, alpha, epsilon, top)
+    # the largest capital so far depends on the order of the votes: without one only the final capital counts
+    if unordered:
+        bandit.peak = np.array(mixture(bandit.growth))
+    peak = bandit.peak
     levels = thresholds(alpha, n_models, epsilon, top)
     board = strengths(votes, codes, order != "unknown")
     pairs = _pairs(votes, compared, peak, alpha)
     names = votes.models
+    # the leaders are the best arms once these are shown; decided: -1 open, -2 each model is excluded
+    decided = bandit.decided()
     leaders = [int(arm) for arm in bandit.leaders()] if top > 1 else [bandit.best()]
-    if top > 1:
-        decided = 0 if shown_top(peak, levels[0], np.array(leaders)) else -1
-    else:
-        decided = shown_best(peak, levels)
-    best = [] if decided < 0 else [names[arm] for arm in (leaders if top > 1 else [decided])]
+    best = [names[arm] for arm in leaders] if decided >= 0 else []
+    # a model is excluded if any other one is shown to beat it
     excluded = peak.max(axis=0) >= levels[1]
     candidates = best or [model for model, out in zip(names, excluded, strict=True) if not out]
-    strongest = [
-        names[int(group.models[k])] for group in board for k in np.argsort(-group.strength, kind="stable")
-    ]
     more = None if decided != -1 or top > 1 else _more(bandit, levels[0], leaders[0])
     notes = _notes(votes, compared, order, name, board, components(votes), unordered)
     if not compared.share.size and order == "matched":
         verdict = "no verdict: no pair was shown in both orders; ask both, or say that their order was drawn"
     else:
-        verdict = _verdict(names, decided, best, leaders, candidates, epsilon, top)
+        verdict = _verdict(names, decided, leaders, len(candidates), epsilon, top)
     return Arena(
         verdict=verdict, decided=decided != -1, best=best, leader=names[leaders[0]], candidates=candidates,
-        level=_level(peak, decided, leaders, n_models, epsilon, top), more=more, models=strongest, strengths=board,
-        pairs=pairs, first_shown=float(votes.share.mean()), fit_p_value=fit_p_value(votes), n_votes=len(votes),
+        level=_level(peak, leaders, epsilon, top) if best else None, more=more, strengths=board, pairs=pairs,
+        first_shown=float(votes.share.mean()), fit_p_value=fit_p_value(votes), n_votes=len(votes),
         n_questions=None if votes.question is None else len(np.unique(votes.question)),
         n_ties=int((votes.share == 0.5).sum()), alpha=alpha, order=order, cluster=name, notes=notes, votes=votes,
         threshold=levels[0],
@@ -282,7 +281,7 @@ def bandit_of(
     order: str = "matched",
     cluster: str | None = None,
 ) -> BestArm:
-    """Return a :class:`~structsvm.online.bandits.BestArm` in the state after the votes, which says what to ask next.
+    """Return a :class:`~structsvm.online.bandits.BestArm` in the state after the votes, which chooses the next pairs.
 
     Parameters
     ----------
@@ -299,25 +298,18 @@ def bandit_of(
     >>> bandit_of(votes).best()
     0
     """
-    bandit, _ = _entered(comparisons(votes, order, cluster), len(votes.models), alpha, epsilon, top)
-    bandit.wins = _wins(votes)
-    bandit.t = len(votes)
-    return bandit
-
-
-def _wins(votes: Votes) -> Float:
-    wins = np.zeros((len(votes.models), len(votes.models)))
-    np.add.at(wins, (votes.first, votes.second), votes.share)
-    np.add.at(wins, (votes.second, votes.first), 1.0 - votes.share)
-    return wins
+    return _entered(votes, comparisons(votes, order, cluster), alpha, epsilon, top)[0]
 
 
 def _entered(
-    compared: Comparisons, n_models: int, alpha: float, epsilon: float, top: int
+    votes: Votes, compared: Comparisons, alpha: float, epsilon: float, top: int
 ) -> tuple[BestArm, dict[tuple[int, int], tuple[Int, Float]]]:
-    """Return a bandit with the evidence of the comparisons, and the evidence of each ordered pair over time."""
+    """Return a bandit in the state after the votes, and the evidence of each ordered pair over time."""
+    n_models = len(votes.models)
     bandit = BestArm(n_models, alpha=alpha, epsilon=epsilon, top=top)
-    evidence: Evidence = bandit.evidence()
+    bandit.wins, bandit.t = votes.wins(), len(votes)
+    # the comparisons of a pair are entered together, in their order: pairs do not depend on each other
+    evidence = bandit.evidence()
     paths = {}
     key = compared.first * n_models + compared.second
     by_pair = np.argsort(key, kind="stable")
@@ -330,19 +322,22 @@ def _entered(
 
 
 def _shuffled(votes: Votes) -> Votes:
-    """Return the votes in another order; votes on one question stay together, as they are one outcome."""
+    """Return the votes in random order; votes on one question stay together, as they are one outcome."""
     rng = np.random.default_rng(0)
+    # questions are shuffled as a whole
     codes = np.arange(len(votes)) if votes.question is None else votes.question
     order = np.argsort(rng.permutation(int(codes.max()) + 1)[codes], kind="stable")
-    pick = lambda values: None if values is None else values[order]  # noqa: E731
-    return Votes(
-        votes.models, votes.first[order], votes.second[order], votes.share[order], pick(votes.question),
-        pick(votes.judge), votes.questions,
-    )  # fmt: skip
+    columns: dict[str, Any] = {}
+    for name in ("first", "second", "share", "question", "judge"):
+        values = getattr(votes, name)
+        columns[name] = None if values is None else values[order]
+    return replace(votes, **columns)
 
 
 def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
-    """Raise if wins and losses of the pairs come in fewer runs than by chance (Wald and Wolfowitz), with p < 0.0001."""
+    """Raise if wins and losses of the pairs form fewer runs than by chance, with p < 0.0001 (Wald and Wolfowitz)."""
+    # Given n1 wins and n2 losses of a pair in random order, the number of runs has mean 1 + 2 n1 n2 / n and variance
+    # 2 n1 n2 (2 n1 n2 - n) / (n^2 (n - 1)). Excess and variance add up over the pairs.
     key = compared.first * len(votes.models) + compared.second
     clear = compared.share != 0.5
     order = np.flatnonzero(clear)[np.argsort(key[clear], kind="stable")]
@@ -352,7 +347,7 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
         wins, losses = int(won.sum()), int((~won).sum())
         if wins and losses:
             n, product = wins + losses, 2.0 * wins * losses
-            excess += 1 + int((won[1:] != won[:-1]).sum()) - 1 - product / n
+            excess += int((won[1:] != won[:-1]).sum()) - product / n
             variance += product * (product - n) / (n * n * (n - 1))
     if variance > 0 and excess < _SORTED * math.sqrt(variance):
         raise BadInput(
@@ -362,10 +357,11 @@ def _refuse_sorted(votes: Votes, compared: Comparisons) -> None:
 
 
 def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> list[PairEvidence]:
-    n_models = len(votes.models)
-    plays = np.zeros((n_models, n_models))
-    np.add.at(plays, (votes.first, votes.second), 1.0)
-    plays, wins = plays + plays.T, _wins(votes)
+    """Return the evidence of each pair with votes; intervals hold for all pairs at once (Bonferroni)."""
+    n_models, wins = len(votes.models), votes.wins()
+    # shares and numbers are of all votes; intervals and evidence of the independent comparisons only
+    plays = votes.tables()[0]
+    plays = plays + plays.T
     key = compared.first * n_models + compared.second
     out = []
     for i, j in zip(*np.nonzero(np.triu(plays)), strict=True):
@@ -384,6 +380,9 @@ def _pairs(votes: Votes, compared: Comparisons, peak: Float, alpha: float) -> li
 
 def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | None:
     """Return half and one and a half times the votes that the leader's open rivals need if rates stay as they are."""
+    # Evidence of a win rate p grows by about KL(p, 1/2) per comparison. Rates close to 1/2 are taken as higher, by what
+    # their standard error allows. The factor 1.8 calibrates the forecast: after 100 votes, the number of votes that
+    # were needed divided by the forecast had quartiles of 0.7, 1.0 and 1.4.
     plays = bandit.wins[leader] + bandit.wins[:, leader]
     rate = np.clip(np.maximum(bandit.rates()[leader], 0.5 + 0.25 / np.sqrt(plays + PRIOR)), 0.5, 0.98)
     divergence = rate * log(2 * rate) + (1 - rate) * log(2 * (1 - rate))
@@ -395,16 +394,16 @@ def _more(bandit: BestArm, threshold: float, leader: int) -> tuple[int, int] | N
 
 def _rounded(n: float) -> int:
     """Round to two digits."""
+    # the forecast is not more precise than that
     unit = 10 ** max(0, len(str(int(n))) - 2)
     return int(max(1, round(n / unit) * unit))
 
 
-def _level(
-    peak: Float, decided: int, leaders: list[int], n_models: int, epsilon: float, top: int
-) -> float | None:
-    if decided < 0:
-        return None
-    inside = np.array(leaders if top > 1 else [decided])
+def _level(peak: Float, leaders: list[int], epsilon: float, top: int) -> float:
+    """Return the smallest alpha at which the leaders would be declared best."""
+    # the weakest claim has the evidence 1 / delta; the error of all claims at that delta is the level
+    n_models = len(peak)
+    inside = np.array(leaders)
     outside = np.setdiff1d(np.arange(n_models), inside)
     delta = float(exp(-peak[np.ix_(inside, outside)].min()))
     if epsilon > 0:
@@ -413,29 +412,23 @@ def _level(
 
 
 def _verdict(
-    names: list[str],
-    decided: int,
-    best: list[str],
-    leaders: list[int],
-    candidates: list[str],
-    epsilon: float,
-    top: int,
+    names: list[str], decided: int, leaders: list[int], n_candidates: int, epsilon: float, top: int
 ) -> str:
-    n = len(names)
+    """Return the verdict in a sentence."""
+    n, lead = len(names), ", ".join(names[arm] for arm in leaders)
     if decided == -2:
         return "no model beats all others"
     if decided >= 0:
         if top > 1:
-            return f"{', '.join(best)} are the best {top}: each beats each of the {n - top} others"
+            return f"{lead} are the best {top}: each beats each of the {n - top} others"
         if epsilon > 0:
             rate = f"its win rate against each other is above {0.5 - epsilon:.0%}"
-            return f"{best[0]} is within {epsilon:g} of the best: {rate}"
-        other = next(model for model in names if model != best[0])
-        return f"{best[0]} is best: it beats {other if n == 2 else f'each of the {n - 1} others'}"
-    lead = ", ".join(names[arm] for arm in leaders)
+            return f"{lead} is within {epsilon:g} of the best: {rate}"
+        other = next(model for model in names if model != lead)
+        return f"{lead} is best: it beats {other if n == 2 else f'each of the {n - 1} others'}"
     if top > 1:
         return f"undecided: {lead} lead"
-    return f"undecided: {lead} leads, {len(candidates)} could be best"
+    return f"undecided: {lead} leads, {n_candidates} could be best"
 
 
 def _notes(
@@ -447,11 +440,11 @@ def _notes(
     part: Int,
     unordered: bool,
 ) -> list[str]:
+    """Return the remarks on the votes."""
+    # first what the verdict depends on, then what the strengths do
     notes = []
     if order == "unknown":
-        notes.append(
-            "which model was shown first is not known: an advantage of the first would count as a win"
-        )
+        notes.append("which model was shown first is not known: a preference for the first would count")
     if order == "matched" and compared.waiting:
         end = "" if cluster == "none" else f", or for the end of their {cluster}"
         notes.append(f"votes that wait for one in the other order{end}: {compared.waiting:,}")
@@ -466,6 +459,6 @@ def _notes(
         notes.append("fewer than 10 independent votes in a group: no intervals")
     if any(np.isinf(group.upper).any() or np.isinf(group.lower).any() for group in board):
         notes.append(
-            "a strength with an open interval is bounded by the prior alone: the model won or lost all its votes"
+            "a strength with an open interval: the model won or lost all its votes; the prior bounds it"
         )
     return notes

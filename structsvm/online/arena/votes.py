@@ -1,4 +1,4 @@
-"""Votes between two models, and the comparisons that they enter into the evidence as."""
+"""Votes between two models, and the independent comparisons that are made of them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ CLUSTERS = ("question", "judge", "none")
 
 @dataclass(frozen=True)
 class Votes:
-    """Pairwise votes in the order in which they were given.
+    """Pairwise votes, in the order in which they were given.
 
     Attributes
     ----------
     models : list of str
         Models, prompts or rankers, in order of their first vote.
     first, second : ndarray of int64, shape (n_votes,)
-        The models of each vote, as positions in ``models``; ``first`` is the one shown first.
+        The models of each vote, as indices of ``models``; ``first`` is the one shown first.
     share : ndarray of float64, shape (n_votes,)
-        1 where ``first`` won, 0 where ``second`` won, 0.5 for a tie, or another share in between.
+        1 where ``first`` won, 0 where ``second`` won, 0.5 for a tie, or any share between.
     question, judge : ndarray of int64, shape (n_votes,), or None
         Codes of the question and of the judge, where they are known.
-    questions : list of str
-        The questions of the codes.
+    questions : tuple of str
+        The question of each code. Votes without a question have codes beyond it, each another one.
 
     Examples
     --------
     >>> votes = Votes(["a", "b"], np.array([0, 1, 0]), np.array([1, 0, 1]), np.array([1.0, 0.0, 0.5]))
-    >>> len(votes), votes.won()
-    (3, array([2.5, 0.5]))
+    >>> len(votes), votes.wins()
+    (3, array([[0. , 2.5],
+           [0.5, 0. ]]))
     """
 
     models: list[str]
@@ -48,47 +49,44 @@ class Votes:
     def __len__(self) -> int:
         return len(self.share)
 
-    def won(self) -> Float:
-        """Return the number of votes that each model won; a tie is half a vote for each."""
-        n = len(self.models)
-        won = np.concatenate([self.share, 1.0 - self.share])
-        return np.asarray(np.bincount(np.concatenate([self.first, self.second]), won, n), dtype=np.float64)
+    def tables(self) -> tuple[Float, Float]:
+        """Return the votes with model i shown before j, and those of them that i won, each (n_models, n_models)."""
+        plays, won = np.zeros((2, len(self.models), len(self.models)))
+        np.add.at(plays, (self.first, self.second), 1.0)
+        np.add.at(won, (self.first, self.second), self.share)
+        return plays, won
 
-    def counts(self) -> Float:
-        """Return the number of votes of each model."""
-        n = len(self.models)
-        return np.bincount(np.concatenate([self.first, self.second]), minlength=n).astype(np.float64)
+    def wins(self) -> Float:
+        """Return the votes that model i won against j, in either order of showing; a tie is half a vote for each."""
+        plays, won = self.tables()
+        return np.asarray(won + (plays - won).T)
 
     def clusters(self, cluster: str | None) -> tuple[str, Int | None]:
-        """Return the name of the column whose votes are dependent, and its codes; None: the question, where known."""
+        """Return the name and the codes of the column whose votes depend on each other; by default the question."""
         name = ("none" if self.question is None else "question") if cluster is None else cluster
         check_choice("cluster", name, CLUSTERS)
         codes = {"question": self.question, "judge": self.judge, "none": None}[name]
         if name != "none" and codes is None:
-            raise BadInput(
-                "cluster",
-                f"expected votes with a column {name!r}",
-                "give the column, or use 'none'",
-                value=cluster,
-            )
+            expected = f"expected votes with a column {name!r}"
+            raise BadInput("cluster", expected, "give the column, or use 'none'", value=cluster)
         return name, codes
 
 
 @dataclass(frozen=True)
 class Comparisons:
-    """What the votes enter into the evidence as: independent comparisons of pairs, in their order.
+    """Independent comparisons of pairs, in the order in which they were complete; the evidence is computed from them.
 
     Attributes
     ----------
     first, second : ndarray of int64
         The pair, the model of the lower number first.
     share : ndarray of float64
-        What ``first`` won.
+        Share that ``first`` won.
     at : ndarray of int64
-        Number of votes that had been given when the comparison was complete.
+        Number of votes up to the one that completed the comparison.
     waiting, repeated : int
-        Votes that wait for one in the other order (or for the end of their question), and votes on a pair and question
-        that had ended before.
+        Votes that are not yet part of a comparison, for want of one in the other order or of the end of their question;
+        and votes on a pair and question that had ended before.
     """
 
     first: Int
@@ -114,6 +112,8 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
     swapped = votes.first > votes.second
     share = np.where(swapped, 1.0 - votes.share, votes.share)
     pair = low * n_models + high
+    # A run is a maximal sequence of adjacent votes on one pair and cluster. Only the first run of each key is kept:
+    # whoever comes back to a question has seen the outcome, so that the new votes would not be independent of it.
     if codes is None:
         starts = np.arange(n)
         kept = np.ones(n, dtype=bool)
@@ -124,40 +124,35 @@ def comparisons(votes: Votes, order: str = "matched", cluster: str | None = None
         kept[np.unique(key[starts], return_index=True)[1]] = True
     run = np.repeat(np.arange(len(starts)), np.diff(starts, append=n))
     repeated = int(n - kept[run].sum())
-    # a run is complete with its one vote, or when a vote on something else follows: the last one is still open
+    # A run without clusters is complete with its one vote; with clusters it is when a vote on something else follows,
+    # so the last run is still open. An outcome must not depend on when one looks.
     complete = np.append(starts[1:], n) + (codes is not None)
     kept &= complete <= n
-    # the votes of a run by the order of the pair; one column where orders are not told apart
+    # count and total share of each run by the order of showing; one column where orders are not told apart
     side = swapped.astype(np.int64) * (order == "matched")
-    count = np.zeros((len(starts), 2))
-    total = np.zeros((len(starts), 2))
+    count, total = np.zeros((2, len(starts), 2))
     np.add.at(count, (run, side), 1.0)
     np.add.at(total, (run, side), share)
     pair_of_run = pair[starts]
     if order != "matched":
-        chosen = np.flatnonzero(kept)
-        mean = total[chosen, 0] / count[chosen, 0]
-        waiting = n - repeated - int(count[chosen].sum())
-        return _comparisons(pair_of_run[chosen], mean, complete[chosen], n_models, waiting, repeated)
-    outcomes = []
-    for column in (0, 1):
-        chosen = np.flatnonzero(kept & (count[:, column] > 0))
-        chosen = chosen[np.argsort(pair_of_run[chosen], kind="stable")]
-        pairs = pair_of_run[chosen]
-        # number of the outcome within its pair
-        _, begin, size = np.unique(pairs, return_index=True, return_counts=True)
-        number = np.arange(len(pairs)) - np.repeat(begin, size)
-        outcomes.append((pairs * (n + 1) + number, chosen))
-    _, here, there = np.intersect1d(outcomes[0][0], outcomes[1][0], assume_unique=True, return_indices=True)
-    one, other = outcomes[0][1][here], outcomes[1][1][there]
-    mean = (total[one, 0] / count[one, 0] + total[other, 1] / count[other, 1]) / 2.0
-    waiting = n - repeated - int(count[one, 0].sum() + count[other, 1].sum())
-    return _comparisons(
-        pair_of_run[one], mean, np.maximum(complete[one], complete[other]), n_models, waiting, repeated
-    )
-
-
-def _comparisons(pair: Int, share: Float, at: Int, n_models: int, waiting: int, repeated: int) -> Comparisons:
+        one = np.flatnonzero(kept)
+        used, mean, at = count[one, 0].sum(), total[one, 0] / count[one, 0], complete[one]
+    else:
+        # number the outcomes of each pair by order of showing, and match those of one number
+        outcomes = []
+        for column in (0, 1):
+            chosen = np.flatnonzero(kept & (count[:, column] > 0))
+            chosen = chosen[np.argsort(pair_of_run[chosen], kind="stable")]
+            pairs = pair_of_run[chosen]
+            _, begin, size = np.unique(pairs, return_index=True, return_counts=True)
+            number = np.arange(len(pairs)) - np.repeat(begin, size)
+            outcomes.append((pairs * (n + 1) + number, chosen))
+        (one_keys, ones), (other_keys, others) = outcomes
+        _, here, there = np.intersect1d(one_keys, other_keys, assume_unique=True, return_indices=True)
+        one, other = ones[here], others[there]
+        used = count[one, 0].sum() + count[other, 1].sum()
+        mean = (total[one, 0] / count[one, 0] + total[other, 1] / count[other, 1]) / 2.0
+        at = np.maximum(complete[one], complete[other])
     by_time = np.argsort(at, kind="stable")
-    pair = pair[by_time]
-    return Comparisons(pair // n_models, pair % n_models, share[by_time], at[by_time], waiting, repeated)
+    low, high = np.divmod(pair_of_run[one][by_time], n_models)
+    return Comparisons(low, high, mean[by_time], at[by_time], n - repeated - int(used), repeated)

@@ -1,7 +1,7 @@
-"""Dueling bandits: which arm is best, learned from comparisons, at little cost meanwhile.
+"""Dueling bandits: find the best arm by comparisons of arms, with low regret meanwhile.
 
-Every bandit answers ``select(rng) -> Duel``, ``update(duel, outcome)``, ``best()``, ``to_json()`` and ``from_json``
-(:class:`structsvm.protocols.Bandit`). ``NAMES`` has their short names. Class attributes describe each policy:
+Every bandit has ``select(rng) -> Duel``, ``update(duel, outcome)``, ``best()``, ``to_json()`` and ``from_json``
+(:class:`structsvm.protocols.Bandit`). ``NAMES`` maps short names to classes. Class attributes describe each policy:
 ``label``, its short name; ``assumes``, the assumptions of its guarantee; ``compiled``, the module of its compiled form
 if it has one; ``explores_compiled = True`` if that form has a function ``explore``; and ``compares_sets = True`` if its
 duels are sets. A policy whose constructor has a parameter ``horizon`` needs one.

@@ -1,4 +1,4 @@
-"""Beat the mean: each arm against the average of those that remain."""
+"""Beat the Mean: compare each arm with the average of the remaining ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from structsvm.protocols import Duel
 class BeatTheMean(Eliminates):
     """Beat the Mean of Yue and Joachims (ICML 2011).
 
-    The arm with the fewest comparisons meets a random remaining arm (possibly itself), and only its own
-    record changes. When ``min p + c <= max p - c`` with ``c = 3 gamma^2 sqrt(ln(1/delta)/n_min)``, the worst
-    arm leaves and comparisons made against it are forgotten.
+    The arm with the fewest comparisons meets a random remaining arm (possibly itself), and only its own record changes.
+    When ``min p + c <= max p - c`` with ``c = 3 gamma^2 sqrt(ln(1/delta)/n_min)``, the worst arm is eliminated, and
+    comparisons with it are removed from the records of the others.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class BeatTheMean(Eliminates):
     horizon : int
         ``T`` of the confidence ``delta = 1/(2 T K)``.
     gamma : float, default=1.0
-        Relaxed stochastic transitivity the matrix satisfies (see ``structsvm.online.assumption_report``); too small
-        a value can make the Borda winner the answer, a larger one costs its fourth power in comparisons.
+        Relaxed stochastic transitivity of the matrix (see ``structsvm.online.assumption_report``). With too small a
+        value the answer may be the Borda winner; comparisons grow with the fourth power of it.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class BeatTheMean(Eliminates):
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the remaining arm with the fewest comparisons, against a random remaining one (possibly itself)."""
+        """Return the remaining arm with the fewest comparisons, and a random remaining one (possibly itself)."""
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
@@ -56,9 +56,10 @@ class BeatTheMean(Eliminates):
         return Duel((int(arm), pick(alive, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the outcome for the first arm only, and drop the arm that is surely below the mean."""
+        """Count the outcome for the first arm only, and eliminate the worst arm if it is surely worse than the best."""
         arm, other, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
+        # an outcome that arrives after its arm was eliminated
         if self.finished or arm not in self.remaining or other not in self.remaining:
             return
         self.wins[arm, other] += won
@@ -68,11 +69,13 @@ class BeatTheMean(Eliminates):
         fewest = plays.min()
         if fewest == 0:
             return
+        # the radius is that of the arm with the fewest comparisons, and so valid for all
         share = self.wins[alive].sum(axis=1) / plays
         radius = 3 * self.gamma**2 * np.sqrt(log(2.0 * self.horizon * self.n_arms) / fewest)
         if share.min() + radius <= share.max() - radius:
             loser = int(alive[np.argmin(share)])
             self.remaining.remove(loser)
+            # only columns: records of the loser itself are not used again
             self.wins[:, loser] = 0
             self.plays[:, loser] = 0
 

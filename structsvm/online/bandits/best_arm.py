@@ -1,4 +1,4 @@
-"""BestArm: find the arm that beats all others, and stop at an error that is valid at every look."""
+"""BestArm: identify the arm that beats all others, and stop with an error that is valid at every look."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from structsvm.online.bandits.policy import CountsWins, check_pair, tied
 from structsvm.protocols import Duel, Float, Int
 
 PRIOR = 6.0
-"""Comparisons that the Bradley-Terry model counts for in the win rate of a pair: its own ones overrule it, so that
-cycles are found."""
+"""Number of comparisons that the Bradley-Terry model counts for in the win rate of a pair. The comparisons of the pair
+itself outweigh it, so that cycles are detected."""
 
 _RIDGE = 0.25
+"""Precision of the normal prior of the strengths."""
+
 _TIE = 1e-9
+"""Distance below which divergences are equal: sums of logarithms may differ in the last bits."""
 
 
 class BestArm(CountsWins):
-    """Identification of the best arm: which arm beats all others, with as few comparisons as possible.
+    """Identification of the arm that beats all others, with few comparisons.
 
-    Unlike the bandits that keep the regret low, it decides: :attr:`finished` becomes True once an arm is shown to beat
-    each other one (or each is excluded), and the probability that it ever names a wrong one is at most ``alpha``, for
-    any preferences, however often one looks. After that it plays the best arm alone.
+    Unlike bandits that keep the regret low, it decides. :attr:`finished` becomes True once an arm is shown to beat each
+    other one, or each arm is excluded. The probability that it ever names a wrong arm is at most ``alpha``, for any
+    preferences and any number of looks. After the decision it plays the best arm alone.
 
     Parameters
     ----------
@@ -35,19 +38,19 @@ class BestArm(CountsWins):
     alpha : float, default=0.05
         Probability of any wrong claim, ever.
     epsilon : float, default=0
-        If positive, stop at an arm that wins more than ``1/2 - epsilon`` of the comparisons with each other one. Arms
-        that are nearly equal otherwise need very many comparisons.
+        If positive, stop at an arm that wins more than ``1/2 - epsilon`` of the comparisons with each other one.
+        Without it, nearly equal arms need very many comparisons.
     top : int, default=1
-        If more than 1, find the set of that many arms each of which beats each arm outside.
+        If more than 1, find the set of that many arms of which each beats each arm outside.
 
     Notes
     -----
-    Each claim "i beats j" is a bet (:mod:`structsvm.online.arena.evidence`). A quarter of the comparisons explores: the
-    strengths of a Bradley-Terry model are drawn from their posterior, the first arm is the Copeland leader of the win
-    rates that follow, and its opponent the arm that beats it most in another draw. The rest proves: the leader meets
-    the rival against which its evidence is least. The leader has the least empirical divergence, as in
-    :class:`structsvm.online.bandits.RMED1`. In a pair of ``select`` the order of the two arms is random, so that an
-    advantage of the arm that is shown first favours none.
+    Each claim "i beats j" is tested by betting (:mod:`structsvm.online.arena.evidence`). A quarter of the comparisons
+    explores: the strengths of a Bradley-Terry model are drawn from their posterior, the first arm is the Copeland
+    leader of their win rates, and its opponent the arm that beats it most in another draw. The other comparisons prove:
+    the leader meets the rival against which its evidence is least. The leader has the least empirical divergence, as in
+    :class:`structsvm.online.bandits.RMED1`. ``select`` returns the two arms in random order, so that an advantage of
+    the arm shown first favours neither.
 
     Examples
     --------
@@ -74,18 +77,12 @@ class BestArm(CountsWins):
         self.epsilon = float(epsilon)
         self.top = check_whole("top", top, 1, max(1, self.n_arms - 1))
         if top > 1 and epsilon > 0:
-            raise BadInput(
-                "epsilon",
-                "is offered for the best arm alone",
-                "leave {top} at 1",
-                value=epsilon,
-                others={"top": top},
-            )
+            raise BadInput("epsilon", "is for one best arm only", "leave {top} at 1", value=epsilon)
         evidence = Evidence(self.n_arms, self.epsilon)
         self.growth, self.peak = evidence.growth, evidence.peak
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Enter the outcome of a pair; an arm against itself adds nothing."""
+        """Add the outcome of a pair to the wins and the evidence; an arm against itself adds nothing."""
         first, second, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
         if first != second:
@@ -99,18 +96,18 @@ class BestArm(CountsWins):
 
     @property
     def finished(self) -> bool:
-        """True once the best arms are shown, or no arm is left that could beat all others."""
+        """True once the best arms are shown, or each arm is excluded."""
         return self.n_arms == 1 or self.decided() != -1
 
     def decided(self) -> int:
-        """Return the best arm (with ``top`` > 1: 0), -1 if none is shown yet, or -2 if none beats all others."""
+        """Return the best arm (0 if ``top`` > 1), -1 if none is shown yet, or -2 if each arm is excluded."""
         levels = thresholds(self.alpha, self.n_arms, self.epsilon, self.top)
         if self.top == 1:
             return shown_best(self.peak, levels)
         return 0 if shown_top(self.peak, levels[0], self.leaders()) else -1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the arm that is shown to be the best, else the one of least divergence; ``rng`` breaks ties."""
+        """Return the arm shown to be the best, otherwise the one of least divergence; ``rng`` breaks ties."""
         decided = self.decided() if self.top == 1 else -1
         return decided if decided >= 0 else tied(-self._divergences(self.rates()), rng, _TIE)
 
@@ -123,20 +120,21 @@ class BestArm(CountsWins):
         return self._rates(self.strengths()[0])
 
     def _divergences(self, rates: Float) -> Float:
-        """Return for each arm how strongly the comparisons say that another one beats it."""
+        """Return the divergence of each arm: how strongly the comparisons contradict that it beats all others."""
+        # I_i of RMED1: N KL(mu, 1/2) over the arms ahead of i, with the smoothed win rates and the prior's comparisons
         inside = np.clip(rates, 1e-12, 1.0 - 1e-12)
         distance = inside * log(2 * inside) + (1 - inside) * log(2 * (1 - inside))
         return np.asarray(np.where(rates < 0.5, (self._plays() + PRIOR) * distance, 0.0).sum(axis=1))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next pair: one in four explores. Once finished, return the best arm against itself."""
+        """Return the next pair, which explores with probability 1/4; once finished, the best arm against itself."""
         if (arm := self._exploited()) is not None:
             return Duel((arm, arm))
         exploring = int(rng.random() < 0.25)
         return self._choose(exploring, 1 - exploring, rng)[0]
 
     def select_batch(self, n: int, rng: np.random.Generator) -> list[Duel]:
-        """Return ``n`` pairs to be compared before the next update: a quarter (rounded up) explores."""
+        """Return ``n`` pairs to compare before the next update, of which a quarter (rounded up) explores."""
         check_whole("n", n)
         if (arm := self._exploited()) is not None:
             return [Duel((arm, arm))] * n
@@ -149,7 +147,7 @@ class BestArm(CountsWins):
         return pairs + (self._prove(proving, self._rates(strengths), rng) if proving else [])
 
     def _exploited(self) -> int | None:
-        """Return the arm that is played alone from now on."""
+        """Return the arm that is played alone from now on; None before the decision."""
         if self.n_arms == 1:
             return 0
         return decided if self.top == 1 and (decided := self.decided()) >= 0 else None
@@ -158,9 +156,10 @@ class BestArm(CountsWins):
         return np.asarray(self.wins + self.wins.T)
 
     def strengths(self) -> tuple[Float, Float]:
-        """Return the strengths of a Bradley-Terry model with a normal prior, and the Hessian there (Newton)."""
+        """Return the strengths of largest posterior density in a Bradley-Terry model, and the negative Hessian."""
         plays, strengths = self._plays(), np.zeros(self.n_arms)
         for _ in range(50):
+            # Newton's method for log likelihood - ridge / 2 |strengths|^2, with bounded steps
             p = _wins_by(strengths)
             slope = plays * p * (1.0 - p)
             hessian = np.diag(slope.sum(axis=1) + _RIDGE) - slope
@@ -171,18 +170,21 @@ class BestArm(CountsWins):
         return strengths, hessian
 
     def _rates(self, strengths: Float) -> Float:
-        """Return win rates of all pairs: those of the strengths, overruled by the comparisons of the pair."""
+        """Return the win rates of all pairs: the mean of the comparisons and of ``PRIOR`` ones at the model's rate."""
         return np.asarray((self.wins + PRIOR * _wins_by(strengths)) / (self._plays() + PRIOR))
 
     def _explore(self, n: int, strengths: Float, hessian: Float, rng: np.random.Generator) -> list[Duel]:
+        # Laplace approximation of the posterior: normal around the mode, with the inverse Hessian as covariance
         spread = factor(inverse(hessian))
         draw = lambda: strengths + products(spread, rng.standard_normal(self.n_arms))  # noqa: E731
         pairs = []
         for _ in range(n):
-            if self.top > 1:  # the two arms at the border of a drawn order
+            # for a set of best arms: the two arms at the border of a drawn order
+            if self.top > 1:
                 order = np.argsort(-draw(), kind="stable")
                 first, second = int(order[self.top - 1]), int(order[self.top])
             else:
+                # the Copeland leader of one draw (mean rates break ties), and the arm that beats it most in another
                 rates = self._rates(draw())
                 ahead = (rates > 0.5).sum(axis=1) + 1e-3 * rates.mean(axis=1)
                 first = tied(ahead, rng)
@@ -193,21 +195,24 @@ class BestArm(CountsWins):
         return pairs
 
     def _prove(self, n: int, rates: Float, rng: np.random.Generator) -> list[Duel]:
-        """Return pairs of leaders and outsiders of least evidence; each counts as its expected outcome."""
+        """Return the pairs of a leader and an outsider with the least evidence."""
         if self.top == 1:
             inside = np.array([tied(-self._divergences(rates), rng, _TIE)])
         else:
             inside = _leaders(rates, self.top)
         outside = np.setdiff1d(np.arange(self.n_arms), inside)
         block = np.ix_(inside, outside)
-        # of a pair that is already shown nothing more is asked
+        # pairs that are shown already are compared again only if all are
         open_ = self.peak[block] < thresholds(self.alpha, self.n_arms, self.epsilon, self.top)[0]
         open_ |= not open_.any()
+        # within a batch a chosen pair counts with its expected growth, at a rate of at least 0.52: otherwise all
+        # comparisons of the batch would go to one pair
         growth = self.growth[block]
         rate = np.maximum(rates[block], 0.52)[..., None]
         expected = rate * factors(1.0, self.epsilon) + (1.0 - rate) * factors(0.0, self.epsilon)
         pairs = []
         for _ in range(n):
+            # the claim with the least capital, among those that are not shown
             evidence = np.where(open_, mixture(growth), np.inf)
             i, j = divmod(tied(-evidence.ravel(), rng), len(outside))
             growth[i, j] += expected[i, j]
@@ -216,7 +221,7 @@ class BestArm(CountsWins):
 
 
 def _wins_by(strengths: Float) -> Float:
-    """Return the Bradley-Terry probability that each arm beats each other."""
+    """Return the probability that each arm beats each other one in the Bradley-Terry model."""
     return np.asarray(1.0 / (1.0 + exp(strengths[None, :] - strengths[:, None])))
 
 

@@ -1,7 +1,7 @@
-"""Bandits by name: fresh ones by the short names of their policies, and any of them from its saved state.
+"""Bandits by name: new ones by the short names of their policies, and saved ones from their JSON.
 
-Nothing is added here: a new bandit has its lines in ``__init__.py``, with its short name, and its compiled form is
-named by the attribute ``compiled`` of its class.
+A new policy needs no line here. ``__init__.py`` gives its short name, and its attribute ``compiled`` the module of its
+compiled form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from structsvm.protocols import Bandit
 _ROOM = "structsvm.online.bandits"
 
 NAMES = labels(_ROOM)
-"""Short names, as :func:`make`, ``simulate`` and the command line take them, to the names of classes."""
+"""Short names, for :func:`make`, ``simulate`` and the command line, mapped to the names of classes."""
 
 
 def compiled_names() -> list[str]:
@@ -27,7 +27,7 @@ def compiled_names() -> list[str]:
 
 
 def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> Bandit:
-    """Return a fresh bandit by name.
+    """Return a new bandit by name.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> 
 
 
 def from_json(text: str) -> Any:
-    """Return any bandit of this package, restored from its ``to_json``.
+    """Return a bandit of this package, restored from the text of its ``to_json``.
 
     Examples
     --------
@@ -67,6 +67,7 @@ def from_json(text: str) -> Any:
     3
     """
     name, _, _ = read_state(text, "bandit")
+    # only names of this room: a name in a file must not import anything else
     is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
     if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
         raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r:.60}")
@@ -74,11 +75,9 @@ def from_json(text: str) -> Any:
 
 
 def read_state(text: str, what: str) -> tuple[Any, Any, Any]:
-    """Return name, state and digest of a bandit that was saved as ``text``; raise ValueError for any other text."""
+    """Return the name, state and digest in the JSON of a bandit; raise ValueError for any other text."""
     try:
         record = json.loads(text)
         return record["bandit"], record["state"], record.get("digest")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"expected the JSON text of a {what} as to_json wrote it, got {text[:60]!r}"
-        ) from error
+        raise ValueError(f"expected the JSON text of a {what}, by to_json, got {text[:60]!r}") from error

@@ -1,14 +1,12 @@
-"""Double Thompson sampling: both arms of a duel are drawn by how likely they are, the first of those with most wins."""
+"""Double Thompson sampling: draw both arms of a duel from posteriors, the first among possible Copeland winners."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from structsvm.common.checks import check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import CountsWins, pair_indices, record_pair, tied
+from structsvm.online.bandits.policy import CountsWins, pair_indices, tied
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.protocols import Duel
 
@@ -16,8 +14,8 @@ from structsvm.protocols import Duel
 class DoubleThompson(CountsWins):
     """Double Thompson sampling (D-TS) of Wu and Liu (NeurIPS 2016, Algorithm 1).
 
-    It looks for a Copeland winner, an arm that beats the most others, which always exists, and needs no horizon. Where
-    one arm beats all others, that is the Condorcet winner.
+    It seeks a Copeland winner, an arm that beats the most others, which always exists, and needs no horizon. If one arm
+    beats all others, it is the Condorcet winner.
 
     Parameters
     ----------
@@ -27,11 +25,11 @@ class DoubleThompson(CountsWins):
 
     Notes
     -----
-    The first arm is one of those that may beat the most others: the number of ``u_ij >= 1/2`` is largest for them. Of
-    these it is the one that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties at random.
-    The second arm has the largest ``theta`` against the first in another draw, among the arms that do not surely beat
-    it, ``l_ij <= 1/2``; its own is 1/2. Only draws on which the choice depends are made: at first those of all
-    pairs, for which 100 arms take a third of a millisecond per step, later those of one arm.
+    Candidates for the first arm are those that may beat the most others, with the largest number of ``u_ij >= 1/2``. Of
+    these it is the one that beats the most others in a draw of ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)``; ties are broken
+    at random. The second arm has the largest ``theta`` against the first in another draw, among the arms with ``l_ij <=
+    1/2``, which the first does not surely beat; its own ``theta`` is 1/2. Only numbers on which the choice depends are
+    drawn: at first those of all pairs (a third of a millisecond per step for 100 arms), later those of one arm.
 
     Examples
     --------
@@ -52,11 +50,12 @@ class DoubleThompson(CountsWins):
         self.alpha = check_positive("alpha", alpha)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return a likely Copeland winner, against the arm most likely to beat it."""
+        """Return a likely Copeland winner, and the arm that is most likely to beat it."""
         upper = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         score = (upper >= 0.5).sum(axis=1)  # > in the text; with ln t no bound but an arm's own is 1/2
         possible = score == score.max()
         theta = np.full((self.n_arms, self.n_arms), 0.5)
+        # theta decides only between several candidates, by the pairs in which one of them takes part
         if possible.sum() > 1:
             i, j = pair_indices(self.n_arms)
             needed = possible[i] | possible[j]
@@ -66,11 +65,7 @@ class DoubleThompson(CountsWins):
         first = tied(np.where(possible, (theta > 0.5).sum(axis=1), -1.0), rng)
         rivals = np.flatnonzero(upper[first] >= 0.5)  # l_ij <= 1/2 iff u_ji >= 1/2
         rivals = rivals[rivals != first]
+        # the first arm has theta = 1/2 against itself: a rival needs more, else the first plays itself
         chance = rng.beta(self.wins[rivals, first] + 1, self.wins[first, rivals] + 1)
         beats = len(rivals) > 0 and chance.max() > 0.5
         return Duel((first, int(rivals[chance.argmax()]) if beats else first))
-
-    def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win."""
-        record_pair(self.wins, duel, outcome)
-        self.t += 1

@@ -1,4 +1,4 @@
-"""Dueling bandits over a continuous space of weights: gradient descent by comparing with a neighbour."""
+"""Dueling bandits over a continuous space of weights: gradient descent by comparisons with a neighbour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.protocols import Float
 
 
 class Probe(NamedTuple):
-    """The present point, a neighbour (projected), and the unit vector from the one towards the other."""
+    """The present point, its neighbour (projected), and the unit vector in which the neighbour was drawn."""
 
     w: Float
     candidate: Float
@@ -23,28 +23,28 @@ class Probe(NamedTuple):
 
 
 class GradientDescent(SavedState):
-    """DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use the constructors of these names.
+    """Common class of DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use the functions of these names.
 
     Parameters
     ----------
     w : array-like, shape (d,)
-        The first point.
+        Initial point.
     delta : float
         Distance of the neighbour.
     gamma : float
         Length of a step.
     radius : float, optional
-        Points are projected onto the ball of this radius. None normalises them onto the unit sphere, right
-        for linear rankers, of which only the direction matters.
+        Points are projected onto the ball of this radius. None normalises them to length 1, which suits linear rankers,
+        of which only the direction matters.
     feedback : {"win", "probability", "advantage"}
         Kind of outcome that :meth:`update` takes.
 
     Notes
     -----
     Over d dimensions and T comparisons in a ball of radius R the thesis uses ``gamma = R/sqrt(T)`` and
-    ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``; :func:`dbgd_step_sizes` has the step sizes of its theorems. A comparison
-    may cover many queries: give all results to ``update``; the neighbour wins with more than half of them, and a tie
-    moves nothing.
+    ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``; :func:`dbgd_step_sizes` returns the step sizes of its theorems. One
+    comparison may cover many queries: pass all results to ``update``. The neighbour wins with more than half of them;
+    after a tie the point stays.
 
     Examples
     --------
@@ -63,13 +63,12 @@ class GradientDescent(SavedState):
         if start.ndim != 1 or len(start) == 0 or not np.isfinite(start).all():
             raise BadInput("w", f"expected a vector of finite numbers, got shape {start.shape}")
         if radius is None and not start.any():
-            raise BadInput(
-                "w", "expected a direction on the sphere, got the zero vector: start elsewhere or give radius"
-            )
+            raise BadInput("w", "expected a direction, got the zero vector", "give another w, or {radius}")
         self.t = 0
         self.w = self._project(start)
 
     def _project(self, w: Float) -> Float:
+        # a step to exactly 0 has no direction on the sphere: the point stays
         length = norm(w)
         if self.radius is None:
             return w / length if length > 0 else self.w
@@ -77,15 +76,16 @@ class GradientDescent(SavedState):
 
     def select(self, rng: np.random.Generator) -> Probe:
         """Return the present point with a neighbour in a uniformly random direction."""
+        # normal vectors have no preferred direction: divided by their length they are uniform on the sphere
         direction = rng.standard_normal(len(self.w))
         direction /= norm(direction)
         return Probe(self.w, self._project(self.w + self.delta * direction), direction)
 
     def update(self, probe: Probe, outcome: Any) -> None:
-        """Move according to the outcome, or the mean of the outcomes of several queries.
+        """Move by the outcome, or by the mean of the outcomes of several queries.
 
-        Feedback "win": whether the candidate won. Feedback "probability" and "advantage": the probability that the
-        *present point* wins (BGD knows it; DBGD only sees results).
+        With feedback "win" it is whether the candidate won. With "probability" and "advantage" it is the probability
+        that the *present point* wins, which BGD knows.
         """
         self.t += 1
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
@@ -97,6 +97,7 @@ class GradientDescent(SavedState):
             step = -self.gamma * value
         else:
             step = -self.gamma * (value - 0.5)
+        # a step along the direction drawn, towards the candidate if positive, before the projection
         if step:
             self.w = self._project(self.w + step * probe.direction)
 
@@ -106,7 +107,7 @@ class GradientDescent(SavedState):
 
 
 def DBGD(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Return dueling bandit gradient descent, which learns from who won (thesis, Algorithm 7).
+    """Return dueling bandit gradient descent, which observes the winners of comparisons (thesis, Algorithm 7).
 
     Examples
     --------
@@ -123,7 +124,7 @@ def DBGD(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = Non
 
 
 def BGD1(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Return bandit gradient descent, which learns from ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.).
+    """Return bandit gradient descent, which observes ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.).
 
     Examples
     --------
@@ -140,11 +141,11 @@ def BGD1(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = Non
 
 
 def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Return bandit gradient descent, which learns from ``P(w beats w') - 1/2`` (thesis 6.3.1).
+    """Return bandit gradient descent, which uses ``P(w beats w') - 1/2`` (thesis 6.3.1).
 
     Examples
     --------
-    See :func:`structsvm.online.bandits.BGD1`, which learns from the same outcomes.
+    See :func:`structsvm.online.bandits.BGD1`, which takes the same outcomes.
     """
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="advantage")
 
@@ -157,8 +158,8 @@ def dbgd_step_sizes(
     Parameters
     ----------
     lipschitz : float
-        ``L = L_sigma L_v``: how fast the probability that a point wins changes at most per unit of distance. The
-        logistic link has ``L_sigma = 1/4``; ``L_v`` is that of the value function.
+        ``L = L_sigma L_v``, the Lipschitz constant of the probability that a point wins. ``L_sigma`` is that of the
+        link, 1/4 for the logistic one, and ``L_v`` that of the value function.
     dimension : int
         ``d``, the number of weights.
     radius : float

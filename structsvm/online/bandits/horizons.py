@@ -1,4 +1,4 @@
-"""Bandits with and without a horizon: explore-then-exploit, and the squaring trick."""
+"""Wrappers of bandits: explore-then-exploit, and the squaring trick for an unknown horizon."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from structsvm.protocols import Bandit, Duel
 
 
 class ExploreThenExploit(SavedState):
-    """A bandit that explores for a while with another one and then plays its answer (thesis, Algorithm 4).
+    """A bandit that explores with another bandit and then plays its answer (thesis, Algorithm 4).
 
     Parameters
     ----------
     bandit : Bandit
-        The explorer. One with an attribute ``finished`` may end exploration earlier.
+        The explorer. If it has an attribute ``finished``, exploration may end earlier.
     n_explore : int
-        Largest number of comparisons spent on exploration.
+        Largest number of comparisons of the exploration.
 
     Examples
     --------
@@ -46,26 +46,26 @@ class ExploreThenExploit(SavedState):
         return self.t >= self.n_explore or bool(getattr(self.bandit, "finished", False))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the explorer's duel; when exploration is over, its answer against itself."""
+        """Return the explorer's duel during exploration, afterwards its answer against itself."""
         if self.finished:
             arm = self.bandit.best()
             return Duel((arm, arm))
         return self.bandit.select(rng)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Pass the outcome to the explorer until exploration is over; raise ValueError for an outcome it refuses."""
-        # an outcome that arrives after exploration must not change the arm that is exploited
+        """Pass the outcome to the explorer during exploration; raise ValueError if it refuses the outcome."""
+        # a late outcome must not change the arm that is exploited
         if not self.finished:
             self.bandit.update(duel, outcome)
         self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the explorer's answer; when exploration is over it no longer depends on ``rng``."""
+        """Return the explorer's answer, which does not depend on ``rng`` after exploration."""
         return self.bandit.best(None if self.finished else rng)
 
 
 class Anytime(SavedState):
-    """A bandit without a horizon made of one that needs one: it restarts with the horizon squared (the squaring trick).
+    """A bandit for an unknown horizon: restarts one that needs a horizon with its square (the squaring trick).
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Anytime(SavedState):
         ``"if1"``, ``"if2"``, ``"btm"`` or ``"savage"``.
     n_arms : int
     first : int, default=1000
-        The first horizon; then ``first^2``, ``first^4``, ...
+        The first horizon; the next are ``first^2``, ``first^4``, ...
 
     Examples
     --------
@@ -87,10 +87,9 @@ class Anytime(SavedState):
     """
 
     def __init__(self, name: str, n_arms: int, *, first: int = 1000) -> None:
+        # the square of 1 is not longer
         if check_horizon(first, "Anytime") < 2:
-            raise BadInput(
-                "first", "expected a horizon of at least 2, which squaring makes longer", value=first
-            )
+            raise BadInput("first", "expected a horizon of at least 2", value=first)
         self.name = name
         self.horizon = int(first)
         self.t = 0  # comparisons within the present horizon
@@ -103,19 +102,17 @@ class Anytime(SavedState):
         return self.bandit.select(rng)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Pass the outcome on; at the end of a horizon start a new bandit for its square.
-
-        Raise ValueError for what the bandit refuses.
-        """
+        """Pass the outcome to the bandit; at its horizon start a new one. Raise ValueError if the bandit refuses it."""
         self.bandit.update(duel, outcome)
         self.t += 1
+        # T, T^2, T^4, ...: the comparisons of all earlier horizons together are few against the present one
         if self.t >= self.horizon:
             self.answer = self.bandit.best()
             self.horizon, self.t = self.horizon**2, 0
             self.bandit = make(self.name, self.n_arms, self.horizon)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the answer of the present run once it has finished, before that of the longest finished run."""
+        """Return the answer of the present bandit if it has finished, otherwise that of the last one."""
         if self.answer >= 0 and not getattr(self.bandit, "finished", False):
             return self.answer
         return self.bandit.best(rng)

@@ -1,4 +1,4 @@
-"""Interleaved filter: one candidate meets every remaining arm in turn until each match is decided."""
+"""Interleaved filter: compare one candidate with every remaining arm in turn until each match is decided."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from structsvm.protocols import Duel
 
 
 class InterleavedFilter(SavedState):
-    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6), which exploit after exploration (Algorithm 4).
+    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6); they exploit after exploration (Algorithm 4).
 
     Parameters
     ----------
     n_arms : int
     horizon : int
-        ``T`` of the confidence ``delta = 1/(T K^2)``. Exploration may run past it.
+        ``T`` of the confidence ``delta = 1/(T K^2)``. Exploration may take longer.
     prune : bool, default=True
-        IF2: when the candidate falls, every arm it was ahead of leaves too. False is IF1.
+        Whether an arm that the candidate was ahead of is eliminated with a losing candidate. True is IF2, False IF1.
 
     Notes
     -----
-    Needs a total order with strong stochastic transitivity and the stochastic triangle inequality. First
-    candidate and order are one random permutation, so IF1 and IF2 with the same ``rng`` start alike.
+    The guarantee needs a total order with strong stochastic transitivity and the stochastic triangle inequality. One
+    random permutation gives the first candidate and the order, so IF1 and IF2 with the same ``rng`` start alike.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class InterleavedFilter(SavedState):
         return self.candidate is not None and not self.rivals
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the candidate and its next rival; the first duel has the order of the arms in its note."""
+        """Return the candidate and its next rival; the note of the first duel is the order of the arms."""
         if self.candidate is None:
             order = [int(arm) for arm in rng.permutation(self.n_arms)]
             return Duel((order[0], order[1]), order)
@@ -69,11 +69,13 @@ class InterleavedFilter(SavedState):
         return Duel((self.candidate, self.rivals[self.position]))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win; at the end of a round drop rivals that lost, and replace a candidate that lost.
+        """Count the win; at the end of a round eliminate rivals that lost, and replace a candidate that lost.
 
-        ValueError for no pair of its arms, an outcome outside [0, 1], or a first duel without the order in its note.
+        Raise ValueError unless the duel is a pair of arms, the outcome is in [0, 1], and the note of a first duel is an
+        order of the arms.
         """
         *_, won = check_pair(duel, outcome, self.n_arms)
+        # the first outcome fixes the order, so that duels selected before it do not count twice
         if self.candidate is None:
             self.candidate, *self.rivals = check_order("duel: order in its note", duel.note, self.n_arms)
         self.t += 1
@@ -87,8 +89,11 @@ class InterleavedFilter(SavedState):
             self._eliminate()
 
     def _eliminate(self) -> None:
+        """Apply the confidence bounds at the end of a round (Algorithm 5, and 6 with pruning)."""
         share = self.wins[self.rivals] / self.rounds
         radius = np.sqrt(4 * log(float(self.horizon) * self.n_arms**2) / self.rounds)
+        # A rival is eliminated if the lower bound of the candidate's share is above 1/2. If the upper bound against the
+        # worst rival is below 1/2, that rival becomes the candidate.
         keep = share - radius <= 0.5
         worst = int(np.argmin(share))
         dethroned = share[worst] + radius < 0.5

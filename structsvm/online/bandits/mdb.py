@@ -1,4 +1,4 @@
-"""The multi-dueling bandit: while several arms may be the winner, compare all plausible ones at once."""
+"""Multi-dueling bandit: compare all plausible winners at once."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class MDB(CountsWins):
 
     Notes
     -----
-    ``E`` and ``F`` are the arms ruled out by no narrow and by no wide bound. If E holds one arm, it is played alone; if
-    it holds several, all of F are compared; if it is empty, all arms are. A larger F compares more arms at once and so
-    needs fewer rounds.
+    ``E`` holds the arms that no narrow bound rules out, and ``F`` those that no wide bound does. If E has one arm, it
+    is played alone; if it has several, all arms of F are compared; if it is empty, all arms are. A larger F compares
+    more arms at once and needs fewer rounds.
 
     Examples
     --------
@@ -53,15 +53,14 @@ class MDB(CountsWins):
         self.alpha = check_positive("alpha", alpha)
         self.beta = check_positive("beta", beta)
         if beta < 1:
-            raise BadInput(
-                "beta", "expected at least 1 (the wide bounds contain the narrow ones)", value=beta
-            )
+            raise BadInput("beta", "expected at least 1, as wide bounds are wider", value=beta)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the arms to compare: the only arm of E, else all of F, or all arms at first and when E is empty."""
+        """Return the arms to compare: the only arm of E, else those of F; at first, and if E is empty, all arms."""
         if self.t == 0:
             return Duel(tuple(range(self.n_arms)))
         log_t = self.alpha * log(self.t + 1)
+        # E by the bounds with alpha, F by those with alpha * beta, both at the time of this round
         narrow = np.flatnonzero((upper_bounds(self.wins, log_t) >= 0.5).all(axis=1))
         if len(narrow) == 1:
             return Duel((int(narrow[0]),))
@@ -71,6 +70,6 @@ class MDB(CountsWins):
         return Duel(tuple(wide.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count every pair of the set; a set of one arm changes nothing."""
+        """Count the win of each pair of the set; a set of one arm has none."""
         record_set(self.wins, duel, outcome)
         self.t += 1

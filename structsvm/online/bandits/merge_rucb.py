@@ -1,4 +1,4 @@
-"""mergeRUCB: arms are compared within small batches only, which are merged as arms are eliminated."""
+"""mergeRUCB: compare arms within small batches, and merge batches as arms are eliminated."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from structsvm.protocols import Duel
 
 
 def initial_batches(order: Sequence[int], size: int, partition: str) -> list[list[int]]:
-    """Cut the arms, in the order given, into ``ceil(n_arms / size)`` batches: all of ``size`` but the last (Algorithm
-    1, line 2), or of nearly equal size.
+    """Split the arms, in this order, into ``ceil(n_arms / size)`` batches.
+
+    All but the last have ``size`` arms (Algorithm 1, line 2); with ``partition="even"`` sizes are nearly equal.
     """
     if partition == "even":
         return [part.tolist() for part in np.array_split(np.array(order), -(-len(order) // size))]
@@ -24,12 +25,14 @@ def initial_batches(order: Sequence[int], size: int, partition: str) -> list[lis
 
 
 def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
-    """Pair the smallest batch with the largest, then even out until every size is in ``[size/2, 3 size/2]``."""
+    """Join the smallest batch with the largest, and so on, then move arms until sizes are in ``[size/2, 3 size/2]``."""
+    # Algorithm 1, line 13. Sizes that differ by 1 cannot be evened, whatever their range.
     order = sorted(batches, key=len)  # stable: equal sizes keep their order
     half = len(order) // 2
     merged = [order[k] + order[-1 - k] for k in range(half)]
     if len(order) % 2:
         merged.append(list(order[half]))
+    # each step moves one arm from the largest batch to the smallest, so the loop ends
     while True:
         sizes = [len(batch) for batch in merged]
         small, large = sizes.index(min(sizes)), sizes.index(max(sizes))
@@ -54,22 +57,23 @@ class MergeRUCB(SavedState):
     size : int, default=4
         ``p``, number of arms of an initial batch; at least 4, as Algorithm 1 requires.
     partition : {"shuffled", "in order", "even"}, default="shuffled"
-        The first batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms as they are numbered, with the
-        rest last. "shuffled" cuts an order that is drawn with the first duel and carried in its note, as the authors'
-        code in Lerot does. "even" also makes the sizes as equal as possible.
+        Initial batches. "in order" is line 2 of Algorithm 1: chunks of ``p`` arms by their numbers, with the rest last.
+        "shuffled" does the same in a random order, as the authors' code in Lerot; the first duel draws it, and its note
+        holds it. "even" also makes the sizes as equal as possible.
 
     Notes
     -----
-    Neighbours may be alike, as features of one kind are in LETOR data; in order they share a batch, which then shrinks
-    late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and 59,500 on MSLR (perfect
-    user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on P31; 9,080 and 9,350 on
-    caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs from "shuffled" where
-    ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better with up to 10.
+    Arms of neighbouring numbers may be alike, such as features of one kind in LETOR data; in order they share a batch,
+    which then shrinks late. Regret after 10^6 comparisons, in order and shuffled (means of 40 runs): 93,400 and 59,500
+    on MSLR (perfect user), 54,800 and 39,200 (informational), 39,700 and 36,900 on P64, 19,900 and 15,900 on P31; 9,080
+    and 9,350 on caseA of Yan et al. (2022), and equal within the error on BvsC20 and Swirl20. "even" differs from
+    "shuffled" if ``n_arms`` is 1 or 2 more than a multiple of 4: worse with 5 arms (3,540 and 1,310), not better with
+    up to 10.
 
     ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm, in which line 10
-    finds no second, is passed over, as in the authors' code. The method needs at most a third of the arms to be
-    uninformative (assumption A2): where many arms are equal, as in "1 good, many equal poor", batches of equal arms
-    never shrink, no stage ends, and regret is linear.
+    finds no second, is skipped, as in the authors' code. At most a third of the arms may be uninformative (assumption
+    A2): with many equal arms, as in "1 good, many equal poor", batches of equal arms never shrink, no stage ends, and
+    regret is linear.
 
     Examples
     --------
@@ -101,7 +105,7 @@ class MergeRUCB(SavedState):
         self.offset = float(power((4 * alpha - 1) * self.n_arms**2 / (p * delta), 1 / p))  # C(delta)
         self.t = 0
         self.stage = 1
-        # where the first duel draws the order, until then the batches only have the right sizes
+        # until the first duel draws the order, only the sizes of the batches are right
         self.ordered = partition == "in order" or self.n_arms == 1
         self.batches = initial_batches(range(self.n_arms), self.size, partition)
         self.current = 0  # index of the batch that plays next
@@ -110,7 +114,7 @@ class MergeRUCB(SavedState):
 
     @property
     def remaining(self) -> list[int]:
-        """The arms not eliminated."""
+        """The arms that are not eliminated."""
         return [arm for batch in self.batches for arm in batch]
 
     @property
@@ -125,9 +129,9 @@ class MergeRUCB(SavedState):
         )
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return a random arm of the present batch, against the arm of the batch with the largest bound against it.
+        """Return a random arm of the present batch, and the arm of that batch with the largest bound against it.
 
-        The first duel has the order of the arms in its note, unless they are taken in order.
+        The note of the first duel is the order of the arms, unless the partition is "in order".
         """
         batches, note = self.batches, None
         if not self.ordered:
@@ -143,11 +147,12 @@ class MergeRUCB(SavedState):
         return Duel((champion, challenger), note)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, drop the arms of the next batch that surely lose, and merge batches at the end of a stage.
+        """Count the win, eliminate arms of the next batch that surely lose, and merge batches at the end of a stage.
 
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms, the outcome is in [0, 1], and a
-        first duel has the order of the arms in its note.
+        Raise ValueError, and change nothing, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
+        of a first duel is an order of the arms.
         """
+        # the order is checked before anything changes, and kept from the first outcome that arrives
         order = None if self.ordered else check_order("duel: order in its note", duel.note, self.n_arms)
         record_pair(self.wins, duel, outcome)
         if order is not None:
@@ -158,24 +163,26 @@ class MergeRUCB(SavedState):
             self._advance()
 
     def _merge(self) -> None:
-        """End the stage and merge batches when few enough arms are left."""
+        """End the stage and merge batches if few enough arms are left (Algorithm 1, line 12)."""
         if len(self.remaining) <= self.n_arms / 2**self.stage:
             self.stage += 1
             if len(self.batches) > 1:
                 self.batches = merge_batches(self.batches, self.size)
 
     def _advance(self) -> None:
-        """Find the next batch and drop the arms that surely lose; done here so that ``select`` changes nothing."""
+        """Choose the next batch and eliminate its arms that surely lose; ``select`` then changes nothing."""
         log_t = log(self.t + 1 + self.offset)
         while not self.finished:
             n = len(self.batches)
             turns = [(self.t + 1 + k) % n for k in range(n)]
+            # batch t mod B, or the next one with more than one arm
             playable = [k for k in turns if len(self.batches[k]) > 1]
             if not playable:
                 self.batches = merge_batches(self.batches, self.size)
                 continue
             self.current = playable[0]
             batch = self.batches[self.current]
+            # line 8: an arm leaves by a bound below 1/2 against an arm that is still in the batch
             for arm in list(batch):
                 if any(self._bound(arm, other, log_t) < 0.5 for other in batch if other != arm):
                     batch.remove(arm)

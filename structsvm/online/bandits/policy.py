@@ -1,4 +1,4 @@
-"""What bandits share: a saved state, checks of a duel and its outcome, counts of wins, and random ties."""
+"""Shared parts of the bandits: saved state, checks of duels and outcomes, tables of wins, and random ties."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TYPES = ("float64", "int64", "bool")
 
 
 class SavedState:
-    """Mixin of the bandits: all attributes as JSON."""
+    """Mixin of the bandits that saves all attributes as JSON."""
 
     def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
+        """Return the state as JSON; floats keep all digits."""
         state = {key: _encode(value) for key, value in vars(self).items()}
         name = type(self).__name__
         return json.dumps({"bandit": name, "state": state, "digest": _digest(name, state)}, allow_nan=False)
@@ -32,14 +32,13 @@ class SavedState:
         """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         name, state, digest = read_state(text, cls.__name__)
         if name != cls.__name__:
-            raise BadInput(
-                f"expected the state of a {cls.__name__}, got that of a {name}", f"use {name}.from_json"
-            )
+            raise BadInput(f"expected the state of a {cls.__name__}, got a {name}", f"use {name}.from_json")
+        # the digest guards against edits of the text, which would make a bandit in a state that it cannot reach
         if not isinstance(state, dict) or digest != _digest(name, state):
             raise BadInput(
                 f"state of a {name}",
                 "expected the digest that to_json wrote, got another",
-                "the text was changed, cut or written by an earlier version",
+                "the text is changed, truncated or of an earlier version",
             )
         bandit = cls.__new__(cls)
         vars(bandit).update({key: _decode(value) for key, value in state.items()})
@@ -69,12 +68,17 @@ def _decode(value: Any) -> Any:
 
 
 class CountsWins(SavedState):
-    """Mixin of bandits with a table of wins, who answer with the arm that is ahead of the most others."""
+    """Mixin of bandits with a table of wins, which answer with the arm that is ahead of the most others."""
 
     def __init__(self, n_arms: int) -> None:
         self.n_arms = check_whole("n_arms", n_arms)
         self.t = 0
         self.wins = np.zeros((self.n_arms, self.n_arms))
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        """Count the win."""
+        record_pair(self.wins, duel, outcome)
+        self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
@@ -94,15 +98,16 @@ class Eliminates(SavedState):
 
 @lru_cache(maxsize=16)
 def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of all pairs of ``n`` arms, in the order of :meth:`Duel.pairs`.
-    The arrays are cached: do not write into them.
+    """Return the two indices of each pair of ``n`` arms, in the order of :meth:`Duel.pairs`.
+
+    The arrays are cached: do not change them.
     """
     first, second = np.triu_indices(n, 1)
     return first, second
 
 
 def check_horizon(horizon: float | None, who: str) -> int:
-    """Return ``horizon`` as an int; raise ValueError without one, naming the bandit ``who``."""
+    """Return ``horizon`` as an int; raise BadInput, naming the bandit ``who``, if it is None or no whole number."""
     if horizon is None:
         raise BadInput(
             "horizon",
@@ -119,9 +124,7 @@ def result(outcome: Any) -> float:
     except (TypeError, ValueError):
         value = np.nan
     if not 0.0 <= value <= 1.0:
-        raise BadInput(
-            "outcome", "expected 1 (the first arm won), 0 (the second) or 0.5 (a tie)", value=outcome
-        )
+        raise BadInput("outcome", "expected 1 (first arm won), 0 (second) or 0.5 (tie)", value=outcome)
     return value
 
 
@@ -132,7 +135,7 @@ def _check_duel(duel: Duel, n_arms: int) -> None:
 
 
 def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
-    """Return the two arms of a duel and its outcome as a float; raise ValueError for anything else."""
+    """Return the two arms of a duel and its outcome as a float; raise BadInput for anything else."""
     _check_duel(duel, n_arms)
     if len(duel.arms) != 2:
         raise BadInput("duel", f"expected a pair of arms, got {duel.arms}")
@@ -140,7 +143,7 @@ def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
 
 
 def check_order(argument: str, order: Any, n_arms: int) -> list[int]:
-    """Return ``order`` as a list; raise ValueError unless it holds every arm once."""
+    """Return ``order`` as a list; raise BadInput unless it holds each arm once."""
     arms = list(order) if isinstance(order, (Sequence, np.ndarray)) else []
     all_whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
     if not all_whole or sorted(arms) != list(range(n_arms)):
@@ -159,6 +162,7 @@ def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
 def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     """Add the outcome of every pair of a set to the table of wins; a set of one arm adds nothing."""
     _check_duel(duel, len(wins))
+    # at least one arm, and none twice
     if len(set(duel.arms)) < max(1, len(duel.arms)):
         raise BadInput("duel", f"expected a set of different arms, got {duel.arms}")
     if len(duel.arms) < 2:
@@ -180,8 +184,9 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
 
 
 def pick(items: Any, rng: np.random.Generator | None) -> int:
-    """Return one of ``items`` at random.
-    A single item costs no random number; ``rng=None`` takes the first.
+    """Return one of ``items`` at random, the first if ``rng`` is None.
+
+    No random number is drawn for a single item. The compiled forms rely on that.
     """
     n = len(items)
     if n == 1 or rng is None:
@@ -190,7 +195,7 @@ def pick(items: Any, rng: np.random.Generator | None) -> int:
 
 
 def tied(values: Float, rng: np.random.Generator | None, tol: float = 0.0) -> int:
-    """Return an index at which ``values`` is largest (within ``tol``), ties broken at random."""
+    """Return the index of the largest of ``values``; break ties (within ``tol``) at random."""
     return pick(np.flatnonzero(values >= values.max() - tol), rng)
 
 

@@ -1,4 +1,4 @@
-"""A baseline bandit that compares a random set of arms each time."""
+"""Baseline bandit that compares random sets of arms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structsvm.protocols import Duel
 
 
 class RandomSubset(CountsWins):
-    """Comparison of random non-empty subsets of the arms, all equally likely (the baseline of MDB, Fig. 3).
+    """Bandit that compares random non-empty subsets of the arms, all equally likely (the baseline of MDB, Fig. 3).
 
     Parameters
     ----------
@@ -35,11 +35,12 @@ class RandomSubset(CountsWins):
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a non-empty subset of the arms, all equally likely."""
+        # each arm is in the set with probability 1/2; empty sets are drawn again
         while True:
             chosen = np.flatnonzero(rng.random(self.n_arms) < 0.5)
             if len(chosen):
                 return Duel(tuple(chosen.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count every pair of the set; a set of one arm changes nothing."""
+        """Count the win of each pair of the set; a set of one arm has none."""
         record_set(self.wins, duel, outcome)

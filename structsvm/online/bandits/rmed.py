@@ -1,4 +1,4 @@
-"""RMED1: play an arm as long as its empirical divergence is within ln t of the smallest."""
+"""RMED1: play an arm while its empirical divergence is within ln t of the smallest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from structsvm.common.checks import check_positive
 from structsvm.common.portable.elementary import log, power
-from structsvm.online.bandits.policy import CountsWins, pair_indices, record_pair, tied
+from structsvm.online.bandits.policy import CountsWins, pair_indices, tied
 from structsvm.protocols import Duel
 
-# distance below which divergences are equal: as sums of logarithms, equal ones may differ in the last bits
 TIE = 1e-9
+"""Distance below which divergences are equal: sums of logarithms may differ in the last bits."""
 
 
 class RMED1(CountsWins):
@@ -28,11 +28,10 @@ class RMED1(CountsWins):
 
     Notes
     -----
-    ``O_i`` are the arms ahead of (or level with) i, ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. Every pair
-    is compared once. Then the arms of a list are handled in turn: the opponent of l is the arm with the least
-    I if it is in ``O_l`` or ``O_l`` is empty, else the one with the largest share of wins over l. The next
-    list gathers, at every step, the arms with ``I_j - I* <= ln t + f(K)`` that do not wait for their turn in
-    the present one.
+    ``O_i`` holds the arms ahead of (or level with) i, and ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. At first each
+    pair is compared once. Then each arm l of a list is compared in turn: with the arm of the least I if it is in
+    ``O_l`` or ``O_l`` is empty, otherwise with the arm of the largest share of wins over l. At every step, arms with
+    ``I_j - I* <= ln t + f(K)`` that do not wait for their turn in the present list join the next one.
 
     Examples
     --------
@@ -45,17 +44,17 @@ class RMED1(CountsWins):
 
     def __init__(self, n_arms: int, *, margin: float | None = None) -> None:
         super().__init__(n_arms)
-        self.margin = (
-            0.3 * float(power(self.n_arms, 1.01)) if margin is None else check_positive("margin", margin)
-        )
+        usual = 0.3 * float(power(self.n_arms, 1.01))
+        self.margin = usual if margin is None else check_positive("margin", margin)
         self.waiting = list(range(self.n_arms))
         self.joining = np.zeros(self.n_arms, dtype=bool)
 
     def divergences(self) -> np.ndarray:
-        """Return ``I`` of every arm: how strongly the data say that it is not the best."""
+        """Return ``I`` of each arm, the evidence that it is not the best."""
         plays = self.wins + self.wins.T
         share = self._shares()
         both = np.array([share, 1 - share])
+        # KL(mu, 1/2) = mu ln 2 mu + (1 - mu) ln 2 (1 - mu), with 0 ln 0 = 0
         with np.errstate(invalid="ignore"):
             won, lost = np.where(both > 0, both * log(2 * both), 0.0)
         return np.asarray(np.where(share <= 0.5, plays * (won + lost), 0.0).sum(axis=1))
@@ -65,11 +64,12 @@ class RMED1(CountsWins):
         return np.where(plays > 0, self.wins / np.maximum(plays, 1.0), 0.5)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next pair until all were compared once, then the first waiting arm and its opponent."""
+        """Return the next pair until each was compared once, then the first waiting arm and its opponent."""
         n_pairs = self.n_arms * (self.n_arms - 1) // 2
         if self.t < n_pairs:
             first, second = pair_indices(self.n_arms)
             return Duel((int(first[self.t]), int(second[self.t])))
+        # Algorithm 2 for the first arm l of the present list: O_l are the arms ahead of l or level with it
         arm = self.waiting[0]
         share = self._shares()[arm]
         ahead = share <= 0.5
@@ -81,15 +81,14 @@ class RMED1(CountsWins):
         return Duel((arm, tied(-share, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and add the arms of small enough divergence to the next round."""
-        record_pair(self.wins, duel, outcome)
-        started = self.t >= self.n_arms * (self.n_arms - 1) // 2
-        self.t += 1
-        if not started:
+        """Count the win, and add the arms of small divergence to the next list."""
+        super().update(duel, outcome)
+        if self.t <= self.n_arms * (self.n_arms - 1) // 2:  # the initial phase
             return
         if duel.arms[0] in self.waiting:
             self.waiting.remove(duel.arms[0])
         distance = self.divergences()
+        # J_j(t): the arm joins the next list unless it still waits in the present one
         joins = distance - distance.min() <= log(self.t) + self.margin
         joins[self.waiting] = False
         self.joining |= joins

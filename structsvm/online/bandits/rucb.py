@@ -1,4 +1,4 @@
-"""RUCB and RCS: an arm that may still be the winner meets the arm with the largest upper bound against it."""
+"""RUCB and RCS: compare a possible winner with the arm of the largest upper bound against it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 
 from structsvm.common.checks import BadInput, check_positive
 from structsvm.common.portable.elementary import log
-from structsvm.online.bandits.policy import CountsWins, pair_indices, pick, record_pair, tied
+from structsvm.online.bandits.policy import CountsWins, pair_indices, pick, tied
 from structsvm.protocols import Duel
 
 
 def upper_bounds(wins: np.ndarray, log: float) -> np.ndarray:
-    """Return ``mu + sqrt(log / N)`` of every ordered pair, 2 for one never compared, and 1/2 on the diagonal.
-    The 2 is that of RUCB's, RCS' and Double Thompson sampling's papers: "x/0 := 1 for any x", in both terms.
+    """Return ``mu + sqrt(log / N)`` of each ordered pair, 2 for a pair never compared, and 1/2 on the diagonal.
+
+    The papers of RUCB, RCS and Double Thompson sampling define "x/0 := 1 for any x", in both terms, which gives 2.
     """
     plays = wins + wins.T
     compared = plays > 0
@@ -25,7 +26,8 @@ def upper_bounds(wins: np.ndarray, log: float) -> np.ndarray:
 
 
 def challenger(bounds: np.ndarray, champion: int, rng: np.random.Generator) -> int:
-    """Return the arm with the largest bound against the champion, which plays itself where all are below 1/2."""
+    """Return the arm with the largest bound against the champion, or the champion if all bounds are below 1/2."""
+    # the champion's own bound is 1/2, and it loses a tie: only bounds below 1/2 make it play itself
     against = bounds[:, champion].copy()
     against[champion] = -np.inf
     highest = against.max()
@@ -45,10 +47,10 @@ class RUCB(CountsWins):
 
     Notes
     -----
-    ``C`` holds the arms no bound rules out. The arm ``B`` that was once alone in ``C`` is preferred: champion
-    with probability 1/2 while it stays in ``C``. The challenger is the arm with the largest bound against the champion.
-    The champion, whose own bound is 1/2, plays itself only when all other bounds are below 1/2, and then without
-    regret. The bound of a pair never compared is 2 (``x/0 = 1`` in Algorithm 1).
+    ``C`` holds the arms that no bound rules out. An arm that was once alone in ``C`` (``B``) is the champion with
+    probability 1/2 while it stays in ``C``. The challenger is the arm with the largest bound against the champion. The
+    champion, whose own bound is 1/2, plays itself only if all other bounds are below 1/2. The bound of a pair never
+    compared is 2 (``x/0 = 1`` in Algorithm 1).
 
     Examples
     --------
@@ -71,10 +73,13 @@ class RUCB(CountsWins):
         self.leader = -1  # B of the paper; -1 is the empty set
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return a possible winner and the arm with the largest bound against it; the note is the leader."""
+        """Return a possible winner and the arm with the largest bound against it; the note is B, or -1."""
+        # Algorithm 1: C holds the arms with all bounds of at least 1/2; B keeps its arm only while it is in C
         bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         candidates = np.flatnonzero((bounds >= 0.5).all(axis=1))
         leader = self.leader if self.leader in candidates else -1
+        # The order of the branches is that of the random numbers in the compiled form: none for one candidate, one for
+        # the coin of B, one for the arm.
         if len(candidates) == 1:
             leader = champion = int(candidates[0])
         elif len(candidates) == 0:
@@ -86,18 +91,17 @@ class RUCB(CountsWins):
         return Duel((champion, challenger(bounds, champion, rng)), leader)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and keep the leader.
+        """Count the win, and keep the leader of the note.
 
-        Raise ValueError, and learn nothing, unless the duel is a pair of its arms, the outcome is in [0, 1], and the
-        note is an arm or -1.
+        Raise ValueError, and change nothing, unless the duel is a pair of arms, the outcome is in [0, 1], and the note
+        is an arm or -1.
         """
         if type(duel.note) is not int or not -1 <= duel.note < self.n_arms:
             raise BadInput(
                 "duel",
                 f"expected the leader (-1 for none) in its note, as select gives it, got {duel.note!r:.80}",
             )
-        record_pair(self.wins, duel, outcome)
-        self.t += 1
+        super().update(duel, outcome)
         self.leader = duel.note
 
 
@@ -114,8 +118,9 @@ class RCS(CountsWins):
 
     Notes
     -----
-    ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` for every pair; the champion beats everyone in ``theta``, or else
-    is the arm that was champion least often. The bound of a pair never compared is 2 (``x/0 = 1`` in Algorithm 1).
+    ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` is drawn for each pair. The champion is the arm that beats all others in
+    ``theta``, or, if there is none, the arm that was champion least often. The bound of a pair never compared is 2
+    (``x/0 = 1`` in Algorithm 1).
 
     Examples
     --------
@@ -132,18 +137,18 @@ class RCS(CountsWins):
         self.times_champion = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the champion of a sampled tournament, against the arm with the largest bound against it."""
+        """Return the champion of a sampled tournament and the arm with the largest bound against it."""
         first, second = pair_indices(self.n_arms)
         theta = np.full((self.n_arms, self.n_arms), 0.5)
         theta[first, second] = rng.beta(self.wins[first, second] + 1, self.wins[second, first] + 1)
         theta[second, first] = 1 - theta[first, second]
+        # at most one arm is unbeaten, as theta_ij + theta_ji = 1; exact ties have probability zero
         unbeaten = np.flatnonzero((theta >= 0.5).all(axis=1))
         champion = int(unbeaten[0]) if len(unbeaten) else tied(-self.times_champion, rng)
         bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         return Duel((champion, challenger(bounds, champion, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and that the first arm was champion."""
-        record_pair(self.wins, duel, outcome)
-        self.t += 1
+        """Count the win, and one more time as champion for the first arm."""
+        super().update(duel, outcome)
         self.times_champion[duel.arms[0]] += 1

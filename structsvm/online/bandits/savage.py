@@ -1,4 +1,4 @@
-"""Condorcet SAVAGE: sample all pairs evenly, drop every arm that surely loses to another."""
+"""Condorcet SAVAGE: sample all pairs evenly, and eliminate each arm that surely loses to another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from structsvm.online.bandits.policy import (
     check_horizon,
     copeland_leader,
     pair_indices,
-    record_pair,
     tied,
 )
 from structsvm.protocols import Duel
@@ -23,8 +22,8 @@ from structsvm.protocols import Duel
 class SAVAGE(Eliminates, CountsWins):
     """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
 
-    It compares the remaining pair with the fewest comparisons, as Algorithm 1 does; the paper of RCS has pairs compared
-    "uniformly randomly", which costs the same within the error. An arm is dropped when ``mu + sqrt(ln(K (K - 1) T /
+    It compares the remaining pair with the fewest comparisons, as Algorithm 1 does; the paper of RCS compares pairs
+    "uniformly randomly", with the same regret within the error. An arm is eliminated if ``mu + sqrt(ln(K (K - 1) T /
     delta) / (2 n)) < 1/2`` against some other; the last arm is exploited.
 
     Parameters
@@ -60,28 +59,26 @@ class SAVAGE(Eliminates, CountsWins):
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
+        # comparisons with eliminated arms do not count
         plays = (self.wins + self.wins.T)[np.ix_(alive, alive)]
         first, second = pair_indices(len(alive))
         k = tied(-plays[first, second], rng)
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and drop an arm that surely loses to the other."""
-        record_pair(self.wins, duel, outcome)
-        self.t += 1
+        """Count the win, and eliminate an arm that surely loses to the other."""
+        super().update(duel, outcome)
         first, second = duel.arms
         if first == second:
             return
         plays = self.wins[first, second] + self.wins[second, first]
         log_t = log(float(self.n_arms) * (self.n_arms - 1) * self.horizon / self.delta)
+        # Hoeffding's bound for one pair, with delta / (K (K - 1) T) for each pair and time
         radius = np.sqrt(log_t / (2 * plays))
         for arm, other in ((first, second), (second, first)):
-            # in a cycle a late outcome may say that the last arm loses to a dropped one: it stays
-            if (
-                self.remaining != [arm]
-                and arm in self.remaining
-                and self.wins[arm, other] / plays + radius < 0.5
-            ):
+            loses = self.wins[arm, other] / plays + radius < 0.5
+            # the last arm stays: after a late outcome of a cycle it may lose to an eliminated one
+            if loses and arm in self.remaining and self.remaining != [arm]:
                 self.remaining.remove(arm)
 
     def best(self, rng: np.random.Generator | None = None) -> int:

@@ -13,9 +13,12 @@ from structsvm.protocols import Duel
 
 
 def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Generator) -> int:
-    """Return the arm UCB1 plays: unplayed arms first, then the largest ``mean + sqrt(alpha ln t / n)``; ties at random.
-    The next play is number ``t`` (Ailon et al.). Auer et al. (2002, Figure 1) have ``alpha = 2`` and the plays so far.
+    """Return the arm that UCB1 plays: an unplayed one, otherwise that of the largest ``mean + sqrt(alpha ln t / n)``.
+
+    ``t`` is the number of the next play (Ailon et al.); Auer et al. (2002, Figure 1) use the plays so far and ``alpha =
+    2``. Ties are broken at random.
     """
+    # an arm without plays has an infinite bound
     if (plays == 0).any():
         return tied((plays == 0).astype(float), rng)
     return tied(rewards / plays + np.sqrt(alpha * log(plays.sum() + 1) / plays), rng)
@@ -24,7 +27,7 @@ def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Ge
 class Sparring(SavedState):
     """Sparring of Ailon et al. (ICML 2014): two UCB1 bandits, one on each side; the winner's reward is 1.
 
-    It is meant for worlds with utilities, has no guarantee and needs no horizon.
+    It suits worlds with utilities, has no guarantee and needs no horizon.
 
     Parameters
     ----------
@@ -57,6 +60,7 @@ class Sparring(SavedState):
     def update(self, duel: Duel, outcome: Any) -> None:
         """Reward the winner on its side."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
+        # each side sees only its own reward, not the rival
         self.rewards[[0, 1], [left, right]] += won, 1.0 - won
         self.plays[[0, 1], [left, right]] += 1
 
@@ -66,7 +70,7 @@ class Sparring(SavedState):
 
 
 class MultiSBM(SavedState):
-    """MultiSBM of Ailon et al. (ICML 2014): a UCB1 bandit for each left arm, which the last right arm is.
+    """MultiSBM of Ailon et al. (ICML 2014): a UCB1 bandit for each left arm; the left arm is the last right arm.
 
     It assumes that the preferences come from utilities and needs no horizon.
 
@@ -74,7 +78,7 @@ class MultiSBM(SavedState):
     ----------
     n_arms : int
     alpha : float, default=2.5
-        Width of the bounds, as for :class:`Sparring`. Less explores less and usually costs less, without the guarantee.
+        Width of the bounds, as for :class:`Sparring`. Smaller ones usually have less regret, without the guarantee.
 
     Examples
     --------
@@ -92,7 +96,8 @@ class MultiSBM(SavedState):
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the right arm of the last duel (at first any), against the arm of its own UCB1."""
+        """Return the right arm of the last duel (at first any arm), and the arm that its own UCB1 plays."""
+        # the first left arm is arbitrary; afterwards the last right arm is the left one, so each side plays its best
         left = self.left if self.left >= 0 else int(rng.random() * self.n_arms)
         return Duel((left, ucb1(self.rewards[left], self.plays[left], self.alpha, rng)))
 
@@ -109,7 +114,7 @@ class MultiSBM(SavedState):
 
 
 class Doubler(SavedState):
-    """Doubler of Ailon et al. (ICML 2014): UCB1 plays against what it played in the epoch before.
+    """Doubler of Ailon et al. (ICML 2014): UCB1 plays against its own arms of the epoch before.
 
     In epoch i of ``2^i`` duels the left arm is drawn from the right arms of the epoch before, and a fresh UCB1 chooses
     the right arm. It assumes that the preferences come from utilities and needs no horizon.
@@ -137,18 +142,20 @@ class Doubler(SavedState):
         self.plays = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return an arm drawn from the right arms of the last epoch, against the arm of UCB1."""
+        """Return an arm drawn from the right arms of the last epoch, and the arm that UCB1 plays."""
+        # before the first outcome any arm may be the constant left arm of the first epoch
         pool = self.pool if self.pool.any() else np.ones(self.n_arms)
         left = int(np.searchsorted(np.cumsum(pool), rng.random() * pool.sum(), side="right"))
         return Duel((left, ucb1(self.rewards, self.plays, self.alpha, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Reward the right arm if it won; after ``2^epoch`` outcomes the next epoch begins."""
+        """Reward the right arm if it won; start the next epoch after ``2^epoch`` outcomes."""
         left, right, won = check_pair(duel, outcome, self.n_arms)
         if not self.pool.any():
             self.pool[left] = 1  # the paper starts from one arbitrary arm
         self.rewards[right] += 1.0 - won
         self.plays[right] += 1
+        # the plays of this epoch are the left arms of the next, against which a new UCB1 starts
         if self.plays.sum() == 2**self.epoch:
             self.epoch += 1
             self.pool = self.plays

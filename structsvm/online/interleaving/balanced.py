@@ -1,4 +1,4 @@
-"""Balanced interleaving: one coin decides who leads, then the rankings take turns."""
+"""Balanced interleaving: a coin decides which ranking is first, then the rankings alternate."""
 
 from __future__ import annotations
 
@@ -12,26 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.record import (
-    Shown,
-    clicks_on,
-    evidence_ranks,
-    ranks_of,
-)
+from structsvm.online.interleaving.record import Shown, clicks_on, evidence_ranks, ranks_of
 
 
 @dataclass(frozen=True)
 class Balanced(ListsByChoices):
     """Balanced interleaving of two rankings.
 
-    The list holds, at every depth, about equally many top documents of both. Let ``k`` be the least depth
-    at which one of the rankings holds the lowest clicked document; a ranker's credit is the number of
-    clicked documents among its top ``k``.
+    At each depth the list has about equally many top documents of both rankings. Let ``k`` be the least rank of the
+    lowest clicked document in either ranking; the credit of a ranker is the number of clicked documents among its top
+    ``k``.
 
     Notes
     -----
     Joachims (2003). It is biased: for rankings abcd and bcda one random click prefers the second by 1/2. Use it for
-    replications and teaching, and ``TeamDraft`` for decisions. When one ranking runs out, the other fills the list.
+    replication and teaching, and ``TeamDraft`` for decisions. If one ranking has no documents left, the other fills the
+    list.
 
     Examples
     --------
@@ -47,23 +43,25 @@ class Balanced(ListsByChoices):
     fairness: ClassVar[str] = "biased"
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the clicked documents in each ranking's top ``k``, (2,); raise ValueError for wrong input."""
+        """Return the number of clicks in the top ``k`` of each ranking, (2,); raise BadInput for wrong input."""
         clicked = clicks_on(shown, self.name, clicks, n_rows=2)
         ranks = evidence_ranks(shown)
         if not clicked.any():
             return np.zeros(2)
         lowest = int(np.flatnonzero(clicked)[-1])
+        # k: the least rank of the lowest clicked document, so that both top k were about equally visible
         depth = min(row[lowest] for row in ranks)
         if math.isinf(depth):
             raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")
         return ((np.array(ranks) <= depth) & clicked).sum(axis=1).astype(np.float64)
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
-        """Return the balanced list, with the rank of every document in both rankings as evidence."""
+        """Return the balanced list, with the rank of each document in both rankings as evidence."""
         first = choose([0.5, 0.5])
         ranks = [ranks_of(ranking) for ranking in rankings]
         documents: dict[Hashable, None] = {}
         pointer = [0, 0]
+        # the ranking with the lower pointer is next, the first one if both are level; a document in the list is skipped
         while len(documents) < length and (pointer[0] < len(rankings[0]) or pointer[1] < len(rankings[1])):
             turn = first if pointer[0] == pointer[1] else int(pointer[1] < pointer[0])
             if pointer[turn] == len(rankings[turn]):

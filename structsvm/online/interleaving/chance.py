@@ -1,4 +1,4 @@
-"""Random choices as an argument: the code that draws one list also enumerates every list it can draw."""
+"""Random choices as an argument of a method, so that the same code draws one list and enumerates all lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Choose = Callable[[Sequence[float]], int]
 
 
 def random_choices(rng: Any) -> Choose:
-    """Return a function that chooses at random, with numbers from ``rng`` (a generator, a seed or None)."""
+    """Return a function that chooses at random by ``rng`` (a generator, a seed or None)."""
     generator = np.random.default_rng(rng)
 
     def choose(probabilities: Sequence[float]) -> int:
@@ -28,9 +28,12 @@ def random_choices(rng: Any) -> Choose:
 
 
 def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float]]:
-    """Return every record that ``run`` can return, with its exact probability.
-    It calls ``run`` once for every path of choices.
+    """Return each record that ``run`` can return, with its exact probability.
+
+    ``run`` is called once for each path of choices.
     """
+    # Depth-first search: ``path`` holds the indices of the choices of the next call. Each call takes it, and the first
+    # possible option at each further choice; then the last choice with a further option is advanced.
     probabilities: dict[Shown, float] = {}
     path: list[int] = []
     while True:
@@ -48,6 +51,7 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
         shown = run(choose)
         probabilities[shown] = probabilities.get(shown, 0.0) + probability
+        # backtrack to the last choice with another possible option
         while path:
             last = options[len(path) - 1]
             following = next((i for i in range(path[-1] + 1, len(last)) if last[i] > 0), None)
@@ -60,7 +64,7 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
 
 
 class ListsByChoices:
-    """Mixin of the interleavers that make a list by choices at random, in ``_merge``."""
+    """Mixin of the interleavers that build a list by random choices, in ``_merge``."""
 
     rankings: ClassVar[str]
 
@@ -81,10 +85,10 @@ class ListsByChoices:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Return every list ``show`` can return with its exact probability."""
+        """Return each list that ``show`` can return, with its exact probability."""
         checked = check_rankings(rankings, length, pair=self.rankings == "2")
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return who has more credit, as a sign for each pair of rankers, (n_rankers, n_rankers)."""
+        """Return the sign of the difference in credit of each pair of rankers, (n_rankers, n_rankers)."""
         return signs(self.credit(shown, clicks))

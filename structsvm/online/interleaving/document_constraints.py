@@ -1,4 +1,4 @@
-"""Document constraints: clicks say which document is better than which; the ranking that violates fewer wins."""
+"""Document constraints: clicks give preferences between documents; the ranking that violates fewer of them wins."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from structsvm.online.interleaving.record import Shown, clicks_on, evidence_rank
 class DocumentConstraints(Balanced):
     """The document-constraint method for two rankings, on a balanced list.
 
-    A clicked document is better than every document above it without a click, and than the one just below
-    it if that has no click. A ranking violates such a constraint when it places the worse document higher;
-    documents missing from it come behind all it holds. The credit is the number of constraints that are
-    not violated.
+    A clicked document is better than each document above it without a click, and than the next one below if that has no
+    click. A ranking violates such a constraint if it ranks the worse document higher; documents that are not in it rank
+    after all others. The credit is the number of constraints that are not violated.
 
     Notes
     -----
@@ -39,13 +38,14 @@ class DocumentConstraints(Balanced):
     name: ClassVar[str] = "document_constraints"
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the constraints each ranking satisfies, (2,); raise ValueError for a wrong record or clicks."""
+        """Return the number of constraints that each ranking satisfies, (2,); raise BadInput for wrong input."""
         clicked = clicks_on(shown, self.name, clicks, n_rows=2)
         constraints = []
         for k in np.flatnonzero(clicked).tolist():
+            # all documents above the clicked one, and the one below
             rivals = range(min(k + 2, len(shown.documents)))
             constraints += [(k, rival) for rival in rivals if not clicked[rival]]
-        satisfied = [
-            sum(row[better] <= row[worse] for better, worse in constraints) for row in evidence_ranks(shown)
-        ]
+        ranks = evidence_ranks(shown)
+        # documents that are not in a ranking have the rank infinity, and two of them violate no constraint
+        satisfied = [sum(row[better] <= row[worse] for better, worse in constraints) for row in ranks]
         return np.array(satisfied, dtype=np.float64)

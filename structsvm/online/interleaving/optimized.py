@@ -27,26 +27,25 @@ from structsvm.online.interleaving.record import (
 class Optimized:
     """Optimised interleaving and, with more than two rankings, optimised multileaving.
 
-    Lists are allowed if every next document is the best one left of some ranking. A click on a document
-    credits each ranker by the document's rank in its ranking. A linear programme (HiGHS) finds the
-    distribution over allowed lists in which, at each place, all rankers have the same expected credit, and
-    which is most sensitive.
+    A list is allowed if each document is the best one of some ranking that is not above it in the list. A click credits
+    each ranker by the rank of the document in its ranking. A linear programme (HiGHS) computes the distribution over
+    allowed lists that is most sensitive among those with equal expected credit of all rankers at each rank.
 
     Parameters
     ----------
     credit_by : {"inverse", "linear"}, default "inverse"
-        Credit ``1 / rank``, or ``-rank``. A document missing from a ranking has the rank after its last.
+        Credit ``1 / rank`` or ``-rank``. A document that is not in a ranking has the rank after its last.
     max_lists : int, default 1024
-        If there are more allowed lists than this (never for two rankings and lists of 10), about as many are sampled.
+        Largest number of lists. If more are allowed (never for two rankings and lists of 10), so many are sampled.
 
     Notes
     -----
-    Radlinski & Craswell (WSDM 2013): place ``k`` is clicked with weight ``1/k``, the weights
-    normalised to sum to one; sensitivity is the entropy of who is credited, times the weight of the places at which the
-    credits differ. Schuth et al. (CIKM 2014) for more rankers: the least variance of the rankers' credits. Credits are
-    centred (minus their mean over rankers), so under clicks that ignore the documents their expectation is zero at
-    every place. If the programme has no solution (few documents, or many rankers on sampled lists), the largest
-    unfairness at any place is minimised and recorded as ``slack``.
+    Radlinski & Craswell (WSDM 2013): rank ``k`` is clicked with weight ``1/k``, normalised to sum to one; sensitivity
+    is the entropy of the credited ranker, times the weight of the ranks at which the credits differ. Schuth et al.
+    (CIKM 2014) for more rankers: the least variance of the rankers' credits. Credits are centred (minus their mean over
+    rankers), so under clicks that ignore the documents their expectation is zero at each rank. If the programme has no
+    solution (few documents, or many rankers on sampled lists), the largest violation at any rank is minimised and
+    recorded as ``slack``.
 
     Examples
     --------
@@ -78,6 +77,7 @@ class Optimized:
         """
         ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
+        # all allowed lists, or a sample of them, and one list by the probabilities of the programme
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             lists = _sampled_lists(ordered, length, self.max_lists, generator)
@@ -87,7 +87,7 @@ class Optimized:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Return every list ``show`` can return with its probability: the solution of the programme."""
+        """Return each list that ``show`` can return, with its probability in the solution of the programme."""
         ordered, order = _in_one_order(check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
@@ -99,23 +99,21 @@ class Optimized:
         return self._solve(ordered, order, lists)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return each ranker's centred credit, (n_rankers,), of sum zero; raise ValueError for wrong input."""
+        """Return the centred credit of each ranker, (n_rankers,), which sum to 0; raise BadInput for wrong input."""
         clicked = clicks_on(shown, self.name, clicks)
         return np.asarray(evidence_matrix(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the difference in credit per click of each pair, as a share of ``shown.bound``, (n, n).
 
-        Raise ValueError also for a record whose credits exceed its bound, such as one of linear credit without a bound.
+        Raise BadInput also for a record with credits above its bound, such as one of linear credit without a bound.
         """
         return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), shown.bound)
 
     def _solve(
-        self,
-        rankings: list[tuple[Hashable, ...]],
-        order: list[int],
-        lists: list[tuple[Hashable, ...]],
+        self, rankings: list[tuple[Hashable, ...]], order: list[int], lists: list[tuple[Hashable, ...]]
     ) -> list[tuple[Shown, float]]:
+        """Return the lists of positive probability, with the credits in the caller's order of the rankers."""
         by_document = {}
         ranks = [ranks_of(ranking) for ranking in rankings]
         for document in dict.fromkeys(d for shown in lists for d in shown):
@@ -138,7 +136,8 @@ class Optimized:
 def allowed_lists(
     rankings: list[tuple[Hashable, ...]], length: int, max_lists: int
 ) -> list[tuple[Hashable, ...]] | None:
-    """Return all lists whose every next document is the best left of some ranking; None if more than ``max_lists``."""
+    """Return all allowed lists, or None if there are more than ``max_lists``."""
+    # one rank after another: each list is continued by the best document left of each ranking
     lists: list[tuple[Hashable, ...]] = [()]
     for _ in range(min(length, len(set().union(*rankings)))):
         lists = [(*start, document) for start in lists for document in _next_documents(rankings, start)]
@@ -148,13 +147,15 @@ def allowed_lists(
 
 
 def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how well each list distinguishes rankers; ``credit`` (lists, rankers, places) is centred.
-    It is Radlinski & Craswell's entropy for two rankers, and minus Schuth et al.'s variance for more.
+    """Return the sensitivity of each list; ``credit`` (lists, rankers, ranks) is centred.
+
+    For two rankers it is the entropy of Radlinski & Craswell, for more the negative variance of Schuth et al.
     """
     weight = 1 / np.arange(1, credit.shape[2] + 1)
     weight /= weight.sum()
     if credit.shape[1] > 2:
         return -np.asarray(np.square((credit * weight).sum(axis=-1)).sum(axis=1))
+    # share: weight of the ranks at which each ranker is ahead; p: those shares among the decided ones
     ahead = np.stack([credit[:, 0] > credit[:, 1], credit[:, 1] > credit[:, 0]])
     share = (ahead * weight).sum(axis=-1)
     decided = share.sum(axis=0)
@@ -165,18 +166,16 @@ def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
 def fair_distribution(
     credit: NDArray[np.float64], sensitivity: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the most sensitive distribution over lists with zero expected credit per ranker and place."""
+    """Return the most sensitive distribution over lists with zero expected credits, and its largest violation."""
     n_lists = credit.shape[0]
     # as the credits are centred, the last ranker's constraints follow from the others'
     rows = credit[:, :-1].reshape(n_lists, -1).T
     fair = _highs(
-        -sensitivity,
-        A_eq=np.vstack([rows, np.ones(n_lists)]),
-        b_eq=np.append(np.zeros(rows.shape[0]), 1.0),
+        -sensitivity, A_eq=np.vstack([rows, np.ones(n_lists)]), b_eq=np.append(np.zeros(rows.shape[0]), 1.0)
     )
     if fair.status == 0:
         return _cleaned(fair.x), 0.0
-    # one more variable, the largest unfairness: -t <= expected credit <= t
+    # No fair distribution: minimise the largest violation t, a further variable, with -t <= expected credit <= t.
     every = credit.reshape(n_lists, -1).T
     border = -np.ones((every.shape[0], 1))
     within = {
@@ -188,18 +187,17 @@ def fair_distribution(
     least = _highs(np.append(np.zeros(n_lists), 1.0), **within)
     if least.status != 0:
         raise RuntimeError(f"optimised interleaving: HiGHS found no distribution at all: {least.message}")
-    # the most sensitive of the least unfair, with some room for rounding in the minimum
+    # then the most sensitive distribution with that t, with some room for rounding in the minimum
     bounds = [(0, None)] * n_lists + [(0, least.x[-1] + 1e-9)]
     best = _highs(np.append(-sensitivity, 0.0), **within, bounds=bounds)
     probability = _cleaned((best if best.status == 0 else least).x[:-1])
     return probability, float(np.abs((every * probability).sum(axis=-1)).max())
 
 
-def _in_one_order(
-    rankings: list[tuple[Hashable, ...]],
-) -> tuple[list[tuple[Hashable, ...]], list[int]]:
-    """Return the rankings sorted, and the index of each among them.
-    A programme may have several solutions. Which one HiGHS returns must not depend on the order of the rankers.
+def _in_one_order(rankings: list[tuple[Hashable, ...]]) -> tuple[list[tuple[Hashable, ...]], list[int]]:
+    """Return the sorted rankings, and the index of each among them.
+
+    A programme may have several solutions, and the one of HiGHS must not depend on the order of the rankers.
     """
     order = sorted(range(len(rankings)), key=lambda i: repr(rankings[i]))
     return [rankings[i] for i in order], [order.index(i) for i in range(len(rankings))]
@@ -208,7 +206,7 @@ def _in_one_order(
 def _highs(cost: NDArray[np.float64], **constraints: Any) -> Any:
     from scipy.optimize import linprog
 
-    # tighter than the default 1e-7 of HiGHS, as fairness is promised to 1e-9
+    # tighter than HiGHS' default 1e-7: fairness holds to 1e-9
     options: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     return linprog(cost, method="highs", options=options, **constraints)
 
@@ -219,7 +217,7 @@ def _cleaned(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _next_documents(rankings: list[tuple[Hashable, ...]], start: Sequence[Hashable]) -> list[Hashable]:
-    # lists of at most one head, as an id may be None
+    # lists of at most one document, since an id may be None
     heads = ([d for d in ranking if d not in start][:1] for ranking in rankings)
     return list(dict.fromkeys(d for head in heads for d in head))
 
@@ -230,6 +228,7 @@ def _sampled_lists(
     length = min(length, len(set().union(*rankings)))
     lists: dict[tuple[Hashable, ...], None] = {}
     for _ in range(max_lists):
+        # a random ranker gives the next document, as in a draft without teams
         documents: list[Hashable] = []
         while len(documents) < length:
             documents += _next_documents([rankings[int(rng.integers(len(rankings)))]], documents)

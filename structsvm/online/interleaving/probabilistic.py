@@ -1,4 +1,4 @@
-"""Probabilistic interleaving: rankings become distributions, and credit is summed over who may have contributed."""
+"""Probabilistic interleaving: draws documents from distributions over rankings, with credit over all assignments."""
 
 from __future__ import annotations
 
@@ -12,24 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import check_number
 from structsvm.common.portable.elementary import power
 from structsvm.online.interleaving.chance import Choose, ListsByChoices
-from structsvm.online.interleaving.record import (
-    Shown,
-    as_rows,
-    clicks_on,
-    evidence_matrix,
-    ranks_of,
-)
+from structsvm.online.interleaving.record import Shown, as_rows, clicks_on, evidence_matrix, ranks_of
 
 
 @dataclass(frozen=True)
 class Probabilistic(ListsByChoices):
     """Probabilistic interleaving and, with more than two rankings, probabilistic multileaving.
 
-    For every place a fair coin names a ranker, which draws a document that is not yet shown with
-    probability proportional to ``rank^-tau``. The coins are not recorded: every assignment of places to rankers that is
-    consistent with the list counts by its probability. The credit of a ranker is the probability that it has more
-    clicks than another ranker (the mean over the others); the credits of two rankers sum to 1 minus the probability of
-    a tie.
+    At each rank of the list a ranker is drawn, all equally likely, and draws a document not yet shown with probability
+    proportional to ``rank^-tau``. The drawn rankers are not recorded: each assignment of documents to rankers counts
+    with its probability given the list. The credit of a ranker is the probability that it has more clicks than another
+    ranker (mean over the others); the credits of two rankers sum to 1 minus the probability of a tie.
 
     Parameters
     ----------
@@ -39,10 +32,10 @@ class Probabilistic(ListsByChoices):
     Notes
     -----
     Hofmann, Whiteson & de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015). The candidates are the
-    documents of all rankings; those missing from a ranking tie for the rank after its last. The sum over
-    ``n^clicks`` assignments is done exactly by dynamic programming over the clicked documents: the
-    difference in clicks of two rankers is a sum of independent steps +1, -1, 0. Under clicks that do not
-    depend on the documents the expected outcome is zero.
+    documents of all rankings; those that are not in a ranking tie for the rank after its last. The sum over
+    ``n^clicks`` assignments is computed exactly by dynamic programming over the clicked documents: the difference in
+    clicks of two rankers is a sum of independent steps +1, -1, 0. Under clicks that do not depend on the documents the
+    expected outcome is zero.
 
     Examples
     --------
@@ -80,7 +73,8 @@ class Probabilistic(ListsByChoices):
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))
         ranks = np.array([[ranks_of(r).get(d, len(r) + 1) for d in candidates] for r in rankings])
-        # ranks relative to the best one left, so that no power of a large rank underflows
+        # Weights are relative to the best rank left, so that no power of a large rank underflows. The posterior of the
+        # ranker of a document is its weight over the sum of weights, as all rankers are equally likely.
         n, m = ranks.shape
         left = np.ones(m, dtype=bool)
         documents: list[Hashable] = []
@@ -97,9 +91,12 @@ class Probabilistic(ListsByChoices):
 
 
 def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each list the probabilities that ranker i is assigned more of the clicked documents than ranker j.
+    """Return for each list the probability that ranker i is assigned more of the clicked documents than ranker j.
+
     ``posterior`` is (n_lists, n_rankers, n_clicked). Given a list, the assignments of its documents are independent.
     """
+    # Dynamic programming over the clicked documents: with probability p_i the difference i - j goes up by one, with p_j
+    # down, else it stays. All lists and ordered pairs of rankers at once.
     m, n, n_clicked = posterior.shape
     i, j = np.nonzero(~np.eye(n, dtype=bool))
     up_down = posterior[:, i], posterior[:, j]

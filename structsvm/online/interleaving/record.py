@@ -1,4 +1,4 @@
-"""The record of a shown list: all that a method needs to credit clicks later, as an object and as JSON."""
+"""Record of a shown list, with all that its method needs to credit clicks later; as an object and as JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.common.checks import BadInput, check_whole
 
 VERSION = 1
-"""Version of the record. Others are refused, as crediting them by new rules would mix two experiments."""
+"""Version of the record. Others are refused, since credit by other rules would mix two experiments."""
 
 LARGEST = 1e12
-"""Largest number in a record, so that sums do not overflow; ranks, probabilities and credits are far below it."""
+"""Largest number in a record, so that sums do not overflow; ranks, probabilities and credits are much smaller."""
 
 MAX_RANKERS = 1000
-"""Most rankers in a record that is read, as the memory for outcomes grows with the number of their pairs."""
+"""Largest number of rankers in a record, since outcomes take memory for each pair of rankers."""
 
 Row = tuple[float | int | None, ...]
 _Number = Annotated[int, Meta(ge=-(10**12), le=10**12)] | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
@@ -45,30 +45,29 @@ class RecordFields(Struct, gc=False):
 
 @dataclass(frozen=True)
 class Shown:
-    """One list as shown to a user, with all its method needs to credit clicks on it.
+    """A list as shown to a user, with all that its method needs to credit clicks.
 
     Attributes
     ----------
     method : str
-        The method that made the list, the only one that can credit it.
+        Name of the method of the list, which alone can credit it.
     documents : tuple
         The ids in the order shown.
     n_rankers : int
         Number of rankings that were merged.
     evidence : tuple of tuples, one entry per document in each
-        Team draft: one row, the ranker that contributed each document (None: nobody). The other methods: a
-        row for each ranker, with the document's rank in its ranking (balanced, document constraints; None:
-        not in it), the probability that it contributed the document (probabilistic) or its credit for a
-        click (optimised, SOSM).
+        Team draft: one row with the ranker that contributed each document (None: no ranker). Other methods: a row per
+        ranker, with the rank of the document in its ranking (balanced, document constraints; None: not in it), the
+        probability that it contributed the document (probabilistic) or its credit for a click (optimised, SOSM).
     slack : float
-        How far the list's distribution is from its method's fairness constraints; 0 except for an optimised
-        method whose programme has no solution.
+        Largest violation of the fairness constraints by the distribution of lists; 0 except for an optimised method
+        whose programme has no solution.
     bound : float
-        Largest difference in credit of two rankers for one click, over all lists that could have been shown (optimised;
-        1 for the other methods).
+        Largest difference in credit of two rankers for one click, over all lists that might have been shown (optimised;
+        1 for other methods).
     impression : str, int or None
-        Id of this showing of the list, given by :meth:`with_impression`. A second line with the same id in a log is a
-        repeated line and not counted.
+        Id of this impression, set by :meth:`with_impression`. Another line of a log with the same id is a repetition
+        and not counted.
 
     Examples
     --------
@@ -87,9 +86,9 @@ class Shown:
     impression: str | int | None = None
 
     def with_impression(self, impression: str | int) -> Shown:
-        """Return the same record with the id of its impression, another one each time a list is shown.
+        """Return the same record with the id of its impression, which must differ each time a list is shown.
 
-        Only the caller knows what one impression is: an id drawn from ``rng`` would come again where that is a seed.
+        The caller gives the id: one drawn from ``rng`` would repeat if that is a seed.
 
         Examples
         --------
@@ -101,7 +100,7 @@ class Shown:
         return replace(self, impression=impression)
 
     def clicked(self, documents: Iterable[Hashable]) -> NDArray[np.bool_]:
-        """Return the clicks vector of a user who clicked on ``documents``; raise ValueError if one was not shown.
+        """Return the clicks of a user on ``documents`` as booleans by rank; raise BadInput if one was not shown.
 
         Examples
         --------
@@ -112,14 +111,13 @@ class Shown:
         clicks = np.zeros(len(self.documents), dtype=bool)
         for document in documents:
             if document not in position:
-                raise BadInput(
-                    "clicked", f"document {document!r} is not among those shown: {list(self.documents)}"
-                )
+                shown = list(self.documents)
+                raise BadInput("clicked", f"document {document!r} is not among those shown: {shown}")
             clicks[position[document]] = True
         return clicks
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain lists, numbers and strings, to put in a larger log line."""
+        """Return the record as plain lists, numbers and strings, as a part of a log line."""
         record = {
             "version": VERSION,
             "method": self.method,
@@ -134,12 +132,12 @@ class Shown:
         return record
 
     def to_json(self) -> str:
-        """Return the record as one line of JSON; numbers keep every digit, ids their type."""
+        """Return the record as one line of JSON; numbers keep all digits, ids their type."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Shown:
-        """Restore a record from what :meth:`to_dict` returned; raise ValueError with what is wrong."""
+        """Return the record of a result of :meth:`to_dict`; raise ValueError, with the fault, for anything else."""
         try:
             return restore(convert(record, RecordFields))
         except ValidationError as error:
@@ -147,22 +145,23 @@ class Shown:
 
     @classmethod
     def from_json(cls, text: str) -> Shown:
-        """Restore a record from the text of :meth:`to_json`; raise ValueError with what is wrong."""
+        """Return the record of a text of :meth:`to_json`; raise ValueError, with the fault, for anything else."""
         try:
             try:
                 return restore(decode(text, type=RecordFields))
-            except ValidationError as error:  # behind the value that did not fit the text may be no JSON
+            except (
+                ValidationError
+            ) as error:  # the text after the wrong value may not be JSON, which is said first
                 raise ValueError(explain(error, decode(text), "shown record: ")) from None
         except (DecodeError, RecursionError) as error:
             raise BadInput("shown record", f"expected one line of JSON, got {text!r:.80} ({error})") from None
 
 
 def restore(fields: RecordFields) -> Shown:
-    """Return the record of checked fields; raise ValueError where they do not fit each other."""
+    """Return the record of checked fields; raise BadInput if they contradict each other."""
     if not fields.method.isprintable():
-        raise BadInput(
-            "shown record", f"method: expected a string that can be printed, got {fields.method!r:.80}"
-        )
+        raise BadInput("shown record", f"method: expected a printable string, got {fields.method!r:.80}")
+    # msgspec has checked types and ranges; lengths and ids remain
     n = len(fields.documents)
     for i, row in enumerate(fields.evidence):
         if len(row) != n:
@@ -170,6 +169,7 @@ def restore(fields: RecordFields) -> Shown:
                 "shown record",
                 f"evidence[{i}]: expected an entry for each of {n} documents, got {list(row)!r:.80}",
             )
+    # strings are plain ids; other types may be encoded tuples or no ids at all
     ids = fields.documents
     if set(map(type, ids)) != {str}:
         ids = tuple(map(_decode, ids))
@@ -187,9 +187,11 @@ def restore(fields: RecordFields) -> Shown:
 
 
 def explain(error: ValidationError, value: Any, prefix: str = "") -> str:
-    """Return where a value is wrong, what was expected there, what was found, and what to do."""
+    """Return a message with the path of the wrong value, the expectation, the value and the remedy."""
+    # msgspec's errors end with a path, such as "$.clicks[2].rank", which leads to the value and its expectation
     what, _, path = str(error).partition(" - at `$")
     path = path.removesuffix("`").removeprefix(".")
+    # follow the path to the wrong value
     for key, index in re.findall(r"(\w+)|\[(\d+)\]", path):
         value = value[key] if key else value[int(index)]
     if path == "shown" or path.startswith("shown."):
@@ -228,23 +230,22 @@ _EXPECTED = {
     **dict.fromkeys(("title_bold", "abstract_bold"), "counts, one per document"),
     **dict.fromkeys(("title_bold[]", "abstract_bold[]"), "a count"),
 }
-"""What a value at a path of a record or of a line has to be, and a remedy."""
+"""Expectation, and remedy, for the value at each path of a record or line."""
 
 
 def check_rankings(
     rankings: Sequence[Sequence[Hashable]], length: int, *, pair: bool = False
 ) -> list[tuple[Hashable, ...]]:
-    """Return the rankings as tuples of plain ids; raise ValueError with the ranking and document that are wrong."""
+    """Return the rankings as tuples of plain ids; raise BadInput with the wrong ranking and document."""
     check_whole("length", length)
     if isinstance(rankings, (str, bytes)):
         raise BadInput("rankings", f"expected a sequence of rankings, got {rankings!r:.80}")
     checked = []
     for i, ranking in enumerate(rankings):
         if isinstance(ranking, (str, bytes)):
-            raise BadInput(
-                "rankings", f"expected a sequence of document ids, got {ranking!r:.80}", at=f"[{i}]"
-            )
-        # scalars of numpy hash like Python's, but json cannot write them
+            problem = f"expected a sequence of document ids, got {ranking!r:.80}"
+            raise BadInput("rankings", problem, at=f"[{i}]")
+        # scalars of NumPy hash like those of Python, but json cannot write them
         ids = tuple(document.item() if isinstance(document, np.generic) else document for document in ranking)
         if not ids:
             raise BadInput("rankings", "expected at least one document, got an empty ranking", at=f"[{i}]")
@@ -262,14 +263,14 @@ def check_rankings(
 
 
 def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
-    """Raise ValueError with the first document that occurs twice, or that cannot be an id."""
+    """Raise BadInput with the first document that occurs twice or cannot be an id."""
     seen: dict[Hashable, int] = {}
     for k, document in enumerate(ids):
         try:
             first = seen.setdefault(document, k)
         except TypeError:
             raise BadInput(f"{argument}[{k}]", f"expected a hashable document id, got {document!r}") from None
-        if document != document:
+        if document != document:  # NaN
             raise BadInput(f"{argument}[{k}]", f"expected a document id, got {document!r}")
         if first != k:
             raise BadInput(
@@ -280,11 +281,9 @@ def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
 
 
 def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> None:
-    """Raise ValueError unless ``shown`` is a record of ``method`` with ``n_rows`` of evidence (one per ranker)."""
+    """Raise BadInput unless ``shown`` is a record of ``method`` with ``n_rows`` of evidence (one per ranker)."""
     if not isinstance(shown, Shown):
-        raise TypeError(
-            f"shown: expected a Shown record (Shown.from_json reads a logged one), got {shown!r:.80}"
-        )
+        raise TypeError(f"shown: expected a Shown record (see Shown.from_json), got {shown!r:.80}")
     if shown.method != method:
         raise BadInput(
             "shown",
@@ -297,7 +296,7 @@ def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> Non
 
 
 def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
-    """Return ``clicks`` as booleans, one per shown document; raise ValueError otherwise."""
+    """Return ``clicks`` as booleans, one per shown document; raise BadInput for other input."""
     values = np.asarray(clicks)
     if values.shape != (length,):
         raise BadInput(
@@ -314,7 +313,7 @@ def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
 def clicks_on(
     shown: Shown, method: str, clicks: ArrayLike, *, n_rows: int | None = None
 ) -> NDArray[np.bool_]:
-    """Return the clicks on a record of ``method``; raise ValueError where one of them is wrong."""
+    """Return the clicks on a record of ``method``; raise BadInput if either is wrong."""
     check_record(shown, method, n_rows=n_rows)
     return check_clicks(clicks, len(shown.documents))
 
@@ -332,12 +331,11 @@ def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
 def evidence_matrix(
     shown: Shown, *, axis: int, total: float, least: float = -math.inf
 ) -> NDArray[np.float64]:
-    """Return the evidence of a record as a matrix; raise ValueError if its method cannot have made it."""
+    """Return the evidence of a record as a matrix; raise BadInput if its sums or signs are not those of its method."""
     if any(value is None for row in shown.evidence for value in row):
-        raise BadInput(
-            "shown", f"expected a number for every document in the evidence of {shown.method!r}, got null"
-        )
+        raise BadInput("shown", f"expected numbers in the evidence of {shown.method!r}, got null")
     values = np.array(shown.evidence, dtype=np.float64)
+    # sums along ``axis`` have to be ``total``, up to rounding relative to the largest number
     with np.errstate(over="ignore", invalid="ignore"):
         off = np.abs(values.sum(axis=axis) - total) / np.maximum(1.0, np.abs(values).max(axis=axis))
     wrong = np.flatnonzero(~((off <= 1e-9) & (values >= least).all(axis=axis)))
@@ -355,7 +353,7 @@ def evidence_matrix(
 
 
 def evidence_ranks(shown: Shown) -> list[list[float]]:
-    """Return the ranks of a record, infinity for null; raise unless they are different whole numbers from 1."""
+    """Return the ranks of a record, infinity for null; raise BadInput unless they are distinct integers from 1."""
     ranks = []
     for ranker, row in enumerate(shown.evidence):
         held = [value for value in row if value is not None]
@@ -371,9 +369,9 @@ def evidence_ranks(shown: Shown) -> list[list[float]]:
 
 
 def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return who beats whom by credit: the sign of every difference, (n, n)."""
+    """Return the sign of the difference in credit of each pair of rankers, (n, n)."""
     difference = credit[:, None] - credit[None, :]
-    # sums of the same credits in another order may differ in the last digits
+    # a tie up to rounding: sums of the same credits in another order may differ in the last digits
     scale = np.abs(credit).max(initial=0.0)
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
 
@@ -383,10 +381,10 @@ def share_of_largest(
 ) -> NDArray[np.float64]:
     """Return the difference in credit per click of each pair of rankers, as a share of the largest possible.
 
-    ``credit`` is (n_rankers,), or of several lists of as many clicks (n_lists, n_rankers), each with its ``largest``.
+    ``credit`` is (n_rankers,), or (n_lists, n_rankers) for lists with ``n_clicks`` clicks and a ``largest`` each.
     """
-    # Dividing by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at
-    # zero. The sign of the difference need not: a ranker may often gain a little and rarely lose much.
+    # Division by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
+    # mean of the sign of the difference may differ from zero: a ranker may often gain a little and rarely lose much.
     difference = credit[..., :, None] - credit[..., None, :]
     if n_clicks == 0 or not np.all(largest):
         return np.zeros_like(difference)

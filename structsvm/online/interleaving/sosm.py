@@ -1,4 +1,4 @@
-"""Sample-only scored multileaving: every ranker is scored by how it would order the shown documents."""
+"""Sample-only scored multileaving: scores each ranker by its own order of the shown documents."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from structsvm.online.interleaving.team_draft import draft
 class SOSM(ListsByChoices):
     """Sample-only scored multileaving, for two or many rankers.
 
-    The list is drafted by teams. Each ranker then orders the shown documents; a click on the document it
-    puts at place ``r`` credits it ``r^-3 / sum_m m^-3``. So every click is evidence about every ranker, and the cost
-    does not grow with the number of possible assignments.
+    The list is drafted by teams. Each ranker then orders the shown documents, and a click on its document of rank ``r``
+    gives it the credit ``r^-3 / sum_m m^-3``. Each click is evidence about each ranker, and the cost does not grow with
+    the number of possible assignments.
 
     Notes
     -----
-    Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents missing from a ranking share the mean credit of the places
-    behind those it holds. The credits of every ranker sum to one over the list: under clicks equally likely at all
-    places the expected credits are equal. The expected *sign* of a difference, by which bandits decide
-    (``InterleavedRankers``), need not be zero; the outcome here is the difference itself.
+    Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents that are not in a ranking have the mean credit of the ranks
+    after its last shown one. The credits of each ranker sum to one over the list, so under clicks that are equally
+    likely at all ranks the expected credits are equal. The expected *sign* of a difference, by which bandits decide
+    (``InterleavedRankers``), may differ from zero; the outcome here is the difference itself.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class SOSM(ListsByChoices):
     draws_outcome: ClassVar[bool] = True
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the credit of each ranker, (n_rankers,); raise ValueError for a wrong record or clicks."""
+        """Return the credit of each ranker, (n_rankers,); raise BadInput for a wrong record or clicks."""
         clicked = clicks_on(shown, self.name, clicks)
         return np.asarray(evidence_matrix(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
 
@@ -67,6 +67,7 @@ class SOSM(ListsByChoices):
         by_rank /= by_rank.sum()
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):
+            # the ranker's own order of the shown documents; those it does not have share the mean of the last credits
             rank = ranks_of(ranking)
             held = sorted((k for k, d in enumerate(documents) if d in rank), key=lambda k: rank[documents[k]])
             if len(held) < len(documents):
@@ -76,6 +77,6 @@ class SOSM(ListsByChoices):
 
 
 def largest_difference(n_documents: int) -> float:
-    """Return the most by which the credits of two rankers for a click can differ."""
+    """Return the largest possible difference in credit of two rankers for one click."""
     by_rank = power(np.arange(1, n_documents + 1), -3)
     return float((by_rank[0] - by_rank[-1]) / by_rank.sum())

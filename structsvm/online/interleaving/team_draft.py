@@ -1,4 +1,4 @@
-"""Team draft: rankers in random order pick their best document left; a click counts for its picker."""
+"""Team draft: in each round the rankers pick a document in random order; a click counts for the ranker of the pick."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from structsvm.online.interleaving.record import Shown, check_clicks, check_reco
 class TeamDraft(ListsByChoices):
     """Team-draft interleaving and, with more than two rankings, team-draft multileaving.
 
-    In each round the rankers pick in random order, each the best document of its ranking that is not yet in
-    the list. The credit of a ranker is the number of clicks on its picks.
+    In each round the rankers pick in random order. A pick is the best document of the ranking that is not yet in the
+    list. The credit of a ranker is the number of clicks on its picks.
 
     Notes
     -----
     Radlinski, Kurup & Joachims (CIKM 2008; thesis Algorithm 8); Schuth et al. (CIKM 2014).
-    Under clicks that do not depend on the documents the expected outcome is exactly zero, even if rankings run out:
-    teams are assigned only in rounds in which every ranker is sure to find a document whatever the others pick. Later
-    documents fill the list, and clicks on them count for nobody. (Algorithm 8, which lets a coin decide whether the
-    last document counts, is biased there.) Rankings at least as long as the list always have a team at every place.
+    Under clicks that do not depend on the documents the expected outcome is exactly zero, even if rankings run out of
+    documents. Teams are assigned only in rounds in which each ranker has a document left for any picks of the others;
+    clicks on later documents count for no ranker. (Algorithm 8, in which a coin decides whether the last document
+    counts, is biased then.) If rankings are at least as long as the list, each document has a team.
 
     Examples
     --------
@@ -57,8 +57,9 @@ class TeamDraft(ListsByChoices):
 def draft(
     rankings: list[tuple[Hashable, ...]], length: int, choose: Choose
 ) -> tuple[tuple[Hashable, ...], tuple[int | None, ...]]:
-    """Return the drafted list and the team of each document (None behind the fair places)."""
+    """Return the drafted list and the team of each document, None after the fair ranks."""
     n = len(rankings)
+    # the list ends with the documents of all rankings
     length = min(length, len(set().union(*rankings)))
     fair = n_fair_places(rankings, length)
     documents: list[Hashable] = []
@@ -66,10 +67,12 @@ def draft(
     drafted: set[Hashable] = set()
     pointer = [0] * n
     waiting: list[int] = []
+    # ``waiting`` holds the rankers that have not picked in this round
     while len(documents) < length:
         waiting = waiting or list(range(n))
         ranker = waiting.pop(choose([1 / len(waiting)] * len(waiting)))
         ranking = rankings[ranker]
+        # documents above the pointer have been picked, by this ranker or another
         while pointer[ranker] < len(ranking) and ranking[pointer[ranker]] in drafted:
             pointer[ranker] += 1
         if pointer[ranker] < len(ranking):
@@ -81,7 +84,7 @@ def draft(
 
 
 def teams_of(shown: Shown) -> list[int | None]:
-    """Return the ranker that contributed each document of a record (None: nobody)."""
+    """Return the ranker that contributed each document of a record (None: no ranker)."""
     check_record(shown, TeamDraft.name, n_rows=1)
     for team in shown.evidence[0]:
         if team is not None and team not in range(shown.n_rankers):
@@ -90,9 +93,9 @@ def teams_of(shown: Shown) -> list[int | None]:
 
 
 def check_draft(shown: Shown) -> None:
-    """Raise ValueError for a record in which all places, two or more, are of one team."""
-    # A draft cannot end like this, as every ranker picks once per round: such a record was made or changed by
-    # something else, and every click on it would count for the same ranker.
+    """Raise BadInput for a record with one team for all of two or more documents."""
+    # Each ranker picks once per round, so no draft ends like this. The record was changed, and all its clicks would
+    # count for one ranker.
     teams = [team for row in shown.evidence for team in row if team is not None]
     if len(teams) > 1 and len(set(teams)) == 1:
         raise BadInput(
@@ -103,10 +106,10 @@ def check_draft(shown: Shown) -> None:
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
-    """Return the number of places that full rounds fill whatever the order of picks (the last round may be cut)."""
-    # Before round `t` ranker i has picked `t` of its documents itself; the others can have taken at most `(n
-    # - 1) t`, and at most as many as it shares with them. The number depends on the rankings only and not on
-    # the order of picks, so the teams are a fair draw.
+    """Return the number of ranks that full rounds fill for any order of picks; the last round may be cut."""
+    # Before round t ranker i has picked t of its documents itself. The others have taken at most (n - 1) t of them, and
+    # at most as many as it shares with them. The result depends on the rankings only, not on the order of picks, so the
+    # teams are a fair draw.
     n = len(rankings)
     shared = [
         len(set(ranking) & set().union(*rankings[:i], *rankings[i + 1 :]))

@@ -1,4 +1,4 @@
-"""Check which assumptions of dueling bandits a preference matrix satisfies."""
+"""Assumptions of dueling bandits that a preference matrix satisfies."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from structsvm.online.simulation.worlds import check_preferences, condorcet_winn
 
 @dataclass(frozen=True)
 class AssumptionReport:
-    """Assumptions that a preference matrix satisfies; None where one is not defined.
+    """Assumptions that a preference matrix satisfies; None for those that are not defined.
 
-    The shares are those of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` and with ``e[i, k] <= e[i, j]
-    + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5); ``relaxed_gamma`` is the least of ``gamma e[1, k] >=
-    max(e[1, j], e[j, k])``, ``smallest_gap`` that of the Condorcet winner, and ``uninformative`` the share of arms with
-    a draw.
+    ``strong_transitivity`` and ``triangle_inequality`` are the shares of triples i, j, k of the total order with ``P[i,
+    k] >= max(P[i, j], P[j, k])`` and ``e[i, k] <= e[i, j] + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.4 and 5.5).
+    ``relaxed_gamma`` is the least gamma with ``gamma e[1, k] >= max(e[1, j], e[j, k])``, ``smallest_gap`` that of the
+    Condorcet winner, and ``uninformative`` the share of arms that have a draw.
     """
 
     n_arms: int
@@ -35,13 +35,13 @@ class AssumptionReport:
 
 
 def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
-    """Check the assumptions of the literature on a preference matrix.
+    """Check a preference matrix for the assumptions of the literature.
 
     Parameters
     ----------
     P : array-like, shape (K, K)
     tol : float, default=1e-12
-        Slack allowed in an inequality, and the distance below which means are equal.
+        Tolerance of the inequalities and of equal means.
 
     Returns
     -------
@@ -61,12 +61,14 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
     mean = matrix.mean(axis=1)
     winner = condorcet_winner(matrix)
     order = np.argsort(-degree, kind="stable")
+    # a total order exists iff the arms beat k - 1, k - 2, ..., 0 others
     total = bool((degree[order] == np.arange(k - 1, -1, -1)).all())
     strong = triangle = gamma = gap = None
     if total:
         e = edge[np.ix_(order, order)]
         good_strong = good_triangle = n_triples = 0
-        for j in range(1, k - 1):  # all triples with middle arm j at once
+        # all triples i < j < k of the order with the middle arm j at once
+        for j in range(1, k - 1):
             outer, before, after = e[:j, j + 1 :], e[:j, j][:, None], e[j, j + 1 :][None, :]
             good_strong += int((outer >= np.maximum(before, after) - tol).sum())
             good_triangle += int((outer <= before + after + tol).sum())
@@ -77,6 +79,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
         others = np.delete(np.arange(k), winner)
         if len(others):
             gap = float(edge[winner, others].min())
+        # relaxed stochastic transitivity: for each pair of other arms, the better of which is ``arm``
         gamma = 1.0
         for arm in others:
             below = others[beats[arm, others]]  # arms that this arm beats
@@ -100,7 +103,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
 
 @dataclass(frozen=True, eq=False)
 class SubsetShares:
-    """Shares of the subsets of each size with a Condorcet winner (exact) and a total order (estimated; RCS, Fig. 1)."""
+    """Shares of subsets of each size with a Condorcet winner (exact) and a total order (estimated); RCS, Fig. 1."""
 
     sizes: NDArray[np.int64]
     condorcet: NDArray[np.float64]
@@ -110,7 +113,7 @@ class SubsetShares:
 def subset_shares(
     P: ArrayLike, sizes: ArrayLike | None = None, *, n_subsets: int = 10_000, random_state: int = 0
 ) -> SubsetShares:
-    """Return how likely a random subset of the arms has a Condorcet winner, and a total order (RCS, section 6.1)."""
+    """Return the probability that a random subset of arms has a Condorcet winner, and a total order (RCS, 6.1)."""
     matrix = check_preferences(P)
     k = len(matrix)
     chosen = np.arange(1, k + 1) if sizes is None else np.atleast_1d(np.asarray(sizes)).astype(np.int64)
@@ -118,7 +121,7 @@ def subset_shares(
         raise BadInput("sizes", f"expected whole numbers from 1 to {k}", value=sizes)
     beats = matrix > 0.5
     degree = [int(d) for d in beats.sum(axis=1)]
-    # arm i is the winner of a subset iff all others of the subset are among those it beats
+    # arm i is the winner of a subset iff it beats all others of it: comb(degree, m - 1) of comb(k, m) subsets
     condorcet = np.array([sum(comb(d, m - 1) for d in degree) / comb(k, m) for m in chosen.tolist()])
     rng = np.random.default_rng(random_state)
     ordered = np.zeros(len(chosen))

@@ -1,4 +1,4 @@
-"""Files of a simulation: its finished runs, and the state of a run under way."""
+"""Files of a simulation: its finished runs, and the state of an unfinished run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _MOST_SETTINGS_BYTES = 1 << 28
 
 
 def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
-    """Return a text of a fresh bandit, its world and all settings that must agree for a checkpoint to be resumed."""
+    """Return a text of the new bandit, the world and all settings; a checkpoint is resumed only with the same text."""
+    # gaps for the regret, the matrix or scores for the outcomes, and the fingerprint of a live world
     world_digest = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
     for name in ("preferences", "scores"):
         if getattr(world, name, None) is not None:
@@ -32,7 +33,7 @@ def fingerprint(fresh: Any, world: World, **settings: Any) -> str:
 
 
 class Checkpoint:
-    """Finished runs, in memory and, given a path, in a file."""
+    """Results of the finished runs, in memory and, with a path, in a file."""
 
     def __init__(
         self, path: str | os.PathLike[str] | None, settings: str, n_runs: int, n_times: int, n_arms: int
@@ -47,6 +48,7 @@ class Checkpoint:
             self._read(self.path)
 
     def _read(self, path: Path) -> None:
+        # the settings are compared before the arrays are read: those of another simulation may have any shape
         try:
             with Archive(path) as saved:
                 settings_array = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
@@ -64,24 +66,26 @@ class Checkpoint:
         except (Damaged, UnicodeError) as error:
             raise BadInput(
                 path,
-                f"expected a checkpoint of simulate, got another file ({error!s:.200}): give another path, "
-                f"or delete the file",
+                f"expected a checkpoint of simulate, got another file ({error!s:.200})",
+                "give another path, or delete the file",
             ) from error
         if saved_settings != here:
             differ = [key for key in here if here[key] != saved_settings.get(key)] or ["settings"]
             raise BadInput(
                 path,
-                f"expected a checkpoint of this simulation, but {', '.join(differ)} differ: give another "
-                f"path, or delete the file",
+                f"expected a checkpoint of this simulation, but {', '.join(differ)} differ",
+                "give another path, or delete the file",
             )
         vars(self).update(arrays)
-        self.settings = str(settings_array)  # by which it knows its run under way
+        self.settings = str(settings_array)  # unfinished runs refer to this text
 
     def under_way(self, run: int) -> UnderWay:
+        """Return the file of an unfinished run."""
         path = None if self.path is None else self.path.with_name(f"{self.path.name}.run{run}")
         return UnderWay(path, hashlib.sha256(self.settings.encode()).hexdigest())
 
     def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:
+        """Add the results of a run, and write the file if there is one."""
         self.done[run] = True
         self.regret[run] = values
         self.winners[run] = answers
@@ -95,7 +99,7 @@ class Checkpoint:
 
 
 def _meaning(settings: str) -> dict[str, Any]:
-    """Return settings and the state of the fresh bandit, whose attributes may have been in another order."""
+    """Return the settings with the state of the new bandit as objects, so that the order of keys does not matter."""
     found = read_json(settings.encode())
     if not isinstance(found, dict):
         raise Damaged("settings that are no JSON object")
@@ -132,12 +136,14 @@ class RunState:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Continue from what :meth:`to_dict` returned.
+        """Take over the state that :meth:`to_dict` returned.
+
         Raise ValueError, KeyError, TypeError or IndexError for anything else.
         """
         self.bandit = type(self.bandit).from_json(saved["bandit"])
         self.rng.bit_generator.state, self.ties.bit_generator.state = saved["rng"], saved["ties"]
         self.total, self.step, self.k = saved["total"], saved["step"], saved["k"]
+        # a wrong length would surface only when the run ends
         n_times = len(self.regret)
         if not (0 <= self.k < n_times and len(saved["regret"]) == len(saved["winners"]) == self.k):
             raise ValueError(f"{self.k} of {n_times} times recorded")
@@ -148,7 +154,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """File of an unfinished run, with the fingerprint of its simulation; without a path nothing is kept."""
+    """File of an unfinished run, with a digest of the settings of its simulation; without a path nothing is saved."""
 
     path: Path | None
     of: str = ""
@@ -156,12 +162,12 @@ class UnderWay:
     def _broken(self, why: object) -> ValueError:
         return BadInput(
             str(self.path),
-            f"expected a run of this simulation, as simulate left it, got another file ({why}): give "
-            "another path, or delete the file to start the run again",
+            f"expected an unfinished run of this simulation, got another file ({why})",
+            "give another path, or delete the file to start the run again",
         )
 
     def resume(self, run: RunState) -> None:
-        """Let ``run`` continue from the file, if there is one; raise ValueError for a file that is not of this run."""
+        """Restore ``run`` from the file, if there is one; raise BadInput for a file of another run."""
         if self.path is None or not self.path.exists():
             return
         try:
@@ -176,6 +182,7 @@ class UnderWay:
             raise self._broken(error) from error
 
     def save(self, run: RunState) -> None:
+        """Write the state of ``run``; the file appears complete or not at all."""
         if self.path is None:
             return
         with replacing(self.path) as file:

@@ -1,7 +1,6 @@
 """Dueling bandit gradient descent, compiled: on known value functions, and on rankings of a data set (thesis, 6.3).
 
-The policies of ``structsvm.online.bandits.gradient`` are the literal twins: both make the same comparisons with the
-same seed.
+The policies of ``structsvm.online.bandits.gradient`` are the literal twins, with the same comparisons for a seed.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, labels_of
 
 METHODS = ("dbgd", "bgd1", "bgd2")
-"""Methods that learn from who won, the probability that the present point wins, and that probability minus 1/2."""
-
+"""Methods that observe the winner, the probability that the present point wins, and that probability minus 1/2."""
 
 PROBLEMS = ("P1", "P2", "P3", "P4", "P5")
 """Names of the five value functions of the thesis (6.3.1), :func:`_value`; 0 is best for each."""
@@ -33,7 +31,7 @@ PROBLEMS = ("P1", "P2", "P3", "P4", "P5")
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Cumulative regret of each run after ``times`` comparisons, and the weights where each ended.
+    """Cumulative regret of each run after ``times`` comparisons, and its final weights.
 
     The regret of a step is ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; at most 1.
     """
@@ -50,7 +48,7 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class RankingDescent:
-    """Mean NDCG over all queries of each run's weights after ``times`` updates, and where each ended."""
+    """Mean NDCG over all queries of each run's weights after ``times`` updates, and its final weights."""
 
     times: Int
     ndcg: Float
@@ -70,7 +68,7 @@ def descend(
     times: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Descent:
-    """Descend on a value function of ``PROBLEMS`` over a ball, comparing with the logistic link.
+    """Run gradient descent on a value function of ``PROBLEMS`` over a ball, with comparisons by the logistic link.
 
     ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``, ``gamma = R/sqrt(T)``, start ``sqrt(5/d)`` in each coordinate (thesis,
     6.3.1). Table 6.1 states no horizon; 10^6 reproduces it.
@@ -83,6 +81,7 @@ def descend(
         1 / np.sqrt(np.sqrt(steps)) * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
     )
     gamma = radius / np.sqrt(steps)
+    # kernels get problem and method as numbers, so that one compilation serves all
     grid = time_grid(times, steps)
     streams = run_streams(seed, n_runs)
     problem_number, feedback = PROBLEMS.index(problem), METHODS.index(method)
@@ -112,7 +111,7 @@ def descend_rankings(
     times: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> RankingDescent:
-    """Run DBGD over linear rankers on the unit sphere; simulated users prefer the higher NDCG (thesis, 6.3.2).
+    """Run DBGD over linear rankers on the unit sphere, for simulated users who prefer the higher NDCG (thesis, 6.3.2).
 
     For each query of a comparison ``w'`` wins with probability ``logistic(scale (NDCG@k(w') - NDCG@k(w)))``; the
     weights move towards ``w'`` if it wins more than half of the ``queries``. ``delta`` and ``gamma`` are the best of
@@ -120,21 +119,19 @@ def descend_rankings(
     """
     steps, n_queries = check_whole("horizon", horizon, floats=True), check_whole("queries", queries)
     check_positive("scale", scale)
-    grid = time_grid(
-        np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps
-    )
+    even = np.unique(np.linspace(1, steps, 100).astype(np.int64))
+    grid = time_grid(even if times is None else times, steps)
     X, gains, ideal = _tables(data, k)
     start_weights = None if start is None else np.array(start, dtype=np.float64)
     if start_weights is not None and (
         start_weights.shape != X.shape[1:] or not np.isfinite(start_weights).all() or not start_weights.any()
     ):
-        raise BadInput(
-            "start", f"expected {X.shape[1]} finite weights, one per feature, not all 0, got {start!r:.60}"
-        )
+        raise BadInput("start", f"expected {X.shape[1]} finite weights, not all 0, got {start!r:.60}")
     streams = run_streams(seed, n_runs)
 
     def job(run: int) -> tuple[int, Float, Float]:
         rng = generators(streams[run])[0]
+        # without a start each run begins in a random direction of its own
         first = rng.standard_normal(X.shape[1]) if start_weights is None else start_weights
         w = DBGD(first, delta=delta, gamma=gamma).w.copy()  # checks delta and gamma, and scales w to length 1
         ndcg = np.zeros(len(grid))
@@ -176,6 +173,7 @@ def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
 
 @kernel
 def _value(problem, w):
+    """Return the value of a point for problem P1 to P5 (thesis, 6.3.1), largest at 0."""
     total = 0.0
     for i in range(len(w)):  # coordinate i + 1 of the thesis
         x = w[i]
@@ -197,7 +195,8 @@ def _value(problem, w):
 
 @kernel
 def _wins(difference):
-    """Return the logistic link; the branches keep exp from overflowing."""
+    """Return the logistic link."""
+    # two branches, so that exp does not overflow
     if difference >= 0:
         return 1.0 / (1.0 + exp(-difference))
     small = exp(difference)
@@ -206,6 +205,7 @@ def _wins(difference):
 
 @kernel
 def _into_ball(w, radius):
+    """Project ``w`` onto the ball, in place."""
     length = np.sqrt(dot(w, w))
     if length > radius:
         w *= radius / length
@@ -213,6 +213,7 @@ def _into_ball(w, radius):
 
 @kernel
 def _direction(u, rng):
+    """Draw a uniformly random unit vector: a normal one, divided by its length."""
     for i in range(len(u)):
         u[i] = rng.standard_normal()
     u /= np.sqrt(dot(u, u))
@@ -220,6 +221,7 @@ def _direction(u, rng):
 
 @kernel
 def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
+    """Play a run of the method ``feedback`` from ``w``, which becomes the final point (thesis, Algorithm 7)."""
     d = len(w)
     u = np.empty(d)
     candidate = np.empty(d)
@@ -234,8 +236,10 @@ def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
         for i in range(d):
             candidate[i] = w[i] + delta * u[i]
         _into_ball(candidate, radius)
+        # regret of both points of the comparison: e(w*, w) + e(w*, w')
         candidate_value = _value(problem, candidate)
         total += loss + _wins(best - candidate_value) - 0.5
+        # DBGD observes a winner; BGD1 and BGD2 observe the probability that the present point wins
         step = 0.0
         if feedback == 0:
             if rng.random() < _wins(candidate_value - value):
@@ -257,11 +261,10 @@ def _descend(problem, feedback, w, delta, gamma, radius, times, rng, regret):
 
 @kernel
 def _ndcg(X, gains, ideal, offsets, q, w, top, top_gain):
-    """Return NDCG of query q, 0 without a relevant document; ``top`` and ``top_gain`` are scratch of length k.
-    Equal scores keep the order of the rows.
-    """
+    """Return NDCG of query q, 0 without a relevant document; ``top`` and ``top_gain`` are scratch of length k."""
     if ideal[q] == 0:
         return 0.0
+    # Insertion sort of the k best scores: strict inequalities keep the order of the rows for equal scores.
     k = len(top)
     n = 0
     for row in range(offsets[q], offsets[q + 1]):
@@ -294,6 +297,7 @@ def _ndcg_table(X, gains, ideal, offsets, weights, k, table):
 
 @kernel
 def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale, k, times, rng, measured):
+    """Play a run of DBGD on rankings from ``w``, which becomes the final ranker (thesis, 6.3.2)."""
     d, n_queries = len(w), len(ideal)
     u, candidate = np.empty(d), np.empty(d)
     top, top_gain = np.empty(k), np.empty(k)
@@ -303,6 +307,7 @@ def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale,
         for i in range(d):
             candidate[i] = w[i] + delta * u[i]
         candidate /= np.sqrt(dot(candidate, candidate))
+        # a comparison is over ``queries`` random queries; users prefer the higher NDCG by the logistic link
         won = 0
         for _ in range(queries):
             q = int(rng.random() * n_queries)
@@ -310,6 +315,7 @@ def _descend_rankings(X, gains, ideal, offsets, w, delta, gamma, queries, scale,
             difference -= _ndcg(X, gains, ideal, offsets, q, w, top, top_gain)
             if rng.random() < _wins(scale * difference):
                 won += 1
+        # the candidate wins with more than half of the queries: a step, and back onto the unit sphere
         if 2 * won > queries:
             for i in range(d):
                 w[i] += gamma * u[i]

@@ -1,4 +1,4 @@
-"""A data set as a world for bandits: rankers, interleaved live for simulated users, or as an estimated matrix."""
+"""Worlds from a data set: rankers interleaved live for simulated users, or a matrix estimated from that."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from structsvm.queries import QueryData, dense_column, labels_of
 
 
 def informative_features(data: QueryData) -> Int:
-    """Return the features whose values differ within some query; all others rank at random."""
+    """Return the features with different values within some query; all others rank at random."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
-    # all documents of a query are equal iff each equals the next
+    # a feature is constant within a query iff each document equals the one before
     inside = np.ones(len(X), dtype=bool)
     inside[data.offsets[:-1][data.offsets[:-1] < len(X)]] = False
     changes = (np.diff(X, axis=0, prepend=X[:1]) != 0) & inside[:, None]
@@ -40,10 +40,10 @@ def rank_queries(
     ----------
     data : QueryData
     rankers : sequence of int, or of objects with ``predict(X)``, or callables, optional
-        A whole number is a feature (from 0), ranked by its value; a model is ranked by its scores. Higher is better. By
-        default every feature of :func:`informative_features`. Both kinds may be mixed.
+        A whole number is a feature (from 0), which ranks by its value; a model ranks by its scores. Higher is better.
+        Both kinds may be mixed. The default are all features of :func:`informative_features`.
     random_state : int, default=0
-        Orders tied documents.
+        Seed of the order of tied documents.
 
     Returns
     -------
@@ -60,6 +60,7 @@ def rank_queries(
     if not chosen:
         raise BadInput("rankers", "expected at least one feature or model, got none")
     wrong = lambda i, problem: BadInput("rankers", problem, at=f"[{i}]")  # noqa: E731
+    # one column of scores per ranker; whatever is wrong is refused with its index
     n_features = int(data.X.shape[1])
     columns = []
     for i, ranker in enumerate(chosen):
@@ -68,15 +69,14 @@ def rank_queries(
                 raise wrong(i, f"expected a feature from 0 to {n_features - 1}, got {int(ranker)}")
             scores = dense_column(data.X, int(ranker))
         elif hasattr(ranker, "predict"):
-            # models that scale within queries need the query ids
+            # models that scale features within queries need the query ids
             knows = "qid" in inspect.signature(ranker.predict).parameters
             scores = np.asarray(ranker.predict(data.X, **({"qid": data.qid} if knows else {})))
         elif callable(ranker):
             scores = np.asarray(ranker(data.X))
         else:
-            raise wrong(
-                i, f"expected a feature number, a model with predict(X) or a callable, got {ranker!r}"
-            )
+            expected = "expected a feature number, a model with predict(X) or a callable"
+            raise wrong(i, f"{expected}, got {ranker!r}")
         if scores.shape != (data.X.shape[0],):
             raise wrong(i, f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}")
         columns.append(scores.astype(np.float64))
@@ -91,6 +91,7 @@ def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
     gains = exp2(ranked.grades) - 1
     table = np.zeros((ranked.n_rankers, ranked.n_queries))
     for q, (a, b) in enumerate(zip(ranked.offsets[:-1], ranked.offsets[1:], strict=True)):
+        # the ideal ranking has the gains in descending order; documents are numbered within their query
         depth = min(k, b - a)
         discount = 1 / log2(np.arange(2, depth + 2))
         ideal = dot(np.sort(gains[a:b])[::-1][:depth], discount)
@@ -100,11 +101,12 @@ def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
 
 
 def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "logistic") -> Float:
-    """Return the preference matrix of users who prefer the better ranker of a random query (thesis, 5.5.2)."""
+    """Return the preference matrix of users who prefer the ranker of the higher value for a query (thesis, 5.5.2)."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise BadInput("values", f"expected finite numbers (rankers, queries), got shape {table.shape}")
     check_choice("link", link, LINKS)
+    # each query is equally likely: the mean of its link over the queries, a row of pairs at a time to save memory
     P = np.full((len(table), len(table)), 0.5)
     for i in range(len(table) - 1):
         P[i, i + 1 :] = LINKS[link](scale * (table[i] - table[i + 1 :])).mean(axis=1)
@@ -113,54 +115,55 @@ def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "log
 
 
 class InterleavedRankers(LiveComparisons):
-    """A world in which every comparison draws a query, merges rankings, simulates clicks and credits them.
+    """A world in which each comparison draws a query, merges rankings, simulates clicks and credits them.
 
-    Its :meth:`proxy` flips coins with probabilities estimated by many interleavings in parallel (mergeRUCB, section 5).
+    :meth:`proxy` returns a world of coin flips, with probabilities estimated by many interleavings (mergeRUCB, section
+    5).
 
     Parameters
     ----------
     ranked : RankedQueries
         From :func:`rank_queries`.
     clicks : str or ClickModel, default="navigational"
-        The simulated user; a name is that of a cascade model, for as many grades as there are.
+        The simulated user. A name is that of a cascade model for the number of grades in the data.
     method : {"probabilistic", "team_draft"}
-        How two rankings are merged. More than two are merged by team draft and credited by SOSM.
+        Interleaving method for two rankings. More than two are merged by team draft and credited by SOSM.
     length : int, default=10
-        Documents shown.
+        Number of documents shown.
     credit : {"sign", "difference"}, default="sign"
-        Who wins: the ranker with more credit, and by a coin in a tie (MDB, 3.1); or, with probabilistic credit and
-        SOSM, a ranker whose credit exceeds the other's by the share x of the largest possible difference, with
+        "sign": the ranker with more credit wins; a coin decides a tie (MDB, 3.1). "difference", for probabilistic
+        credit and SOSM: a ranker whose credit is larger by the share x of the largest possible difference wins with
         probability ``(1 + x) / 2``. See Notes.
     n_samples : int, default=10000
-        Interleavings of each pair, from which :attr:`matrix` is estimated; regret needs it, or ``utilities``.
+        Interleavings of each pair to estimate :attr:`matrix`, on which regret depends without ``utilities``.
     utilities : array-like, shape (n_rankers,), optional
-        Regret is measured by these values, such as ``ndcg_table(ranked).mean(axis=1)``, and not by the matrix. Needed
-        if no ranker beats all others.
+        Values, such as ``ndcg_table(ranked).mean(axis=1)``, that define the regret instead of the matrix. Required if
+        no ranker beats all others.
     random_state : int, default=0
         Seed of the estimate.
     n_jobs : int, default=1
         Threads of the estimate, which does not depend on their number.
     callback : callable, optional
-        Called with the share of the estimate that is done.
+        Called with the share of the estimate that is complete.
 
     Attributes
     ----------
     n_arms : int
     matrix : ndarray of float64, shape (n_arms, n_arms)
-        Estimated probabilities of winning, ties counting one half.
+        Estimated probabilities of a win; a tie counts one half.
     gaps, winners : ndarray
         As for ``PreferenceMatrix``.
 
     Notes
     -----
-    By the sign the best ranker wins more often, and bandits settle sooner: after 200,000 comparisons on MQ2008 (perfect
-    user) MDB had less than a tenth of the regret that it has by the difference. But a ranker that often wins by little
-    then beats one that seldom wins by much: on NP2004, where queries have one relevant document, answers are worse by
-    NDCG, and by the difference, which has mean zero for equal rankers, MDB and RMED1 had a quarter to a half of the
-    regret (perfect and navigational user).
+    With "sign" the best ranker wins more often, and bandits decide sooner: after 200,000 comparisons on MQ2008 (perfect
+    user) MDB had less than a tenth of the regret that it had with "difference". But a ranker that often wins by little
+    then beats one that rarely wins by much. On NP2004, where queries have one relevant document, answers are worse by
+    NDCG. With "difference", which has mean zero for equal rankers, MDB and RMED1 had a quarter to a half of that regret
+    (perfect and navigational user).
 
-    The number of rankings merged changes who wins against whom (MDB, 4.2.6, "distortion"): gaps are always those of
-    pairs.
+    The probability that a ranker beats another depends on the number of rankings merged (MDB, 4.2.6, "distortion");
+    gaps are those of pairs.
 
     Examples
     --------
@@ -194,6 +197,7 @@ class InterleavedRankers(LiveComparisons):
             random_state=random_state, n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
         self._utilities = utilities
+        # regret is that of the estimated matrix, or of the utilities; outcomes are live
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners
         super().__init__(ranked, self.clicks, method=method, length=length, credit=credit)
@@ -204,7 +208,7 @@ class InterleavedRankers(LiveComparisons):
 
     @property
     def fingerprint(self) -> bytes:
-        """Digest that distinguishes this world from others when a simulation is resumed."""
+        """Digest of this world, which a resumed simulation compares."""
         content = hashlib.sha256(f"{self.method}, wins by {self.credit}".encode())
         for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._tables):
             content.update(np.ascontiguousarray(array).tobytes())
@@ -215,7 +219,7 @@ def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:
     if not isinstance(clicks, str):
         return clicks
     grades = int(ranked.grades.max(initial=0)) + 1
-    # published tables have 2, 3 and 5 grades; for 4 take the first four of 5
+    # published tables have 2, 3 and 5 grades; 4 grades use the first four of 5
     try:
         return CascadeUser.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
     except BadInput as error:

@@ -1,4 +1,4 @@
-"""The page of a bandit simulation: regret and accuracy over time, and which pairs were compared how often."""
+"""HTML page of a bandit simulation: regret and accuracy over time, and the number of comparisons of each pair."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from structsvm.plots import figures, pages
 from structsvm.protocols import Float
 
 _DEPTH = 12
-"""Most pairs in the table under a heat map, so that it stays readable."""
+"""Largest number of pairs in the table under a heat map."""
 
 _NAMED = 8
-"""Most arms named under a heat map, the best and the last."""
+"""Largest number of arms named under a heat map; of more arms the best and the last are named."""
 
 
 class DuelMap(NamedTuple):
-    """How often each pair was compared: an image from 0 (never) to 1 on a log scale, and the most frequent pairs."""
+    """Number of comparisons of each pair: an image from 0 (none) to 1 on a log scale, and the most frequent pairs."""
 
     title: str
     shares: Float
     arms: list[str]
-    """Of the rows and columns; many are cut to the best ones and the last."""
+    """Names of the rows and columns; of many arms, the best ones and the last."""
     most: int
     n_pairs: int
     n_never: int
@@ -40,6 +40,7 @@ def duel_map(
     """Count pairs, given ``Simulation.duels`` (upper triangle; diagonal: an arm alone) and the order of the arms."""
     counts = np.asarray(duels, dtype=np.int64)
     n = len(counts)
+    # symmetric, so that the image does not depend on which arm of a pair has the lower number
     both = counts + np.triu(counts, 1).T
     arms = np.asarray(order)
     shown = both[np.ix_(arms, arms)]
@@ -66,8 +67,9 @@ def duel_map(
 
 
 def leaders(results: Mapping[str, Simulation]) -> list[str]:
-    """Return the bandits that the runs do not distinguish from the one with the least mean regret, that one first.
-    Their 95% intervals at the horizon overlap its interval. With one run there is no interval, and all are returned.
+    """Return the bandit of the least mean regret, and those that the runs do not distinguish from it.
+
+    Their 95% intervals at the horizon overlap its interval. With one run intervals are infinite and all are returned.
     """
     ends = {name: [float(edge[-1]) for edge in run.interval()] for name, run in results.items()}
     order = sorted(results, key=lambda name: float(results[name].mean()[-1]))
@@ -75,7 +77,7 @@ def leaders(results: Mapping[str, Simulation]) -> list[str]:
 
 
 def headline(results: Mapping[str, Simulation]) -> str:
-    """Return the outcome in a sentence: one bandit if its interval is below all others, else the ones that tie."""
+    """Return the result in a sentence: one bandit if its interval is below all others, else those that tie."""
     ends = {name: _figure(run.mean()[-1]) for name, run in results.items()}
     first, *others = leaders(results)
     any_run = results[first]
@@ -100,7 +102,8 @@ def headline(results: Mapping[str, Simulation]) -> str:
 def results_table(
     results: Mapping[str, Simulation],
 ) -> tuple[list[pages.Column], list[list[str]], int | None]:
-    """Return columns, formatted rows and the row of the bandit of least regret (None if several tie).
+    """Return the columns, formatted rows and the row of the bandit of least regret (None if several tie).
+
     Pages and the terminal show the same table.
     """
     columns = [pages.Column("bandit")] + [
@@ -111,6 +114,7 @@ def results_table(
         mean = run.mean()
         low, high = (edge[-1] for edge in run.interval())
         between = f"{_figure(max(low, 0.0))} to {_figure(high)}" if np.isfinite(low) else "one run"
+        # regret of the last tenth of the run, as a share of all: a bandit that has decided has little
         early = np.interp(0.9 * run.times[-1], run.times, mean)
         late = (mean[-1] - early) / mean[-1] if mean[-1] > 0 else 0.0
         right = f"{int(run.correct[:, -1].sum())} of {len(run.regret)}"
@@ -152,12 +156,12 @@ def simulation_page(
 
 
 _DEFINITIONS = {
-    "average": "mean of the gaps of those compared",
+    "average": "mean of the gaps of its arms",
     "sum": "sum of both gaps",
     "weak": "the smaller gap",
 }
 
 
 def _figure(value: Any) -> str:
-    """Format with at least three digits, all of those before the point included."""
+    """Format with at least three digits, and all digits before the decimal point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Play a dueling bandit against a world, many times: its regret up to a horizon, or until it has decided."""
+"""Simulation of a dueling bandit in a world: its regret up to a horizon, or until it has decided."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONGEST = 10**18
 
 
 class RunProgress(NamedTuple):
-    """Argument of a callback: a run has finished or, with one worker and the uncompiled form, has reached ``step``."""
+    """Argument of a callback: a run has finished, or (one worker, uncompiled form) has reached ``step``."""
 
     n_done: int
     n_runs: int
@@ -47,12 +47,12 @@ class RunProgress(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Regret and answers of ``n_runs`` runs.
+    """Regret and answers of several runs.
 
     Attributes
     ----------
     times : ndarray of int64, shape (n_times,)
-        Numbers of comparisons at which the rest was recorded; the last is the horizon.
+        Numbers of comparisons at which regret and answers were recorded; the last is the horizon.
     regret : ndarray of float64, shape (n_runs, n_times)
         Cumulative regret.
     winners : ndarray of int64, shape (n_runs, n_times)
@@ -60,8 +60,8 @@ class Simulation:
     correct : ndarray of bool, shape (n_runs, n_times)
         Whether the answer was one of the best arms.
     duels : ndarray of int64, shape (K, K)
-        How often each pair was compared, all runs together; upper triangle, and the diagonal for an arm with
-        itself (or alone). In a set every pair counts.
+        Number of comparisons of each pair in all runs: upper triangle, and the diagonal for an arm against itself (or
+        alone). Each pair of a set counts.
     compiled : bool
         Whether the compiled form was used.
 
@@ -145,25 +145,25 @@ def simulate(
     callback: Callable[[RunProgress], object] | None = None,
     backend: str | None = None,
 ) -> Simulation:
-    """Play a bandit in a world for ``horizon`` comparisons, ``n_runs`` times.
+    """Simulate ``n_runs`` runs of a bandit in a world, each of ``horizon`` comparisons.
 
     Parameters
     ----------
     bandit : str, object or callable
-        A name (``structsvm.online.bandits.NAMES``), played in its compiled form if it has one and the world has a
-        matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``) or is ``InterleavedRankers``; a bandit, copied
-        for each run; or a callable ``(n_arms, horizon) -> bandit``, such as ``partial(make, "rucb")``.
+        A name (``structsvm.online.bandits.NAMES``); a bandit, which is copied for each run; or a callable ``(n_arms,
+        horizon) -> bandit``, such as ``partial(make, "rucb")``. A name uses the compiled form, if there is one, in
+        worlds with a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``) and in ``InterleavedRankers``.
     world : array-like or World
         A square preference matrix with a Condorcet winner, or a world: an object of
         ``structsvm.online.simulation.worlds``, ``InterleavedRankers`` (a data set), or your own.
     horizon : int
-        Comparisons in a run, 1 to 10^18; also handed to the bandits that need one.
+        Comparisons of a run, 1 to 10^18; also the horizon of bandits that need one.
     n_runs : int, default=1
     seed : int, default=0
-        Each run has its own stream spawned from it: the result does not depend on ``n_jobs`` or on the other
-        runs.
+        Each run has a random stream of its own, spawned from the seed, so results do not depend on ``n_jobs`` or on
+        other runs.
     regret : {"average", "sum", "weak"}
-        Regret of a comparison: the mean of the gaps of the arms compared, their sum (pairs only), or the least of them.
+        Regret of a comparison: the mean of the gaps of its arms, their sum (pairs only), or the least of them.
     n_jobs : int, optional
         Workers as in joblib (None is 1, -1 all cores): threads for the compiled forms, processes for the
         others.
@@ -172,14 +172,14 @@ def simulate(
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     checkpoint : path, optional
-        Finished runs are saved in this file, and an uncompiled run under way in ``<checkpoint>.run<k>``, every half
-        minute: at most that much work is lost. Calling again with the same arguments resumes and gives the same result.
+        File of the finished runs. An unfinished run of the uncompiled form is saved in ``<checkpoint>.run<k>`` every
+        half minute. A call with the same arguments resumes and gives the same result.
     callback : callable, optional
         Called with a :class:`RunProgress` after each run; with one worker and the uncompiled form also at each of
         ``times``.
     backend : str, optional
-        A backend of joblib to run all forms on with ``n_jobs`` workers: ``"dask"`` is the current Dask client, whose
-        workers all take part with ``n_jobs=-1``. A file of a run under way is then written on its worker.
+        Backend of joblib for all forms, with ``n_jobs`` workers: ``"dask"`` is the current Dask client, of which all
+        workers are used with ``n_jobs=-1``. Files of unfinished runs are then written on the workers.
 
     Returns
     -------
@@ -187,8 +187,8 @@ def simulate(
 
     Notes
     -----
-    The compiled forms skip the steps in which nothing can change. With the same seed they play the same duels as the
-    uncompiled ones; RCS does so in distribution only, as it samples the winners of the tournament, not Beta variables.
+    Compiled forms skip the steps in which nothing can change. With the same seed they play the same duels as the
+    uncompiled forms. RCS agrees in distribution only, since it samples winners of the tournament, not Beta variables.
 
     Examples
     --------
@@ -205,12 +205,14 @@ def simulate(
     check_choice("regret", regret, REGRETS)
     grid = time_grid(times, steps)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
-    first = fresh()  # a bad name or option fails here, before any worker starts
+    # a wrong name or option is refused here, before any worker starts
+    first = fresh()
     if regret == "sum" and getattr(first, "compares_sets", False):
         who = bandit if isinstance(bandit, str) else type(first).__name__
         raise BadInput(
-            "regret", f"'sum' is for pairs, but {who} compares sets", "use {regret='average'} or 'weak'"
+            "regret", f"'sum' is for pairs, {who} compares sets", "use {regret='average'} or 'weak'"
         )
+    # compiled forms draw outcomes from a matrix or from live comparisons
     playable = getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays")
     plays_compiled = isinstance(bandit, str) and hasattr(first, "compiled") and playable
     settings = fingerprint(
@@ -218,6 +220,7 @@ def simulate(
         times=grid.tolist(), n_runs=n_runs, seed=seed, regret=regret, compiled=plays_compiled,
     )  # fmt: skip
     store = Checkpoint(checkpoint, settings, n_runs, len(grid), world.n_arms)
+    # finished runs of the checkpoint are not played again
     todo = [run for run in range(n_runs) if not store.done[run]]
 
     def report(run: int, step: int) -> None:
@@ -225,6 +228,7 @@ def simulate(
             callback(RunProgress(int(store.done.sum()), n_runs, run, step))
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
+        # made in the worker: generators and bandits of other runs stay as they are
         rngs = generators(streams[run])
         if plays_compiled:
             form, played = _compiled(first, world, grid, regret, rngs)
@@ -232,6 +236,8 @@ def simulate(
             return run, played.regret, played.winners, played.duels
         return run, *play_literally(fresh(), world, grid, regret, rngs, store.under_way(run), tick)
 
+    # Compiled forms release the GIL and run in threads, the others in processes. The callback needs the steps of a run,
+    # which only a run in this process can report.
     outcomes: Iterable[tuple[int, Float, Int, Int]]
     if backend is not None:
         outcomes = in_processes(job, todo, n_jobs, backend)
@@ -249,15 +255,15 @@ def simulate(
 
 
 def _compiled(policy: Any, world: Any, times: Int, regret: str, rngs: Any) -> tuple[Any, Any]:
-    """Return the module of the compiled form, and a run that is to be recorded at ``times``."""
+    """Return the module of the compiled form, and the state of a new run that is recorded at ``times``."""
     from structsvm.online.bandits.compiled.run import begin
 
-    return import_module(policy.compiled), begin(world, times, REGRETS.index(regret), *rngs)
+    return import_module(policy.compiled), begin(world, times, regret, *rngs)
 
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """Comparisons, regret and answer of each run until the bandit has decided."""
+    """Number of comparisons, regret and answer of each run until the bandit has decided."""
 
     steps: Int
     regret: Float
@@ -277,22 +283,21 @@ def explore(
     options: dict[str, Any] | None = None,
     max_steps: float | None = None,
 ) -> Exploration:
-    """Let a bandit explore to its end, past the horizon if it needs to (thesis 5.5: IF1 and IF2).
+    """Simulate the exploration of a bandit to its end, even beyond the horizon (thesis 5.5: IF1 and IF2).
 
-    ``simulate`` stops at the horizon, which hides how much longer some methods explore. With one seed IF1 and IF2 start
-    alike; after ``max_steps`` comparisons the answer is the bandit's best guess.
+    ``simulate`` stops at the horizon, although some methods explore much longer. With one seed IF1 and IF2 start alike.
+    A run ends after ``max_steps`` comparisons, with the bandit's answer at that time.
     """
     world = as_world(world)
     check_choice("regret", regret, REGRETS)
     steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     streams = run_streams(seed, n_runs)
+    # no practical limit, so that exploration ends by itself
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
     first = fresh()
     if not hasattr(first, "finished"):
-        raise BadInput(
-            "bandit", "expected one whose exploration ends (with an attribute finished)", value=bandit
-        )
+        raise BadInput("bandit", "expected an attribute 'finished' for the end of exploration", value=bandit)
     explores_compiled = isinstance(bandit, str) and getattr(first, "explores_compiled", False)
     compiled = explores_compiled and getattr(world, "preferences", None) is not None
 
@@ -303,6 +308,7 @@ def explore(
             form, played = _compiled(first, world, np.zeros(0, dtype=np.int64), regret, rngs)
             n_steps, answer = form.explore(policy, played, limit)
             return run, n_steps, played.total[0], answer
+        # the literal form: ``simulate`` would stop at the horizon
         n_steps, total = 0, 0.0
         while not policy.finished and n_steps < limit:
             duel = policy.select(rng)

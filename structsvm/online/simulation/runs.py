@@ -1,4 +1,4 @@
-"""One run of a bandit in a world: its random numbers, the times it is recorded at, its regret, and its workers."""
+"""One run of a bandit in a world: random streams, times to record, regret, and workers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from structsvm.online.simulation.worlds import PreferenceMatrix
 from structsvm.protocols import Float, Int, World
 
 REGRETS = ("average", "sum", "weak")
-"""Kinds of regret of a comparison: the mean gap of the arms compared, the sum of a pair's gaps, the least gap."""
+"""Kinds of regret of a comparison: the mean gap of its arms, the sum of the gaps of a pair, the least gap."""
 
 _SAVE_SECONDS = 30.0
-"""Time between two saves of a run under way, which is what an interrupt can lose."""
+"""Time between two saves of an unfinished run; an interrupt can lose that much work."""
 _SAVE_STEPS = 64
-"""Steps between two readings of the clock, as a reading costs more than a step."""
+"""Steps between two readings of the clock, since a reading takes longer than a step."""
 
 
 def as_world(world: Any) -> World:
@@ -34,10 +34,9 @@ def as_world(world: Any) -> World:
 
 
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
-    """Return the random stream of each run; raise ValueError for a bad seed or number of runs."""
-    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(
-        check_whole("n_runs", n_runs, floats=True)
-    )
+    """Return the random stream of each run; raise BadInput for a wrong seed or number of runs."""
+    n_streams = check_whole("n_runs", n_runs, floats=True)
+    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(n_streams)
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
@@ -46,9 +45,10 @@ def log_grid(horizon: int, n: int = 100) -> Int:
 
 
 def time_grid(times: ArrayLike | None, horizon: int) -> Int:
-    """Return the times to record at, sorted, with the horizon; raise ValueError for one outside the run."""
+    """Return the times to record, sorted, with the horizon; raise BadInput for a time outside the run."""
     if times is None:
         return log_grid(horizon)
+    # True would pass as 1
     asked = np.asarray(times)
     grid = np.unique(np.append(asked, horizon))
     if asked.dtype == bool or (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
@@ -57,33 +57,34 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
 
 
 def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
-    """Return the generator that plays, and another that breaks ties in recorded answers.
-    With a generator of its own, recording does not change the play.
+    """Return the generator of the duels, and another one that breaks ties between recorded answers.
+
+    Recording therefore does not change the duels.
     """
+    # a copy of the stream: spawning changes the state of a SeedSequence
     moves, ties = np.random.SeedSequence(stream.entropy, spawn_key=stream.spawn_key).spawn(2)
     return np.random.Generator(np.random.PCG64(moves)), np.random.Generator(np.random.PCG64(ties))
 
 
 def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | None) -> Callable[[], Any]:
+    """Return a function that makes the bandit of a run; raise BadInput if ``bandit`` is none of its forms."""
     if isinstance(bandit, str):
         return lambda: make(bandit, n_arms, horizon, **(options or {}))
     if options:
         raise BadInput("options", "for a bandit given by name", "set them on the object, or in the callable")
     if hasattr(bandit, "select") and not isinstance(bandit, type):
         if bandit.n_arms != n_arms:
-            raise BadInput(
-                "bandit", f"expected one for the world's {n_arms} arms, got one for {bandit.n_arms}"
-            )
+            raise BadInput("bandit", f"expected {n_arms} arms, as the world has, got {bandit.n_arms}")
         return lambda: copy.deepcopy(bandit)
     if callable(bandit):
         return lambda: bandit(n_arms, horizon)
-    raise BadInput(
-        "bandit", "expected a name, a bandit or a callable (n_arms, horizon) -> bandit", value=bandit
-    )
+    expected = "expected a name, a bandit or a callable (n_arms, horizon) -> bandit"
+    raise BadInput("bandit", expected, value=bandit)
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
-    """Return the regret of a comparison: "average" (mean gap), "sum" (of a pair's gaps) or "weak" (least gap)."""
+    """Return the regret of a comparison by one of :data:`REGRETS`."""
+    # pairs are frequent and do not need an array
     if len(arms) == 2:
         first, second = float(gaps[arms[0]]), float(gaps[arms[1]])
         if kind == "weak":
@@ -91,9 +92,7 @@ def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
         return first + second if kind == "sum" else (first + second) / 2
     values = gaps[np.array(arms)]
     if kind == "sum":
-        raise BadInput(
-            "regret", "'sum' is for pairs, but the bandit compares sets", "use {regret='average'} or 'weak'"
-        )
+        raise BadInput("regret", "'sum' is for pairs, got a set", "use {regret='average'} or 'weak'")
     return float(values.min() if kind == "weak" else values.mean())
 
 
@@ -107,7 +106,8 @@ def play_literally(
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
     """Play one run of the uncompiled form and return (regret, winners, duels).
-    ``tick`` is called with each of ``times`` but the last.
+
+    ``tick`` is called with each of ``times`` except the last.
     """
     n_times, n_arms = len(times), world.n_arms
     run = RunState(
@@ -117,10 +117,12 @@ def play_literally(
         winners=np.zeros(n_times, dtype=np.int64),
         duels=np.zeros((n_arms, n_arms), dtype=np.int64),
     )
+    # a bandit of a user's own may have no saved form: such runs start again
     if not (hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")):
         under_way = UnderWay(None)
     under_way.resume(run)
     bandit, rng = run.bandit, run.rng
+    # Invariant: ``run`` is the state after ``run.step`` comparisons, with the times before ``run.k`` recorded.
     last_save = time.monotonic()
     while run.k < n_times:
         due = int(times[run.k])
@@ -136,19 +138,21 @@ def play_literally(
             try:
                 if tick is not None and run.k < n_times:
                     tick(run.step)
-            except BaseException:  # save also when a callback raises
+            except BaseException:  # a callback may raise to stop, and an interrupt may arrive in it
                 under_way.save(run)
                 raise
-        # the state is consistent only between steps; an interrupt within one falls back to the last save
+        # The state is consistent only between steps. An interrupt within a step returns to the last save.
         if run.step % _SAVE_STEPS == 0 and time.monotonic() - last_save > _SAVE_SECONDS:
             under_way.save(run)
             last_save = time.monotonic()
+    # the run is complete: its results go to the file of finished runs
     if under_way.path is not None:
         under_way.path.unlink(missing_ok=True)
     return run.regret, run.winners, run.duels
 
 
 def _count(duels: Int, arms: tuple[int, ...]) -> None:
+    # upper triangle; a set counts each of its pairs, an arm alone itself
     if len(arms) <= 2:
         duels[min(arms), max(arms)] += 1
     else:
@@ -158,8 +162,9 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
 
 
 def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
-    """Yield outcomes of compiled runs as they finish, each in a thread.
-    Compiled code does not notice Ctrl-C, but the waiting main thread does.
+    """Yield the outcomes of compiled runs as they finish, each run in a thread.
+
+    Compiled code does not notice Ctrl-C; the waiting main thread does.
     """
     from multiprocessing import TimeoutError as Waiting
     from multiprocessing.pool import ThreadPool
@@ -169,14 +174,14 @@ def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> 
         for _ in runs:
             outcome = None
             while outcome is None:
-                # waits are short, as a signal just before a wait does not end it
+                # short waits, since a signal just before a wait does not end it
                 with contextlib.suppress(Waiting):
                     outcome = outcomes.next(timeout=0.5)
             yield outcome
 
 
 def in_order(outcomes: Iterable[Sequence[Any]]) -> list[Any]:
-    """Return what the runs yielded after their numbers, as an array of all runs each."""
+    """Return the results of the runs, which follow the number of the run in each outcome, as an array each."""
     ordered = sorted(outcomes, key=lambda outcome: outcome[0])
     return [np.array(column) for column in list(zip(*ordered, strict=True))[1:]]
 
@@ -184,16 +189,15 @@ def in_order(outcomes: Iterable[Sequence[Any]]) -> list[Any]:
 def in_processes(
     job: Callable[[int], Any], runs: Sequence[int], n_jobs: int | None, backend: str = "loky"
 ) -> Iterator[Any]:
-    """Yield outcomes of runs from workers of a backend of joblib; with one worker of loky in this process."""
+    """Yield the outcomes of runs from workers of a joblib backend; one loky worker is this process."""
     from joblib import Parallel, delayed, parallel_config
 
-    # not every backend can hand over outcomes one at a time
+    # not every backend returns outcomes one at a time
     handing_over = "generator_unordered" if backend == "loky" else "list"
     try:
         with parallel_config(backend=backend, n_jobs=n_jobs):
             pool = Parallel(return_as=handing_over)
     except (ValueError, ImportError) as error:
-        raise BadInput(
-            "backend", f"expected a backend of joblib that can be used ({error})", value=backend
-        ) from None
+        expected = f"expected a backend of joblib that can be used ({error})"
+        raise BadInput("backend", expected, value=backend) from None
     yield from pool(delayed(job)(run) for run in runs)

@@ -1,4 +1,4 @@
-"""Worlds a dueling bandit can be simulated in: who wins a comparison, and what each arm costs."""
+"""Worlds for simulations of dueling bandits: the outcome of a comparison and the regret of each arm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.protocols import Float
 
 
 def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
-    """Return a preference matrix as an array, checked: square, values in [0, 1], ``P + P' = 1``."""
+    """Return a preference matrix as an array; raise BadInput unless it is square, in [0, 1], and ``P + P' = 1``."""
     try:
         if np.iscomplexobj(P):
             raise TypeError("complex numbers")
@@ -26,12 +26,12 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
         ) from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise BadInput("preference matrix", f"expected shape (K, K) with K >= 1, got {matrix.shape}")
+    # written so that NaN is refused as well
     bad = np.argwhere(~((matrix >= 0) & (matrix <= 1)))
     if len(bad):
         i, j = bad[0]
-        raise BadInput(
-            "preference matrix", f"expected probabilities in [0, 1], got P[{i}, {j}] = {matrix[i, j]:g}"
-        )
+        raise BadInput("preference matrix", f"expected values in [0, 1], got P[{i}, {j}] = {matrix[i, j]:g}")
+    # rounding of printed probabilities is accepted
     bad = np.argwhere(np.abs(matrix + matrix.T - 1) > tol)
     if len(bad):
         i, j = bad[0]
@@ -44,7 +44,7 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
 
 
 class NoWinner(ValueError):
-    """Error for a preference matrix without a Condorcet winner, from which regret would be measured."""
+    """Error for a preference matrix without a Condorcet winner, relative to which regret is measured."""
 
 
 def condorcet_winner(P: ArrayLike) -> int | None:
@@ -64,19 +64,22 @@ def _vector(utilities: ArrayLike) -> Float:
 
 def _matrix(probability: Float) -> Float:
     """Return a preference matrix with the probabilities above the diagonal."""
+    # P + P' = 1 exactly, whatever rounding does to the given lower part
     upper = np.triu(probability, 1)
     return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(len(upper))
 
 
 class _CoinFlips:
+    """Mixin of the worlds with a matrix of probabilities."""
+
     preferences: Float
     scores: Float | None = None
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Flip a coin for each pair, independent of the others (``World.compare``); none for an arm against itself."""
+        """Flip an independent coin for each pair, except an arm against itself; see ``World.compare``."""
         P = self.preferences
         if len(arms) == 2:
-            # an arm against itself costs no random number, so long runs of an exploited arm can be skipped
+            # an arm against itself draws no random number, so that compiled forms can skip such steps
             return 0.5 if arms[0] == arms[1] else float(rng.random() < P[arms[0], arms[1]])
         index = np.array(arms)
         first, second = pair_indices(len(arms))
@@ -91,8 +94,8 @@ class PreferenceMatrix(_CoinFlips):
     P : array-like, shape (K, K)
         ``P[i, j]`` is the probability that i beats j; ``P + P' = 1``.
     utilities : array-like, shape (K,), optional
-        Value of each arm, such as its NDCG. If given, regret is ``max(utilities) - utilities`` (MDB, eq. 4)
-        instead of ``P[a, j] - 1/2`` for the Condorcet winner a.
+        Value of each arm, such as its NDCG. Regret is then ``max(utilities) - utilities`` (MDB, eq. 4) instead of
+        ``P[a, j] - 1/2`` for the Condorcet winner a.
 
     Attributes
     ----------
@@ -118,8 +121,8 @@ class PreferenceMatrix(_CoinFlips):
         winner = condorcet_winner(self.preferences)
         if winner is None:
             raise NoWinner(
-                "preference matrix: expected a Condorcet winner (an arm that beats every other), found none: "
-                "give PreferenceMatrix(P, utilities=...) to measure regret by the worth of each arm"
+                "preference matrix: expected a Condorcet winner (an arm that beats every other), found none; "
+                "give PreferenceMatrix(P, utilities=...) to measure regret by a value of each arm"
             )
         self.gaps = self.preferences[winner] - 0.5
         self.gaps[winner] = 0.0
@@ -137,11 +140,11 @@ LINKS: dict[str, Callable[[Float], Float]] = {
     "logistic": lambda difference: np.asarray(expit(difference)),
     "gaussian": _gaussian,
 }
-"""Functions from a difference of utilities to the probability of winning (thesis 5.2)."""
+"""Functions from a difference in utilities to the probability of a win (thesis 5.2)."""
 
 
 class Utilities(_CoinFlips):
-    """Independent coin flips whose probability depends on the difference of two utilities.
+    """Independent coin flips with probabilities by the difference of two utilities.
 
     Parameters
     ----------
@@ -151,7 +154,7 @@ class Utilities(_CoinFlips):
 
     Notes
     -----
-    Regret is ``P[a, j] - 1/2`` with a of the highest utility; all arms of that utility count as best.
+    Regret is ``P[a, j] - 1/2`` for an arm a of the highest utility; all arms of that utility are best arms.
 
     Examples
     --------
@@ -164,9 +167,8 @@ class Utilities(_CoinFlips):
         self.utilities = _vector(utilities)
         check_choice("link", link, LINKS)
         if link == "linear" and np.ptp(self.utilities) > 1:
-            raise BadInput(
-                "utilities", f"the linear link expects a range of at most 1, got {np.ptp(self.utilities):g}"
-            )
+            spread = np.ptp(self.utilities)
+            raise BadInput("utilities", f"the linear link expects a range of at most 1, got {spread:g}")
         self.link = link
         self.n_arms = len(self.utilities)
         self.preferences = _matrix(LINKS[link](self.utilities[:, None] - self.utilities[None, :]))
@@ -176,9 +178,9 @@ class Utilities(_CoinFlips):
 
 
 class NormalScores(Utilities):
-    """A world in which every arm compared draws a score from ``N(utility, 1)`` that decides its pairs (MDB, 4.1.2).
+    """A world in which each compared arm draws a score from ``N(utility, 1)``; the higher score wins (MDB, 4.1.2).
 
-    Within a set the pairs are dependent; a pair by itself is the Gaussian link, drawn as one coin flip.
+    The pairs of a set are dependent. A pair alone has the Gaussian link and is drawn as one coin flip.
 
     Parameters
     ----------
@@ -196,7 +198,7 @@ class NormalScores(Utilities):
         self.scores = self.utilities
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Draw one score per arm of a set, which decides all its pairs (``World.compare``); a pair is one coin flip."""
+        """Draw one score per arm of a set, which decides all its pairs, or flip a coin for a pair."""
         if len(arms) <= 2:
             return super().compare(arms, rng)
         drawn = self.utilities[np.array(arms)] + rng.standard_normal(len(arms))
@@ -216,7 +218,7 @@ SYNTHETIC: dict[str, Float] = {
     **{f"arith{n + 1}": np.append(0.8, np.linspace(0.7, 0.2, n)) for n in (5, 50, 200)},
     **{f"geom{n + 1}": np.append(0.8, geomspace(0.7, 0.2, n)) for n in (5, 50, 200)},
 }
-"""The fifteen problems of MDB, Table 1: utilities, best arm first."""
+"""The fifteen problems of MDB, Table 1: utilities, the best arm first."""
 
 
 def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Float:
@@ -234,5 +236,6 @@ def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
 def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
     """Return a random Bradley-Terry world in which arm 0 beats all others by ``epsilon`` (thesis 5.5.1, Fig. 5.2)."""
     weights = rng.random(n_arms)
+    # w0 / (w0 + w) = 1/2 + epsilon for the strongest rival
     weights[0] = weights[1:].max(initial=1e-300) * (1 + 2 * epsilon) / (1 - 2 * epsilon)
     return _matrix(weights[:, None] / (weights[:, None] + weights[None, :]))

@@ -1,10 +1,10 @@
 """Always-valid intervals and p-values for the mean of bounded outcomes, by betting.
 
-To test that the mean is ``m``, bet a share ``c`` of a capital of 1 on every next outcome lying above ``m`` (or
-below it), at fair odds. If the mean is ``m`` the capital is a nonnegative martingale, so with probability
-``1 - alpha`` it never reaches ``1 / alpha``, whenever one looks (Ville 1939). Here the capital is split evenly between
-a dozen shares ``c`` on either side, which loses little against the best share in hindsight. It is convex in ``m``, so
-the means it cannot refute are an interval.
+To test that the mean is ``m``, bet a share ``c`` of a capital of 1 on each next outcome to lie above ``m`` (or below),
+at fair odds. If the mean is ``m``, the capital is a nonnegative martingale, so with probability ``1 - alpha`` it never
+reaches ``1 / alpha``, for any number of looks (Ville 1939). Here the capital is divided evenly between a dozen shares
+``c`` for each side, which loses little against the best share in hindsight. It is convex in ``m``, so the means that it
+does not refute form an interval.
 
 Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024); Orabona & Jun,
 Tight concentrations and confidence sequences from the regret of universal portfolio (IEEE Trans. Inf. Theory
@@ -28,12 +28,12 @@ from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
 SHARES = np.ldexp(0.9, -np.arange(12))
-"""Shares of the capital that are bet. The best is near mean / variance, which a few million outcomes resolve to
-0.0005."""
+"""Shares of the capital that are bet. The best share is about mean / variance; the least one here, 0.0004, is that of a
+difference which takes some million outcomes to show."""
 
 _LOG_WEIGHT = -log(2 * len(SHARES))
 _BLOCK = 1 << 15
-"""Most different outcomes per block of a table, so that tables stay small."""
+"""Largest number of different outcomes in a block of a table, so that tables stay small."""
 
 _WIDTH = 1e-9
 """Precision of the bounds, which are rounded outwards."""
@@ -46,13 +46,13 @@ class ConfidenceSequence:
     Attributes
     ----------
     looks : ndarray of int64, shape (n_looks,)
-        Numbers of outcomes (or clusters) at the looks.
+        Number of outcomes (or clusters) at each look.
     mean, lower, upper : ndarray of float64, shape (n_looks,)
         With probability ``1 - alpha`` the true mean lies between ``lower`` and ``upper`` at all looks at once.
     p_values : ndarray of float64, shape (n_looks,)
-        p-value of "the mean is 0" at each look: one over the capital won against it, at most 1. One may stop as soon as
-        it is at most alpha, which is equivalent to 0 being outside the interval of that look. It does not depend on the
-        order of the outcomes up to the look.
+        p-value of "the mean is 0" at each look: one over the capital against it, at most 1. It is at most alpha if and
+        only if 0 is outside the interval of that look, and one may stop then. It does not depend on the order of the
+        outcomes before the look.
     alpha : float
 
     Examples
@@ -88,10 +88,10 @@ def confidence_sequence(
     looks : array-like of int, optional
         Numbers of outcomes (clusters) after which to report; by default at the end only.
     clusters : sequence, shape (n,), optional
-        User or session of every outcome. Each cluster then counts as one outcome, its mean. Clusters are taken in
-        random order: in order of appearance heavy users come first, and their preference would look like that of all.
+        User or session of each outcome. Each cluster then counts as one outcome, its mean. Clusters are taken in random
+        order: by first appearance frequent users would come first, and their preference would seem that of all.
     random_state : int, Generator or None, default=0
-        Seed of the order of the clusters, which affects only ``looks`` before the last.
+        Seed of the order of the clusters, which only affects looks before the last.
 
     Returns
     -------
@@ -100,9 +100,9 @@ def confidence_sequence(
     Notes
     -----
     The intervals are valid for outcomes whose mean given the past is constant; they need not be independent or
-    identically distributed. Clusters must be independent. If a log is analysed while it grows, the mean of an
-    unfinished cluster changes between looks: cut clusters off at a time fixed beforehand, or use sessions as clusters.
-    The price of looking at any time is two to two and a half times the queries of a single t test.
+    identically distributed. Clusters must be independent. In a growing log the mean of an unfinished cluster changes
+    between looks: end clusters at a time fixed beforehand, or use sessions as clusters. Looks at any time take two to
+    two and a half times the queries of a single t test.
 
     Examples
     --------
@@ -115,6 +115,7 @@ def confidence_sequence(
     """
     check_fraction("alpha", alpha)
     values = check_outcomes(outcomes)
+    # clusters are independent, so any order of them is valid; rounding may leave a mean beyond 1
     if clusters is not None:
         values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))
         values = np.clip(values, -1, 1)
@@ -122,69 +123,64 @@ def confidence_sequence(
     at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
         raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
+    # the capital depends on the different outcomes and their numbers only, which are few for most methods
     counted = [np.unique((1 + values[:t]) / 2, return_counts=True) for t in at]
     lower, upper, p = np.array([_interval_and_p(*each, alpha) for each in counted]).T
     return ConfidenceSequence(at, values.cumsum()[at - 1] / at, lower, upper, p, alpha)
 
 
 def check_outcomes(outcomes: ArrayLike) -> Float:
-    """Return the outcomes as a vector; raise ValueError with the first outside [-1, 1]."""
+    """Return the outcomes as a vector; raise BadInput with the first one outside [-1, 1]."""
     values = check_delta(outcomes)
     remedy = "divide by a bound that is known before the clicks"
     refuse_first("outcomes", values, np.abs(values) > 1 + 1e-9, "a number in [-1, 1]", remedy)
     return np.clip(values, -1, 1)
 
 
-def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
-    """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``."""
-    # The given outcomes are taken as typical, and the capital as growing at its mean rate: somewhat more than
-    # half of the experiments are faster. The answer is infinity if no bet grows.
-    values = check_outcomes(outcomes)
-    return _crossing(np.array([log1p(sign * c * values).mean() for c in SHARES for sign in (1, -1)]), alpha)
-
-
 def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
-    """Lower and upper bound and p-value of outcomes in [-1, 1] of which each occurs so often.
-    What :func:`confidence_sequence` says of the same outcomes in any order.
+    """Return lower and upper bound and p-value of outcomes in [-1, 1] of which each occurs so often.
+
+    They are those of :func:`confidence_sequence` at its last look, which do not depend on the order of the outcomes.
     """
     return _interval_and_p((1 + values) / 2, counts, alpha)
 
 
 def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
-    """What :func:`outcomes_needed` says of outcomes of which each occurs so often."""
-    n = counts.sum()
+    """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``.
+
+    Each of ``values`` occurs so often, and more outcomes are taken to be like these. It is infinite if no bet grows.
+    """
     bets = np.stack([SHARES, -SHARES], axis=1).reshape(-1, 1)
-    growth = products(log1p(bets * values), counts) / n
-    return _crossing(growth, alpha)
-
-
-def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> Float:
-    """Logarithm of the capital against mean 0 after each outcome of ``following``, with ``values`` before them."""
-    bets = np.concatenate([SHARES, -SHARES])[:, None]
-    before = products(log1p(bets * values), counts)
-    return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
-
-
-def _crossing(growth: Float, alpha: float) -> float:
-    """Outcomes until the capital is ``1 / alpha``, where that of each share has this mean logarithmic growth."""
+    # mean growth per outcome of the logarithm of each share: somewhat more than half of the experiments are faster
+    growth = products(log1p(bets * values), counts) / counts.sum()
     if growth.max() < 1e-12:
         return float("inf")
     from scipy.optimize import brentq
 
-    # upper end: just beyond where the best share alone crosses, as rounding may leave it below
+    # The capital is at least that of the best share, divided by the number of shares: it has crossed where that has.
+    # The upper end is just beyond, as rounding may leave it below.
     upper = (1 + 1e-9) * (-log(alpha) - _LOG_WEIGHT) / growth.max()
     excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + log(alpha)  # noqa: E731
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
+def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> Float:
+    """Return the logarithm of the capital against mean 0 after each of ``following``, with ``values`` before them."""
+    bets = np.concatenate([SHARES, -SHARES])[:, None]
+    before = products(log1p(bets * values), counts)
+    return np.asarray(_log_sum(before[:, None] + log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
+
+
 def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
     """Return the interval of the means against which the capital is below ``1 / alpha``, and the p-value of mean 0.
-    ``unit`` are the different outcomes, moved to [0, 1], of which each occurs so often.
+
+    ``unit`` holds the different outcomes, mapped to [0, 1], and ``counts`` how often each occurs.
     """
     p = float(exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
     mean = float(np.clip(dot(unit, counts) / counts.sum(), 0.0, 1.0))
     threshold = -log(alpha)
-    # at the sample mean no bet has gained, so it is inside; towards 0 and 1 the capital grows
+    # Against the sample mean no bet has gained, so it is inside; towards 0 and 1 the capital increases. Bisect on each
+    # side and return the outer end, so that rounding widens the interval.
     bounds = []
     for outside in (0.0, 1.0):
         inside = mean
@@ -200,6 +196,8 @@ def _interval_and_p(unit: Float, counts: NDArray[np.int64], alpha: float) -> tup
 
 def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
     """Return the logarithm of the capital against ``mean``, with outcomes and mean in [0, 1]."""
+    # An outcome u multiplies a bet on "above the mean m" by 1 + c (u / m - 1), and one on "below" by the same factor
+    # with 1 - u and 1 - m.
     c = SHARES[:, None]
     above, below = np.zeros(len(SHARES)), np.zeros(len(SHARES))
     for start in range(0, len(unit), _BLOCK):

@@ -1,7 +1,7 @@
-"""Analysis of one click log: which ranker wins, with which p-value, and how many more queries a decision needs.
+"""Analysis of a click log: the winner, p-values and intervals, and the number of queries that a decision needs.
 
-All figures of a log are about one number, its estimand: the mean of the statistic over queries, or with clusters the
-mean of the clusters' means.
+All figures refer to one number, the estimand: the mean of the statistic over queries, or with clusters the mean of the
+clusters' means.
 """
 
 from __future__ import annotations
@@ -19,31 +19,36 @@ from numpy.typing import ArrayLike
 from structsvm.common.checks import BadInput, check_choice, check_fraction
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
+from structsvm.common.portable.arrays import dot
 from structsvm.online.arena.evidence import log_evidence, shown_best, thresholds
 from structsvm.online.clicklog import ClickLog, Impression
-from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
+from structsvm.online.statistics.always_valid import counted_needed, counted_sequence
 from structsvm.online.statistics.credit_formulas import DRAWN
 from structsvm.online.statistics.credited_log import CreditedLog, credit_log
-from structsvm.online.statistics.sample_size import queries_needed
+from structsvm.online.statistics.sample_size import units_needed
 from structsvm.online.statistics.significance import (
     CORRECTIONS,
+    DECIMALS,
     TESTS,
     TestResult,
+    as_result,
     cluster_means,
     drawn_signs,
-    standard_error,
+    mean_p,
+    sign_p,
 )
+from structsvm.protocols import Float, Int
 
 _BIASED = {
     "balanced": "prefers a ranker even if clicks ignore the documents",
     "document_constraints": "prefers a ranker even if clicks ignore the documents",
-    "sosm": "is fair to rankers only where clicks are even over the places",
+    "sosm": "is fair to rankers only if clicks are equally likely at all ranks",
 }
 
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Comparison of two rankers of a log; :class:`Analysis` says what the fields are."""
+    """Comparison of two rankers of a log; :class:`Analysis` describes the fields."""
 
     a: str
     b: str
@@ -75,14 +80,14 @@ class Analysis:
     method : str
     rankers : tuple of str
     n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
-        Impressions used, impressions of these with a click, and impressions left out for want of feedback or record.
+        Impressions used, those of them with a click, and lines left out because feedback or the record is missing.
     n_repeated, n_identical : int
         Impressions left out because their id occurred before, and lines without an id that equal another, which are
         used.
     n_clusters : int or None
     n_effective_clusters : float or None
-        ``(sum n)^2 / sum n^2``: the number of clusters of equal size that would vary as much, if all queries counted
-        the same.
+        ``(sum n)^2 / sum n^2``: the number of clusters of equal size with the same variance, if each query counted
+        once.
     largest_cluster_share : float or None
         Share of the queries in the largest cluster.
     estimand : str
@@ -98,28 +103,28 @@ class Analysis:
           (probabilistic, optimised, SOSM) is drawn: a win or a loss with probability ``|outcome|``, otherwise a tie;
         * ``mean``, ``lower``, ``upper``: estimate of the ``estimand`` and its ``1 - alpha`` t interval for a log of
           fixed size;
-        * ``p_values`` of each test that keeps its level for the method, for this pair alone, and ``p_value`` of the
-          chosen one, corrected for the number of pairs;
-        * ``leader``: the ranker that the statistic of the chosen test favours; None if it is zero. A sign or Wilcoxon
-          test may favour the other ranker than the mean, if many small wins stand against few large ones;
+        * ``p_values``: of each test that keeps its level for the method, not corrected; ``p_value``: of the chosen
+          test, corrected for the number of pairs;
+        * ``leader``: the ranker that the statistic of the chosen test favours; None if it is zero. With many small wins
+          against few large ones, a sign or Wilcoxon test may favour another ranker than the mean;
         * ``queries_needed``: total number of queries at which a test of the mean reaches ``alpha`` with the chosen
-          ``power``, if the data are typical; infinity if nothing differs, or the mean does not favour the leader;
+          ``power``, if the data are typical; infinity if the mean is zero or the mean does not favour the leader;
         * ``always_valid_lower``, ``always_valid_upper``, ``always_valid_p_value``, ``always_valid_queries_needed``:
-          figures of the same estimand by a confidence sequence, valid however often the log is analysed while it grows.
-          The interval is of this pair alone, the p-value is corrected for the number of pairs. None if the credit has
+          figures of the same estimand by a confidence sequence, valid for any number of analyses while the log grows.
+          The interval is for this pair alone, the p-value is corrected for the number of pairs. None if the credit has
           no bound;
-        * ``unit_wins``, ``unit_losses``: what the sign test counts, queries or, of a log analysed by clusters, users by
-          the sign of their mean. None without a sign test;
+        * ``unit_wins``, ``unit_losses``: counts of the sign test, queries or, by clusters, users by the sign of their
+          mean. None without a sign test;
         * ``log_evidence``: logarithm of the evidence that ``a`` beats ``b``, and of the reverse, valid at every look.
           None if the credit has no bound.
     winner : str or None
-        The ranker that beats every other with corrected ``p_value <= alpha``; None if that is not decided.
+        The ranker that beats each other one with corrected ``p_value <= alpha``; None if there is none.
     leader : str
-        The ranker that is ahead of most others; of several, the one with the largest summed means.
+        The ranker that is ahead of the most others; of several, the one with the largest sum of means.
     notes : tuple of str
-        Remarks on how far the figures can be trusted.
+        Remarks on the validity of the figures.
     independent : bool
-        False where users come again and each impression counts as if it were another user's: no winner is named.
+        False if users return but each impression counts as another user's; no winner is named then.
 
     Examples
     --------
@@ -152,15 +157,13 @@ class Analysis:
 
     def __repr__(self) -> str:
         pair = min(self.pairs, key=lambda one: one.p_value)
-        verdict = (
-            f"winner {self.winner!r}" if self.winner is not None else f"not decided, ahead {self.leader!r}"
-        )
+        verdict = f"not decided, ahead {self.leader!r}" if self.winner is None else f"winner {self.winner!r}"
         if not self.independent:
             verdict = f"none named as users come again, see notes and cluster='auto'; ahead {self.leader!r}"
         return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with a row per pair of rankers, of what ``pairs`` hold."""
+        """Return ``pairs`` as a pandas frame, a row per pair of rankers."""
         columns = [
             "wins", "losses", "ties", "mean", "lower", "upper", "p_value", "leader", "queries_needed",
             "always_valid_lower", "always_valid_upper", "always_valid_p_value", "always_valid_queries_needed",
@@ -175,8 +178,10 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """The ranker shown to beat each other one, at every look: of two by the always-valid p-value, of more by the
-        evidence of :class:`~structsvm.online.bandits.BestArm`, whose error does not grow with the number of rankers.
+        """The ranker that is shown to beat each other one, valid at every look; None if there is none.
+
+        With two rankers it is by the always-valid p-value, with more by the evidence of
+        :class:`~structsvm.online.bandits.BestArm`, whose error does not grow with the number of rankers.
         """
         if not self.independent:
             return None
@@ -185,10 +190,7 @@ class Analysis:
         return _best_by_evidence(self.rankers, self.pairs, self.alpha)
 
     def more_queries(self) -> float:
-        """Return the further queries until the leader is expected to have won, 0 if it has.
-
-        They are those of its slowest pair.
-        """
+        """Return the number of further queries until the leader is expected to win all its pairs, 0 if it has."""
         if self.winner is not None:
             return 0.0
         if not self.independent:
@@ -198,11 +200,11 @@ class Analysis:
             if self.leader in (pair.a, pair.b) and (pair.p_value > self.alpha or pair.leader != self.leader)
         ]  # fmt: skip
         needed = max(math.inf if pair.leader != self.leader else pair.queries_needed for pair in open_pairs)
-        # at least one: the data were unlucky, or just short of the requested power
+        # at least one, although more than the typical number were seen already
         return needed if math.isinf(needed) else float(max(math.ceil(needed) - self.n_impressions, 1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, strings and lists; infinity becomes None, as JSON has none."""
+        """Return all fields as plain numbers, strings and lists; infinity becomes None for JSON."""
         more = {"always_valid_winner": self.always_valid_winner, "more_queries": self.more_queries()}
         return _plain(asdict(self) | more)
 
@@ -223,25 +225,25 @@ def analyse(
     Parameters
     ----------
     log : ClickLog, CreditedLog, TeamDraftLog or iterable of Impression
-        From :func:`~structsvm.online.clicklog.read_log`, for large logs from
-        :func:`~structsvm.online.statistics.read_credits`, of a table from
-        :func:`~structsvm.clicks.read_team_draft_table`.
+        From :func:`~structsvm.online.clicklog.read_log`, from
+        :func:`~structsvm.online.statistics.read_credits` for large logs, or from
+        :func:`~structsvm.clicks.read_team_draft_table` for a table.
     test : {"t", "z", "sign", "wilcoxon"}
-        The test that decides; the p-values of all are in the answer. "wilcoxon" needs a symmetric statistic, as team
-        draft, balanced and document constraints have. "sign" counts drawn wins if outcomes are fractions.
+        The test that decides; the result has the p-values of all. "wilcoxon" needs a symmetric statistic, as that of
+        team draft, balanced and document constraints. "sign" counts drawn wins if outcomes are fractions.
     alpha : float, default=0.05
         Level of the decision and of the intervals.
     power : float, default=0.8
-        Probability of a decision for which ``queries_needed`` is computed; with 0.5 the median p-value crosses alpha.
+        Probability of a decision, for ``queries_needed``; with 0.5 the median p-value reaches ``alpha``.
     correction : {"holm", "bh", "none"}
         Correction for the number of pairs of rankers.
     cluster : {"auto", "user", "session"}, optional
         Treat the queries of a user or session as dependent. Each cluster then counts once, by its mean, so that a
-        cluster of many queries (a bot) cannot decide alone. ``"auto"`` does so where users (or sessions) come again and
-        every impression has one. By default each query counts, and no winner is named where they come again.
+        cluster of many queries (a bot) cannot decide alone. ``"auto"`` does so if users (or sessions) return and every
+        impression has one. By default each query counts, and no winner is named if users return.
     weights : array-like, shape (14,), optional
-        Click weights, such as ``ClickWeights.weights``: the statistic is then ``psi @ weights``. By default
-        every click counts one (thesis eq. 7.1), or what the method credits. A CreditedLog has them already.
+        Click weights, such as ``ClickWeights.weights``; the statistic is then ``psi @ weights``. By default each click
+        counts one (thesis eq. 7.1), or the credit of the method. A CreditedLog is weighted already.
     random_state : int, default=0
         Seed of the drawn wins and losses of fractional outcomes.
 
@@ -263,6 +265,7 @@ def analyse(
     >>> print(f"{pair.mean:.2f} [{pair.lower:.2f}, {pair.upper:.2f}], {pair.queries_needed:.0f} queries needed")
     0.60 [0.34, 0.86], 14 queries needed
     """
+    # settings are checked first, before a log of many impressions is credited
     settings = Settings(test, alpha, power, correction)
     if isinstance(log, (str, PathLike)) or hasattr(log, "columns"):
         shown = f"the path {str(log)!r:.80}" if isinstance(log, (str, PathLike)) else "a data frame"
@@ -270,6 +273,7 @@ def analyse(
             "log", f"expected a log, got {shown}",
             "read it by read_log or, a table, by structsvm.clicks.read_team_draft_table",
         )  # fmt: skip
+    # a TeamDraftLog is a tuple of the log and the numbers of lines left out
     if isinstance(log, tuple) and log and isinstance(log[0], ClickLog):
         log = log[0]
     if not isinstance(log, (ClickLog, CreditedLog)):
@@ -283,15 +287,15 @@ def analyse(
     if test == "wilcoxon" and log.method in DRAWN:
         raise BadInput(
             "test",
-            "wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of "
-            f"{log.method}: take 't'",
+            f"wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of {log.method}: "
+            "take 't'",
         )
     return answered(log, _pairs(log, settings, random_state), settings)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a log is judged; :func:`analyse` says what the fields are."""
+    """Settings of an analysis; :func:`analyse` describes the fields."""
 
     test: str
     alpha: float
@@ -302,6 +306,7 @@ class Settings:
         check_choice("test", self.test, TESTS)
         check_choice("correction", self.correction, CORRECTIONS)
         check_fraction("alpha", self.alpha)
+        check_fraction("power", self.power)
 
     def level(self, n_pairs: int) -> float:
         """Return the level at which even the hardest pair passes Holm's procedure: Bonferroni's."""
@@ -312,11 +317,12 @@ _OF_LOG = (
     "method", "rankers", "n_impressions", "n_clicked", "n_missing_feedback", "n_missing_record", "n_repeated",
     "n_identical", "cluster", "estimand", "statistic",
 )  # fmt: skip
-"""Fields of an analysis that are those of its log."""
+"""Fields that an analysis takes from its log."""
 
 
 def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Settings) -> Analysis:
-    """The answer, from the figures of every pair of rankers."""
+    """Return the analysis from the comparison of each pair of rankers."""
+    # without clusters, impressions of returning users depend on each other, and no winner is named
     independent = log.cluster is not None or log.again is None
     winner = _winner(log.rankers, pairs, settings.alpha) if independent else None
     clusters: dict[str, Any] = dict.fromkeys(("n_clusters", "n_effective_clusters", "largest_cluster_share"))
@@ -325,6 +331,7 @@ def answered(log: CreditedLog, pairs: tuple[PairComparison, ...], settings: Sett
         effective = float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum())
         clusters = dict(zip(clusters, (len(sizes), effective, float(sizes.max() / sizes.sum())), strict=True))
     notes = _remarks(log, *clusters.values())
+    # of sizes n the effective number of clusters is (sum n)^2 / sum n^2 (Kish)
     answer = Analysis(
         **{name: getattr(log, name) for name in _OF_LOG},
         **clusters,
@@ -343,6 +350,7 @@ def _remarks(
     log: CreditedLog, n_clusters: int | None, n_effective: float | None, largest: float | None
 ) -> list[str]:
     """Return remarks that a reader of the figures should know."""
+    # in the order in which they may change the verdict: bias of the method, lines left out, dependence, other figures
     notes, cluster = [], log.cluster
     if log.method in _BIASED:
         notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be its bias")
@@ -398,7 +406,7 @@ def _remarks(
 def _contradictions(
     pairs: tuple[PairComparison, ...], test: str, winner: str | None, sure: str | None
 ) -> list[str]:
-    """Return remarks on two analyses of the same clicks that name different rankers."""
+    """Return remarks where the mean, the test and the always-valid figures favour different rankers."""
     notes = []
     for pair in pairs:
         by_mean = pair.a if pair.mean > 0 else pair.b
@@ -413,10 +421,7 @@ def _contradictions(
 
 
 class PairFigures(NamedTuple):
-    """What is computed of one pair of rankers alone."""
-
-    # `needed` are queries for the chosen power, `sequence` the always-valid lower and upper bound, p-value
-    # and needed queries, `evidence` as `log_evidence` of a comparison; or None.
+    """Figures of one pair of rankers before the correction for the number of pairs."""
 
     wins: int
     losses: int
@@ -425,60 +430,111 @@ class PairFigures(NamedTuple):
     interval: tuple[float, float]
     results: dict[str, TestResult]
     needed: float
+    """Queries for the chosen power."""
     sequence: tuple[float, float, float, float] | None
+    """Always-valid lower and upper bound, p-value and needed queries; None if the credit has no bound."""
     evidence: tuple[float, float] | None
+    """``log_evidence`` of the comparison; None if the credit has no bound."""
+
+
+def figures_of(
+    values: Float,
+    counts: Int,
+    outcomes: tuple[int, int, int],
+    settings: Settings,
+    n_pairs: int,
+    *,
+    method: str,
+    bound: float | None,
+    drawn: tuple[int, int] | None = None,
+    per_unit: float = 1.0,
+    clustered: bool = False,
+) -> PairFigures:
+    """Return the figures of a pair whose statistic has each of ``values``, which increase, ``counts`` times.
+
+    Values are of units: queries or, if ``clustered``, clusters of ``per_unit`` queries in the mean. ``outcomes`` are
+    the won, lost and tied queries, and ``drawn`` the units that a drawn sign test counts as won and lost.
+    """
+    n = int(counts.sum())
+    mean = dot(values, counts) / n
+    square = dot((values - mean) ** 2, counts)
+    error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
+    t = as_result(*mean_p(mean, error, n, True), n)
+    # The z test of thesis 7.1.1 divides the variance by n. Clusters are often few, so theirs is Student's t.
+    z = t if clustered else as_result(*mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n)
+    results = {"z": z, "t": t}
+    # A sign or rank test keeps its level only if the statistic is symmetric for indifferent users. Methods of DRAWN
+    # have fractional outcomes of mean zero without that symmetry: their signs are drawn, and ranks are not tested.
+    if method not in DRAWN:
+        rounded = np.round(values, DECIMALS)
+        drawn = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
+        results["wilcoxon"] = _wilcoxon(rounded, counts)
+    if drawn is not None:
+        results = {"sign": as_result(*sign_p(drawn[0], sum(drawn))), **results}
+    level, sequence, evidence = settings.level(n_pairs), None, None
+    if bound is not None:
+        unit = np.clip(values / bound, -1.0, 1.0)
+        lower, upper, p = counted_sequence(unit, counts, settings.alpha)
+        sequence = bound * lower, bound * upper, p, per_unit * counted_needed(unit, counts, level)
+        evidence = log_evidence((1.0 + unit) / 2.0, counts)
+    return PairFigures(
+        *outcomes,
+        mean,
+        student_interval(mean, error, n, settings.alpha),
+        results,
+        per_unit * units_needed(mean, square / n, n, level, settings.power),
+        sequence,
+        evidence,
+    )
+
+
+def _wilcoxon(values: Float, counts: Int) -> TestResult:
+    """Return :func:`wilcoxon_test` of values of which each occurs so often."""
+    from scipy.special import ndtr
+
+    own = values != 0
+    size, which = np.unique(np.abs(values[own]), return_inverse=True)
+    alike = np.bincount(which, counts[own], minlength=len(size))
+    # tied values share the mean of their ranks: the last rank of their group less half of the others in it
+    rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
+    n = int(counts[own].sum())
+    W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
+    z = W / math.sqrt(variance) if n else 0.0
+    return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
 
 
 def _pairs(log: CreditedLog, settings: Settings, random_state: int) -> tuple[PairComparison, ...]:
     """Compare every two rankers, with p-values corrected for the number of pairs."""
-    alpha, level, bound = settings.alpha, settings.level(len(log.pairs)), log.bound
     rng = np.random.default_rng(random_state)
     figures = []
     for k, ((delta, _), signs) in enumerate(zip(log.pairs, log.signs(random_state), strict=True)):
-        clusters, has_met = log.clusters_of(k), len(delta) > 0
-        # of rankers that never met nothing is known, as of a tie
-        values = cluster_means(delta, clusters) if has_met else np.zeros(1)
-        # with clusters the z test too is Student's t
-        unit_clusters = None if clusters is None else range(len(values))
-        results = {name: TESTS[name](values, clusters=unit_clusters) for name in ("z", "t")}
-        if log.method not in DRAWN:
-            results = {"sign": TESTS["sign"](values), **results, "wilcoxon": TESTS["wilcoxon"](values)}
-        elif bound is not None:
-            drawn = signs if clusters is None and has_met else drawn_signs(values, rng)
-            results = {"sign": TESTS["sign"](drawn), **results}
-        mean, per_unit = float(values.mean()), len(delta) / len(values)
-        sequence = None if bound is None else (-bound, bound, 1.0, math.inf)
-        evidence = None if bound is None else (0.0, 0.0)
-        if bound is not None and has_met:
-            seen = confidence_sequence(values / bound, alpha=alpha)
-            ends = bound * float(seen.lower[-1]), bound * float(seen.upper[-1])
-            needed_always = per_unit * outcomes_needed(values / bound, alpha=level)
-            sequence = (*ends, float(seen.p_values[-1]), needed_always)
-            distinct, counts = np.unique(values / bound, return_counts=True)
-            evidence = log_evidence(np.clip((1.0 + distinct) / 2.0, 0.0, 1.0), counts)
-        figures.append(
-            PairFigures(
-                int((signs > 0).sum()),
-                int((signs < 0).sum()),
-                int((signs == 0).sum()),
-                mean,
-                student_interval(mean, standard_error(values), len(values), alpha),
-                results,
-                per_unit * queries_needed(values, alpha=level, power=settings.power) if has_met else math.inf,
-                sequence,
-                evidence,
-            )
-        )
+        won, lost, tied = (int((signs == sign).sum()) for sign in (1, -1, 0))
+        # rankers of a bandit that never met have no values: nothing is known of them, as after one tie
+        met, clusters = len(delta) > 0, log.clusters_of(k)
+        means = cluster_means(delta, clusters) if met else np.zeros(1)
+        drawn = None
+        if log.method in DRAWN and log.bound is not None:
+            units = signs if clusters is None else drawn_signs(means, rng)
+            drawn = int((units > 0).sum()), int((units < 0).sum())
+        one = figures_of(
+            *np.unique(means, return_counts=True), (won, lost, tied), settings, len(log.pairs), method=log.method,
+            bound=log.bound, drawn=drawn, per_unit=len(delta) / len(means), clustered=clusters is not None,
+        )  # fmt: skip
+        if not met:
+            sequence = None if log.bound is None else (-log.bound, log.bound, 1.0, math.inf)
+            one = one._replace(needed=math.inf, sequence=sequence)
+        figures.append(one)
     return compared(log.rankers, figures, settings)
 
 
 def compared(
     rankers: tuple[str, ...], figures: Sequence[PairFigures], settings: Settings
 ) -> tuple[PairComparison, ...]:
-    """Return every two rankers compared by the chosen test, p-values corrected for their number."""
+    """Return the comparison of each pair by the chosen test, with p-values corrected for the number of pairs."""
     test, correct = settings.test, CORRECTIONS[settings.correction]
     if any(test not in one.results for one in figures):
         raise BadInput("test", f"expected one of {', '.join(figures[0].results)} for this log", value=test)
+    # both kinds of p-values are corrected for the same number of pairs
     adjusted = correct([one.results[test].p_value for one in figures])
     sequences = [one.sequence for one in figures]
     corrected: list[float | None] = [None] * len(figures)
@@ -488,6 +544,7 @@ def compared(
     for (a, b), one, p, p_always in zip(combinations(rankers, 2), figures, adjusted, corrected, strict=True):
         direction, sign = _direction(test, one.results[test]), one.results.get("sign")
         lower, upper, _, needed_always = one.sequence or (None, None, None, None)
+        # the mean may favour another ranker than the test: no number of queries makes that test decide for it
         made.append(
             PairComparison(
                 *(a, b, one.wins, one.losses, one.ties, one.mean, *one.interval),
@@ -508,7 +565,7 @@ def compared(
 
 
 def student_interval(mean: float, error: float, n: int, alpha: float) -> tuple[float, float]:
-    """The t interval of a mean of ``n`` values with this standard error."""
+    """Return the t interval of a mean of ``n`` values with this standard error."""
     from scipy.special import stdtrit
 
     if n < 2:
@@ -519,6 +576,7 @@ def student_interval(mean: float, error: float, n: int, alpha: float) -> tuple[f
 
 def _direction(test: str, result: TestResult) -> int:
     """Return 1 if the test favours the first ranker, -1 for the second, 0 for neither."""
+    # the statistic of the sign test is the number of wins, which is n / 2 for equal rankers
     against = result.n / 2 if test == "sign" else 0.0
     return int(np.sign(result.statistic - against))
 
@@ -526,6 +584,7 @@ def _direction(test: str, result: TestResult) -> int:
 def _winner(
     rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float, *, always_valid: bool = False
 ) -> str | None:
+    # the winner beats each other ranker, so there is at most one
     wins = dict.fromkeys(rankers, 0)
     for pair in pairs:
         p, ahead = _sure(pair) if always_valid else (pair.p_value, pair.leader)
@@ -546,7 +605,7 @@ def _best_by_evidence(
 
 
 def _sure(pair: PairComparison) -> tuple[float, str | None]:
-    """Return the always-valid p-value and the ranker on whose side the interval lies."""
+    """Return the always-valid p-value and the ranker that the whole interval favours."""
     p, lower, upper = pair.always_valid_p_value, pair.always_valid_lower, pair.always_valid_upper
     if p is None or lower is None or upper is None:
         return 1.0, None
@@ -554,6 +613,7 @@ def _sure(pair: PairComparison) -> tuple[float, str | None]:
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
+    # by the number of rankers it is ahead of less those ahead of it, then by the sum of the means
     ahead = {name: [0.0, 0.0] for name in rankers}
     for pair in pairs:
         for name in (pair.a, pair.b):

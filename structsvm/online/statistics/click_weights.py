@@ -1,7 +1,7 @@
-"""Click weights that increase the power of a test, learned from logs whose winner is known; saved, read and applied.
+"""Click weights that increase the power of a test, learned from logs with a known winner.
 
-``psi`` holds ``Psi_j`` of every query, turned so that the better ranker is the own one; queries of several pairs
-are stacked. The learned ``w`` is then the test statistic ``psi_new @ w`` of a new pair.
+``psi`` holds ``Psi_j`` of each query, with the better ranker as the own one; queries of several pairs are stacked. The
+statistic of a new pair is then ``psi_new @ w`` with the learned weights ``w``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ def max_mean_difference(psi: ArrayLike) -> Float:
 def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights of the largest z-score on the training queries (thesis 7.2.2).
 
-    They are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, the shortest such vector if ``Sigma`` is singular, as it is
-    when all clicks are on the first page. With few queries ``ridge=1`` keeps rare features from large weights.
+    They are ``Sigma^-1 Psi / sqrt(Psi' Sigma^-1 Psi)``, the shortest such vector if ``Sigma`` is singular, for example
+    if all clicks are on the first page. With few queries ``ridge=1`` keeps weights of rare features small.
     """
     rows = _rows(psi)
     total = rows.sum(axis=0)
     _length(total)
     check_number("ridge", ridge, 0)
+    # total'w / sqrt(w' Sigma w) with the uncentred Sigma is an increasing function of the z-score, and largest at
+    # Sigma^-1 total
     sigma = matmul(rows.T, rows) + ridge * np.eye(rows.shape[1])
     if ridge:
         w = solve(sigma, total)
@@ -60,8 +62,8 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     """Return the weights of a logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
 
-    They are those of maximum likelihood, which do not exist if some direction is never wrong, as with few queries:
-    ``ridge=1`` then gives weights, and with hundreds of queries has little effect.
+    They maximise the likelihood. With few queries some direction may never be wrong, and the maximum does not exist;
+    ``ridge=1`` then gives weights, and has little effect with hundreds of queries.
     """
     rows = _rows(psi)
     check_number("ridge", ridge, 0)
@@ -71,39 +73,35 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
 
     # scikit-learn needs two classes: adding the mirror image of every query only doubles the log-likelihood
     half = 0.5 * np.ones(2 * len(rows))
-    model = LogisticRegression(
-        C=1 / ridge if ridge else np.inf, fit_intercept=False, tol=1e-8, max_iter=100_000
-    )
+    C = 1 / ridge if ridge else np.inf
+    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-8, max_iter=100_000)
     labels = np.repeat([1, 0], len(rows))
     if ridge == 0 and _never_wrong(rows):
-        raise BadInput(
-            "ridge=0",
-            "the likelihood has no maximum, some direction of weights is never wrong",
-            "pass ridge > 0",
-        )
+        problem = "the likelihood has no maximum, some direction of weights is never wrong"
+        raise BadInput("ridge=0", problem, "pass ridge > 0")
     model.fit(np.vstack([rows, -rows]), labels, sample_weight=half)
     return np.asarray(model.coef_[0], dtype=np.float64)
 
 
 def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: float = 0.0) -> Float:
-    """Return the weights whose largest p-value over several pairs of rankers is least (thesis 7.5).
+    """Return the weights with the least maximum p-value over several pairs of rankers (thesis 7.5).
 
-    The other methods pool the queries of all pairs and may ignore a pair that is hard to tell apart. Here the least
-    z-score (thesis 7.1.1) of any pair is as large as possible; p falls with z.
+    The other methods pool the queries of all pairs and may ignore a pair with a small difference. This one maximises
+    the least z-score (thesis 7.1.1) of all pairs; p decreases with z.
 
     Parameters
     ----------
     psi : array-like, shape (n_queries, n_features)
     pair : array-like, shape (n_queries,), optional
-        The pair of rankers of each query. Of one pair, the default, the weights are those of :func:`inverse_z_test`.
+        The pair of rankers of each query. For one pair, the default, the weights are those of :func:`inverse_z_test`.
     ridge : float, default=0
         Added to ``Sigma`` of each pair, as in :func:`inverse_z_test`.
 
     Notes
     -----
-    Where a pair's mean score is positive its z-score is a quasi-concave function of the weights, and so is the least of
-    them: the local optimum that SLSQP finds from weights under which all means are positive is the global one.
-    Only the direction matters; ``w' Sigma w = 1`` for ``Sigma`` of all queries, as for :func:`inverse_z_test`.
+    Where the mean score of a pair is positive, its z-score is a quasi-concave function of the weights, and so is the
+    least z-score. The local optimum that SLSQP finds from weights with positive means is therefore the global one. Only
+    the direction matters; ``w' Sigma w = 1`` for ``Sigma`` of all queries, as for :func:`inverse_z_test`.
 
     On the logs of ``experiments/interleaving_statistics.py`` the least z-score of six pairs rose from 2.7 to 3.6 and
     from 1.9 to 3.2; on a pair held out it was lower than that of :func:`inverse_z_test` for 11 of 12.
@@ -155,6 +153,8 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
     # the shortest weights with total' u / |total| >= 1 in all pairs (Lawson and Hanson's LDP) are the start
     directions = np.array([total / _length(total) for total in totals])
     system, target = np.vstack([directions.T, np.ones(len(parts))]), np.append(np.zeros(basis.shape[1]), 1.0)
+    # LDP: nonnegative least squares on the system solves min |u| with directions @ u >= 1; a residual of zero means
+    # that no u satisfies all constraints.
     residual = products(system, nnls(system, target)[0]) - target
     if norm(residual) < 1e-7:
         raise BadInput("psi", "no weights make the better ranker of every pair win", "leave a pair out")
@@ -168,6 +168,7 @@ def minimax_p_value(psi: ArrayLike, pair: ArrayLike | None = None, *, ridge: flo
         ],
         "options": {"ftol": 1e-15, "maxiter": 1000},
     }
+    # the last coordinate is the least score: it is maximised, and each pair's score must not be below it
     first = np.append(start, scores(np.append(start, 0.0))[0].min())
     solution = minimize(negated, first, **settings)
     u = solution.x[:-1]
@@ -196,8 +197,8 @@ class ClickWeights:
     n_queries : int
         Number of queries they were learned from.
     needed, needed_by_clicks : float
-        Queries until p = 0.05 with power 1/2, with these weights (learned on one half of the queries, tried on the
-        other) and with all clicks counting one; infinity if a half does not favour the better ranker.
+        Queries until p = 0.05 with power 1/2, with these weights (learned on each half of the queries and applied to
+        the other) and with all clicks counting one; infinity if the mean does not favour the better ranker.
 
     Examples
     --------
@@ -219,7 +220,7 @@ class ClickWeights:
 
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:
-        """Read weights that :meth:`save` wrote; raise ValueError with what is wrong with the file."""
+        """Read weights that :meth:`save` wrote; raise ValueError, with the fault, for any other file."""
         text = f"{path}: expected click weights as ClickWeights.save writes them"
         try:
             record = read_json(read_text(Path(path)).tobytes())
@@ -233,6 +234,7 @@ class ClickWeights:
         def is_number(value: Any, above: float, most: float) -> bool:
             return type(value) in (int, float) and above < value <= most
 
+        # each field is checked, so that weights of another release or an edited file are refused with the field
         for key, holds, expected in (
             ("version", record["version"] == _VERSION, f"version {_VERSION}"),
             ("features", record["features"] == list(FEATURES), f"the {len(FEATURES)} click features"),
@@ -252,13 +254,13 @@ class ClickWeights:
 def learn_weights(
     logs: Sequence[tuple[ClickLog, str]], method: str = "inverse_z_test", *, ridge: float | None = None
 ) -> ClickWeights:
-    """Learn how much each kind of click tells from experiments whose winner is known (thesis 7.2).
+    """Learn a weight for each kind of click from experiments with a known winner (thesis 7.2).
 
     Parameters
     ----------
     logs : sequence of (ClickLog, str)
-        Logs of team draft, each with the name of its better ranker: known by labels, by a long experiment, or
-        because the others were damaged on purpose. In a log of several rankers it is compared with each of the others.
+        Logs of team draft, each with the name of its better ranker, which labels, a long experiment or deliberate
+        damage to the other rankers tell. In a log of several rankers it is compared with each other one.
     method : {"inverse_z_test", "inverse_rank_test", "max_mean_difference", "minimax_p_value"}
         The first gave the most powerful tests in the thesis.
     ridge : float, optional
@@ -287,14 +289,13 @@ def learn_weights(
         options["ridge"] = ridge
     if not logs:
         raise BadInput("logs", "expected at least one, got none")
+    # the better ranker is the own one of each pair, so that all rows point in one direction
     pairs = []
     for log, better in logs:
         check_choice("better", better, log.rankers)
         own = log.rankers.index(better)
         if any(impression.among for impression in log.impressions):
-            raise BadInput(
-                "logs", "expected lists of all rankers, got the log of a bandit, which shows some of them"
-            )
+            raise BadInput("logs", "expected lists of all rankers, got the log of a bandit")
         pairs += [psi(log, own, other) for other in range(len(log.rankers)) if other != own]
     rows, pair = np.vstack(pairs), np.repeat(np.arange(len(pairs)), [len(each) for each in pairs])
 
@@ -303,11 +304,7 @@ def learn_weights(
         return learner(rows[queries], **of, **options)
 
     return ClickWeights(
-        tuple(learn(slice(None)).tolist()),
-        method,
-        len(rows),
-        _held_out(rows, learn),
-        _needed(rows[:, 0]),
+        tuple(learn(slice(None)).tolist()), method, len(rows), _held_out(rows, learn), _needed(rows[:, 0])
     )
 
 
@@ -316,12 +313,14 @@ def _needed(delta: Float) -> float:
 
 
 def _held_out(rows: Float, learn: Callable[[slice], Float]) -> float:
-    """Return the queries needed if every query is weighted as learned from the other half.
-    Scores are divided by their deviation, as weights of two halves differ in size.
+    """Return the queries needed if each query is weighted as learned from the other half.
+
+    Scores are divided by their deviation, since the weights of the two halves differ in length.
     """
     delta = np.empty(len(rows))
     for half in (0, 1):
         try:
+            # even queries by the weights of the odd ones, and the reverse
             scores = products(rows[half::2], learn(slice(1 - half, None, 2)))
         except ValueError:  # half of the queries are too few to learn from
             return np.inf
@@ -334,9 +333,8 @@ def _rows(psi: ArrayLike) -> Float:
     if rows.ndim != 2 or 0 in rows.shape:
         raise BadInput("psi", f"expected shape (n_queries, n_features), got {rows.shape}")
     if not np.isfinite(rows).all():
-        raise BadInput(
-            "psi", f"expected finite numbers, row {np.argwhere(~np.isfinite(rows))[0, 0]} has others"
-        )
+        row = np.argwhere(~np.isfinite(rows))[0, 0]
+        raise BadInput("psi", f"expected finite numbers, row {row} has others")
     return rows
 
 
@@ -344,10 +342,10 @@ def _never_wrong(rows: Float) -> bool:
     """Return whether some w has ``rows @ w >= 0``, not all zero, so that the likelihood has no maximum."""
     from scipy.optimize import linprog
 
+    # a linear programme: the largest sum of rows @ w over the box |w| <= 1, subject to rows @ w >= 0
     rows = np.unique(rows, axis=0)
-    solution = linprog(
-        -rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1), method="highs"
-    )
+    none = np.zeros(len(rows))
+    solution = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=none, bounds=(-1, 1), method="highs")
     return solution.fun is not None and bool(solution.fun < -1e-7)
 
 

@@ -1,6 +1,6 @@
-"""The credit of many impressions at once: the formulas of the methods on whole columns.
+"""Credit of many impressions at once, by the formulas of the methods on whole columns.
 
-What has no such formula, and what is to be refused, goes to its method impression by impression.
+Impressions of methods without such formulas, and those that are refused, go to their method one by one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 
 from structsvm.common.checks import BadInput
 from structsvm.common.lazy import labelled
-from structsvm.online.interleaving import (
-    SOSM,
-    Interleaver,
-    Optimized,
-    Probabilistic,
-    Shown,
-    TeamDraft,
-)
+from structsvm.online.interleaving import SOSM, Interleaver, Optimized, Probabilistic, Shown, TeamDraft
 from structsvm.online.interleaving.probabilistic import duel_probabilities
 from structsvm.online.interleaving.record import share_of_largest, signs
 from structsvm.online.interleaving.sosm import largest_difference
@@ -33,13 +26,13 @@ METHODS: dict[str, Interleaver] = {
 """The methods whose logs can be analysed, by name."""
 
 DRAWN = tuple(name for name, method in METHODS.items() if getattr(method, "draws_outcome", False))
-"""Methods whose outcome has mean zero for an indifferent user, but neither median zero nor symmetry."""
+"""Methods whose outcome has mean zero for indifferent users, but neither median zero nor symmetry."""
 
 _TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
     method.name for method in (TeamDraft, Probabilistic, Optimized, SOSM)
 )
 _ENTRIES = 1 << 22
-"""Most numbers per table: probabilistic credit needs one per impression and pair of rankers."""
+"""Largest number of entries of a table; probabilistic credit has one per impression, pair of rankers and click."""
 
 
 class Record:
@@ -55,26 +48,27 @@ class Record:
 
 
 class Rows(NamedTuple):
-    """Impressions to be credited, as lists of one length: garbage collection would look at every row."""
+    """Columns of impressions to credit. Python's garbage collection would visit each row if there were row objects."""
 
     numbers: list[int]
     records: list[Record]
     places: list[tuple[int, ...]]
-    """Clicked ones from 0, increasing."""
+    """Indices of the clicked documents, increasing."""
 
 
 class Credits(NamedTuple):
-    """Of some impressions, an entry of each array per impression."""
+    """Credit of some impressions, an entry of each array per impression."""
 
     credit: Float  # (n, n_rankers)
     outcome: Float  # (n, n_pairs)
-    spread: Float  # most by which credits differ for a click (optimised); else the largest credit of a ranker
+    spread: Float  # largest difference of credits for one click (optimised); otherwise the largest credit of a ranker
 
 
 def credit_rows(method: str, n_rankers: int, rows: Rows, source: str) -> Credits:
-    """Credit impressions of one method, for every two of its rankers in the order of ``combinations``."""
+    """Credit impressions of one method, for each pair of rankers in the order of ``combinations``."""
     n, pairs = len(rows.numbers), list(combinations(range(n_rankers), 2))
     made = Credits(np.empty((n, n_rankers)), np.empty((n, len(pairs))), np.zeros(n))
+    # impressions with equally many documents, clicks and rows of evidence form arrays
     groups: dict[tuple[int, int, int], list[int]] = {}
     for k, (record, clicks) in enumerate(zip(rows.records, rows.places, strict=True)):
         groups.setdefault((len(record.documents), len(clicks), len(record.evidence)), []).append(k)
@@ -96,13 +90,13 @@ def credit_rows(method: str, n_rankers: int, rows: Rows, source: str) -> Credits
 
 
 class CreditRow(NamedTuple):
-    """What crediting needs of one impression; ``number`` says in an error which it is."""
+    """One impression to credit; errors refer to it by ``number``."""
 
     number: int
     documents: Sequence[Any]
     evidence: Sequence[Sequence[Any]]
     places: Sequence[int]
-    """Clicked ones from 0, increasing."""
+    """Indices of the clicked documents, increasing."""
     bound: float
 
 
@@ -117,14 +111,14 @@ def credit_impressions(method: str, n_rankers: int, rows: Sequence[CreditRow]) -
 
 
 def beyond_bound(spread: Float, bound: Float | float) -> NDArray[np.bool_]:
-    """Where credit exceeds the bound that its record states: linear credit, in a record that does not say its bound."""
+    """Return where credit exceeds the bound of its record, as linear credit does if the record states none."""
     return spread > bound * (1 + 1e-9)
 
 
 def _credit_one(
     method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, k: int, source: str, to: Credits
 ) -> None:
-    """By the method itself: what has no rule for many at once, and what is refused."""
+    """Credit impression ``k`` by its method, which raises for a wrong record."""
     record = rows.records[k]
     shown = Shown(method, record.documents, n_rankers, record.evidence, bound=record.bound)
     clicked = np.zeros(len(record.documents), dtype=bool)
@@ -149,17 +143,17 @@ def _credit_alike(
     records: list[Record],
     clicks: list[tuple[int, ...]],
 ) -> Credits | None:
-    """Credit, outcome of each pair and spread of credits of impressions with as many documents and clicks."""
-    # The formulas of the methods, on whole columns; None where one of the impressions has to go to its
-    # method: all are of a method without such formulas, or one is to be refused.
+    """Return the credit of impressions with equally many documents and clicks; None if the method must credit them."""
+    # None is returned for methods without formulas on columns, and if a record is wrong: the method says what is wrong.
     n_rows = 1 if method == _TEAM_DRAFT else n_rankers
     if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(records[0].evidence) != n_rows:
         return None
     # lines with the same text share a record
+    # each different record is converted once
     which_of: dict[Record, int] = {}
     which = np.array([which_of.setdefault(record, len(which_of)) for record in records])
     try:
-        # flat: NumPy looks for the shape of nested lists one by one
+        # a flat list, since NumPy finds the shape of nested ones slowly
         flat = list(chain.from_iterable(chain.from_iterable(record.evidence for record in which_of)))
         values = np.array(flat, dtype=np.float64).reshape(len(which_of), n_rows, -1)
     except (OverflowError, ValueError):
@@ -174,10 +168,13 @@ def _credit_alike(
         clicked = np.take_along_axis(team[which], places[:, 0], axis=1)
         credit = np.stack([(clicked == ranker).sum(axis=1) for ranker in range(n_rankers)], axis=1)
         credit = credit.astype(np.float64)
+        # the largest team bounds the difference in clicks, whatever is clicked
         most = np.stack([(team == ranker).sum(axis=1) for ranker in range(n_rankers)]).max(axis=0)
         return Credits(credit, np.sign(credit[:, i] - credit[:, j]), most.astype(np.float64)[which])
     if not (np.abs(values) <= 1e12).all():
         return None
+    # the checks of ``evidence_matrix``: probabilities sum to 1 per document (probabilistic) or per ranker (SOSM), and
+    # centred credits to 0
     total, axis = {_PROBABILISTIC: (1.0, 1), _OPTIMIZED: (0.0, 1), _SOSM: (1.0, 2)}[method]
     off = np.abs(values.sum(axis=axis) - total) / np.maximum(1.0, np.abs(values).max(axis=axis))
     if not (off <= 1e-9).all() or (method != _OPTIMIZED and not (values >= 0).all()):
@@ -197,6 +194,6 @@ def _credit_alike(
         largest = np.full(len(records), largest_difference(values.shape[2]))
     try:
         outcome = share_of_largest(credit, places.shape[2], largest)
-    except BadInput:  # the method says of which list
+    except BadInput:  # the method names the list
         return None
     return Credits(credit, outcome[:, i, j], spread)

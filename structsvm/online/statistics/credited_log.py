@@ -1,7 +1,7 @@
-"""A click log as columns of numbers: what the tests need of each impression, read and credited in blocks.
+"""Click logs as columns of numbers: reads impressions in blocks, credits their clicks, and keeps what the tests need.
 
-An impression takes 8 to 24 bytes for each pair of rankers and 36 for telling repeated lines, instead of 2 KB as an
-object.
+An impression takes 8 to 24 bytes for each pair of rankers, 36 to detect repeated lines and 16 for an id of its user or
+session, instead of 2 KB as an object.
 """
 
 from __future__ import annotations
@@ -17,14 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.common.checks import BadInput, check_choice
 from structsvm.common.portable.arrays import dot, products
-from structsvm.online.clicklog import (
-    ClickLog,
-    Header,
-    Line,
-    Lines,
-    numbered_lines,
-    refuse_disagreement,
-)
+from structsvm.online.clicklog import ClickLog, Header, Line, Lines, numbered_lines, refuse_disagreement
 from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, Shown
 from structsvm.online.statistics.credit_formulas import (
     DRAWN,
@@ -40,12 +33,12 @@ from structsvm.online.statistics.significance import drawn_signs, sign_generator
 from structsvm.protocols import Float
 
 _LOOKED_AT = 1 << 16
-"""Impressions that are searched for users who come again: enough to see that they do, and little memory."""
+"""Number of first impressions that are checked for returning users."""
 _BLOCKS = 8
 """Blocks of a file (1 MB each) whose impressions are credited together."""
 _RECORDS_KEPT = 1 << 16
 _FEW_WITHOUT = 20
-"""Impressions without the id for clusters are left out if they are less than one in so many; else they are an error."""
+"""Impressions without an id for clusters are left out if they are fewer than one in this number, else refused."""
 _IN_MEMORY = 4096
 """Impressions of a log in memory that are credited together."""
 
@@ -57,57 +50,62 @@ _STATISTICS = {
     "balanced": ("credit", "difference in credit"),
     "document_constraints": ("credit", "difference in satisfied constraints"),
 }
-"""Short and long name of each method's statistic."""
+"""Short name and description of the statistic of each method."""
 
 Int = NDArray[np.int64]
 
 
 class PairColumns(NamedTuple):
-    """What is known of two rankers, an entry per impression on which they met, in the order of the log."""
+    """Results of two rankers, an entry per impression on which they met, in the order of the log."""
 
-    delta: Float  # weighted clicks, the outcome where it is a fraction, otherwise the difference in credit
-    outcome: Float  # 1 if the first beats the second, -1 if it loses; a fraction for the methods of DRAWN
+    delta: Float
+    """The statistic: weighted clicks, the outcome of a method of ``DRAWN``, otherwise the difference in credit."""
+    outcome: Float
+    """1 if the first ranker beats the second, -1 if it loses; a fraction for the methods of ``DRAWN``."""
 
 
 @dataclass(frozen=True, eq=False)
 class CreditedLog:
-    """A log whose clicks are credited, of :func:`read_credits` or :func:`credit_log`."""
+    """A log whose clicks are credited, from :func:`read_credits` or :func:`credit_log`."""
 
     method: str
     rankers: tuple[str, ...]
-    # of every two rankers i < j, in the order of combinations
+    # for rankers i < j, in the order of itertools.combinations
     pairs: tuple[PairColumns, ...] = field(repr=False)
-    n_impressions: int  # that count
-    n_clicked: int  # with a click
+    # impressions used, and those of them with a click; the other counts are those of ClickLog
+    n_impressions: int
+    n_clicked: int
     n_missing_feedback: int = 0
     n_missing_record: int = 0
     n_repeated: int = 0
     n_identical: int = 0
-    weighted: bool = False  # whether delta is of click weights
+    # whether delta is computed by click weights
+    weighted: bool = False
+    # "user" or "session", and the number of each impression's cluster, from 0 by first appearance
     cluster: str | None = None
-    codes: Int | None = field(
-        default=None, repr=False
-    )  # of its clusters, numbered from 0 by first appearance
-    bound: float | None = 1.0  # of abs(delta), known before the clicks
-    # without clusters, if users (sessions) come again: which, how often, of how many impressions
+    codes: Int | None = field(default=None, repr=False)
+    # bound of abs(delta) that is known before the clicks; None if a record does not state it
+    bound: float | None = 1.0
+    # without clusters, if users (or sessions) return: which, how often, among how many impressions
     again: tuple[str, int, int] | None = None
-    # of a bandit's log, the impressions that each of pairs is of; None: all
+    # for the log of a bandit, the impressions of each entry of pairs; None if all rankers meet on each
     met: tuple[Int, ...] | None = field(default=None, repr=False)
-    n_without: int = 0  # left out, as they have no id for clusters
+    # impressions left out because they have no id for clusters
+    n_without: int = 0
 
     def pair(self, i: int, j: int) -> PairColumns:
-        """The columns of rankers ``i < j``."""
+        """Return the columns of rankers ``i < j``."""
         n = len(self.rankers)
         return self.pairs[i * n - i * (i + 1) // 2 + j - i - 1]
 
     @property
     def statistic(self) -> str:
-        """Short name of what ``delta`` is."""
+        """Short name of ``delta``."""
         return self._names[0]
 
     @property
     def estimand(self) -> str:
-        """The number that all figures of the log are about."""
+        """Description of the number that all figures of the log estimate."""
         mean = f"mean {self._names[1]} per query"
         if self.cluster is None:
             return mean
@@ -120,7 +118,7 @@ class CreditedLog:
         return _STATISTICS[self.method] if self.bound is not None else ("credit", "difference in credit")
 
     def signs(self, random_state: int) -> list[Float]:
-        """Return for each pair 1 won, -1 lost, 0 tied of each impression; drawn if the outcome is a fraction."""
+        """Return 1 won, -1 lost or 0 tied for each impression of each pair; fractional outcomes are drawn."""
         outcomes = [pair.outcome for pair in self.pairs]
         if self.method not in DRAWN or self.bound is None:
             return outcomes
@@ -130,6 +128,7 @@ class CreditedLog:
         """Return the clusters of the impressions of pair ``k``, numbered from 0 by first appearance."""
         if self.codes is None or self.met is None:
             return self.codes
+        # rank the codes by the index at which each first appears
         _, first, number = np.unique(self.codes[self.met[k]], return_index=True, return_inverse=True)
         return np.asarray(np.argsort(np.argsort(first, kind="stable"), kind="stable")[number], dtype=np.int64)
 
@@ -150,29 +149,29 @@ def read_credits(
     ----------
     path : str or Path
     cluster : {"auto", "user", "session"}, optional
-        Which id of every impression to keep. ``"auto"``: the user if some come again and all impressions have one, else
-        the session by the same rule, else none. Impressions without the id that was asked for are left out and counted;
-        5 % of them or more are an error.
+        Id to keep of each impression. ``"auto"``: the user if some return and all impressions have one, else the
+        session by the same rule, else none. Impressions without a requested id are left out and counted; 5 % of them or
+        more are refused.
     weights : array-like, shape (14,), optional
-        Click weights for team draft, such as ``ClickWeights.weights``. Features are computed impression by
-        impression, which takes about three times as long as counting clicks.
+        Click weights for team draft, such as ``ClickWeights.weights``. Reading then takes about three times as long,
+        since features are computed one impression at a time.
     missing_record, missing_feedback : str
         As for :func:`read_log`.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
     callback : callable (n_lines, n_bytes), optional
-        Called after each block (about 1 MB) with the lines and bytes of text read so far.
+        Called after each block (about 1 MB) with the numbers of lines and of bytes read so far.
 
     Returns
     -------
     CreditedLog
-        The numbers that :func:`credit_log` computes of :func:`read_log`'s impressions, in the order of the file.
+        The same numbers as :func:`credit_log` computes from the impressions of :func:`read_log`.
 
     Raises
     ------
     ValueError
-        As :func:`read_log`; with file and line, for an impression that its method cannot credit, and for the first of
-        many that lack the id for ``cluster``; for an unknown method or ``cluster``, or wrong ``weights``.
+        As :func:`read_log`. Also, with file and line, for an impression that its method cannot credit and for the first
+        of many that lack the id of ``cluster``; and for an unknown method or ``cluster``, or wrong ``weights``.
 
     Examples
     --------
@@ -189,6 +188,7 @@ def read_credits(
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
     parser = Lines(path, missing_record)
+    # impressions of several blocks are credited together: formulas on columns are fast for many at once
     n_missing_record = n_lines = n_bytes = 0
     for k, lines in enumerate(numbered_lines(path, max_expansion), 1):
         for number, raw in lines:
@@ -209,7 +209,7 @@ def read_credits(
 
 
 def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike | None = None) -> CreditedLog:
-    """The columns of a log in memory; parameters, result and errors as of :func:`read_credits`.
+    """Return the columns of a log in memory; parameters, result and errors are those of :func:`read_credits`.
 
     Examples
     --------
@@ -232,16 +232,18 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
 
 
 class _Reader:
-    """Takes impressions one by one, credits those of some blocks together, and keeps columns."""
+    """Builds the columns of a log: takes impressions one by one and credits those of some blocks together."""
 
     def __init__(
         self, source: str, missing_feedback: str, cluster: str | None, weights: ArrayLike | None
     ) -> None:
         if cluster is not None:
             check_choice("cluster", cluster, ("auto", "user", "session"))
-        self.source, self.auto = source, cluster == "auto"
-        by = ("user", "session") if cluster == "auto" else () if cluster is None else (cluster,)
+        self.source, self.cluster = source, cluster
+        # without a requested cluster the first impressions show whether users return
+        by = (cluster,) if cluster in ("user", "session") else ("user", "session")
         self.ids = {name: Digests() for name in by}
+        self.n_taken = 0
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
         self.like: tuple[str, int] | None = None
@@ -251,22 +253,19 @@ class _Reader:
         self.pairs: list[tuple[int, int]] = []
         self.columns: list[tuple[list[Float], ...]] = []
         self.duels: list[tuple[int, ...]] = []
-        """Of each impression taken since the last call of credit, who met; for the log of a bandit."""
+        """In the log of a bandit, the rankers of each impression taken since the last call of ``credit``."""
         self.met: list[list[Int]] = []
         self.has_bound = True
         self.largest = 1.0
         self.numbers: list[Int] = []
         self.n_clicks: list[NDArray[np.int32]] = []
         self.names = Digests()
-        self.is_looking = cluster is None or self.auto
-        self.n_looked = 0
-        self.looked: dict[str, set[Any]] = {"impression": set(), "user": set(), "session": set()}
-        self.n_again = {"user": 0, "session": 0}
+        # a hash of what two lines with one id must agree in, or of the text of a line without an id
         self.contents: list[int] = []
         self.content: list[Int] = []
 
     def add(self, number: int, line: Line, raw: bytes | None = None) -> None:
-        """Take an impression."""
+        """Add one impression."""
         if not self.header.admit(number, line):
             return
         shown, about = line.shown, line.about
@@ -280,10 +279,13 @@ class _Reader:
             if about.among and self.weights is not None:
                 raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
             self.pairs = list(combinations(range(self.like[1]), 2))
-            # of two that never meet the columns are empty
+            # the columns of two rankers that never meet stay empty
             self.columns = [([], [np.empty(0)]) for _ in self.pairs]
             self.met = [[np.empty(0, dtype=np.int64)] for _ in self.pairs]
-        self._take_ids(about.user, about.session)
+        if self.cluster is not None or self.n_taken < _LOOKED_AT:
+            for by, ids in self.ids.items():
+                ids.add(about.user if by == "user" else about.session)
+        self.n_taken += 1
         if self.weights is not None:
             impression = line.impression()
             try:
@@ -291,6 +293,7 @@ class _Reader:
             except ValueError as error:
                 raise BadInput(f"{self.source}{number}", f"{error}") from None
             self.psi.append(np.array(features))
+        # equal lists share one Shown object (see Lines), so its id is a fast key of the record
         known = self.records.get(id(shown))
         if known is not None:
             record = known[1]
@@ -298,7 +301,7 @@ class _Reader:
             record = Record(shown.documents, shown.evidence, shown.bound)
             if len(self.records) > _RECORDS_KEPT:
                 self.records.clear()
-            self.records[id(shown)] = shown, record  # which keeps its id from being used again
+            self.records[id(shown)] = shown, record  # the reference to ``shown`` keeps its id unique
         name = line.name
         if name is not None:
             content = hash((record.said, line.clicks or (), about.query, about.session, about.user))
@@ -311,40 +314,9 @@ class _Reader:
         self.rows.places.append(line.places())
         self.names.add(name)
         self.contents.append(content)
-        if self.is_looking:
-            self._look(name, about.user, about.session)
-
-    def _take_ids(self, user: str | int | None, session: str | int | None) -> None:
-        """Keep the ids of an impression."""
-        for by, ids in tuple(self.ids.items()):
-            who = user if by == "user" else session
-            if who is None and self.auto:
-                del self.ids[by]
-            else:
-                ids.add(who)
-
-    def _choose(self) -> None:
-        """Keep the ids of whom comes again, where they were not asked for."""
-        by = next((by for by in self.ids if self.n_again[by]), None)
-        self.ids = {} if by is None else {by: self.ids[by]}
-
-    def _look(self, name: str | int | None, user: str | int | None, session: str | int | None) -> None:
-        """Count, among the first impressions of a log that is not clustered, those of a user or session seen before."""
-        if name is not None:
-            if name in self.looked["impression"]:
-                return
-            self.looked["impression"].add(name)
-        self.n_looked += 1
-        self.is_looking = self.n_looked < _LOOKED_AT
-        for by, who in (("user", user), ("session", session)):
-            if who is not None:
-                self.n_again[by] += who in self.looked[by]
-                self.looked[by].add(who)
-        if self.auto and not self.is_looking:
-            self._choose()
 
     def credit(self) -> None:
-        """Credit the impressions taken since the last call, and keep their columns."""
+        """Credit the impressions taken since the last call and append to the columns."""
         if not self.rows.numbers or self.like is None:
             return
         rows, (method, n_rankers) = self.rows, self.like
@@ -378,78 +350,85 @@ class _Reader:
             won.append(outcome[:, p].copy())
 
     def _keep_duels(self, method: str) -> None:
-        """Credit lists on which few of the rankers met, and keep them in the columns of those."""
-        before = sum(map(len, self.numbers))
-        column = {pair: p for p, pair in enumerate(self.pairs)}
+        """Credit lists on which some of the rankers met, and append to the columns of their pairs."""
+        # Lists with equally many rankers are credited together. A pair has the order of the rankings on its list, so a
+        # pair (i, j) of the log may stand there as (j, i), with the opposite sign.
+        before, parts = sum(map(len, self.numbers)), []
         groups: dict[int, list[int]] = {}
         for k, arms in enumerate(self.duels):
             groups.setdefault(len(arms), []).append(k)
-        of: list[list[tuple[int, float, float]]] = [[] for _ in self.pairs]
         for size, members in groups.items():
-            own = list(combinations(range(size), 2))
             some: Any = ([part[k] for k in members] for part in self.rows)
-            made = self._credited(method, size, Rows(*some))
-            for row, k in enumerate(members):
-                arms = self.duels[k]
-                for p, (i, j) in enumerate(own):
-                    sign = 1.0 if arms[i] < arms[j] else -1.0
-                    difference = float(made.credit[row, i] - made.credit[row, j])
-                    pair = column[min(arms[i], arms[j]), max(arms[i], arms[j])]
-                    of[pair].append((before + k, sign * difference, sign * float(made.outcome[row, p])))
-        for entries, (delta, won), met in zip(of, self.columns, self.met, strict=True):
-            if not entries:
-                continue
-            table = np.array(sorted(entries))
-            met.append(table[:, 0].astype(np.int64))
-            won.append(table[:, 2])
+            credit, outcome, _ = self._credited(method, size, Rows(*some))
+            at, met = before + np.array(members), np.array([self.duels[k] for k in members])
+            for p, (i, j) in enumerate(combinations(range(size), 2)):
+                low, high = np.minimum(met[:, i], met[:, j]), np.maximum(met[:, i], met[:, j])
+                sign = np.where(met[:, i] < met[:, j], 1.0, -1.0)
+                parts.append((low, high, at, sign * (credit[:, i] - credit[:, j]), sign * outcome[:, p]))
+        low, high, at, difference, signed = (np.concatenate(column) for column in zip(*parts, strict=True))
+        for (i, j), (delta, won), impressions in zip(self.pairs, self.columns, self.met, strict=True):
+            rows = np.flatnonzero((low == i) & (high == j))
+            rows = rows[np.argsort(at[rows])]
+            impressions.append(at[rows])
+            won.append(signed[rows])
             if method not in (Probabilistic.name, SOSM.name):
-                delta.append(table[:, 1])
+                delta.append(difference[rows])
 
     def _bound(self) -> float | None:
-        """The most by which the statistic of an impression can differ from 0, whichever ranker the coins favoured."""
+        """Return the largest absolute statistic of an impression for any clicks and any coins of its method."""
         assert self.like is not None
         largest, method = self.largest, self.like[0]
         if self.weights is not None:
-            # no feature is larger for a team of so many clicks
+            # the largest value of each feature for a team of ``largest`` clicks: those that add up over clicks, and
+            # those that are positive for one click only
             most = np.array([1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 1]) * largest
             most += np.array([0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 3, 0, 0])
             return dot(np.abs(self.weights), most)
         if method in DRAWN:
             return 1.0 if self.has_bound else None
-        # document constraints: pairs of a clicked document below one that is not, and the next one of each
+        # document constraints: a clicked document with each one above without a click (at most n/2 times n/2 pairs),
+        # and with the next one
         return largest if method != "document_constraints" else largest**2 / 4 + largest / 2 + 1
 
     def log(self, origin: str, n_missing_record: int) -> CreditedLog:
-        """The columns, without repeated impressions."""
+        """Return the credited log, without repeated impressions."""
         n = sum(map(len, self.numbers))
         rankers = self.header.names(origin, n, n_missing_record)
         assert self.like is not None
+        # Columns are joined and freed one after another, so that the memory needed at once stays small.
         numbers, content = joined(self.numbers), joined(self.content)
         keep: Any = slice(None)
         n_repeated = n_identical = 0
         names = self.names.rows() if self.names.any else None
+        # repeated lines are found only if any line has an id
         if names is not None:
             keep, n_repeated = self._distinct(names, numbers, content)
+        # only lines of a file have a text; equal ones are adjacent after sorting
         if self.source.endswith(":"):
             if names is not None:
                 content = content[~names.any(axis=1)]
             content = np.sort(content)
             n_identical = int((content[1:] == content[:-1]).sum())
-        codes, n_without = None, 0
-        if self.auto and self.is_looking:
-            self._choose()
-        cluster = next(iter(self.ids), None)
+        codes, again, n_without = None, None, 0
+        ids, cluster = {by: digests.rows() for by, digests in self.ids.items()}, self.cluster
+        # users (or sessions) return if ids of the first impressions occur twice
+        if cluster in (None, "auto"):
+            looked = _mask(keep, n)[:_LOOKED_AT]
+            n_again = {by: _n_repeated(rows[:_LOOKED_AT][looked]) for by, rows in ids.items()}
+            again = next(((by, some, int(looked.sum())) for by, some in n_again.items() if some), None)
+        # a cluster needs an id in each impression: the user if some return, else the session
+        if cluster == "auto":
+            cluster = next((by for by, rows in ids.items() if n_again[by] and rows.any(axis=1).all()), None)
         if cluster is not None:
-            ids = self.ids[cluster].rows()
-            keep, n_without = self._with_id(cluster, np.asarray(ids.any(axis=1)), numbers, keep)
-            codes = numbered(ids[keep])
+            keep, n_without = self._with_id(cluster, np.asarray(ids[cluster].any(axis=1)), numbers, keep)
+            codes, again = numbered(ids[cluster][keep]), None
         del numbers, content, names
         clicked = joined(self.n_clicks)[keep] > 0
         pairs: list[PairColumns] = []
         met: list[Int] = []
+        # in the log of a bandit each pair has columns of its own length: translate the impressions to keep
         if self.header.is_duels:
-            kept = np.zeros(n, dtype=bool)
-            kept[keep] = True
+            kept = _mask(keep, n)
             number = np.cumsum(kept) - 1
         for (own, won), lists in zip(self.columns, self.met, strict=True):
             stays = keep
@@ -464,12 +443,12 @@ class _Reader:
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
             n_missing_record, n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
-            None if cluster else next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None),
-            tuple(met) if self.header.is_duels else None, n_without,
+            again, tuple(met) if self.header.is_duels else None, n_without,
         )  # fmt: skip
 
     def _with_id(self, cluster: str, has_id: NDArray[np.bool_], numbers: Int, keep: Any) -> tuple[Any, int]:
-        """Which of the impressions to keep have the id, and how many have not; BadInput where these are many."""
+        """Drop impressions without a cluster id and return their number; raise BadInput if many lack one."""
+        # of the impressions that are kept so far, as repeated lines do not count
         without = np.flatnonzero(~has_id[keep])
         if 0 < len(has_id[keep]) <= _FEW_WITHOUT * without.size:
             raise BadInput(
@@ -482,76 +461,85 @@ class _Reader:
         return keep, int(without.size)
 
     def _distinct(self, names: Int, numbers: Int, content: Int) -> tuple[Any, int]:
-        """Which impressions are the first of their id, and how many are not; ValueError where two disagree."""
+        """Drop repeated impression ids and return their number; raise BadInput if two lines of one id disagree."""
         first = first_rows(names)
         repeated = (first != np.arange(len(first))) & names.any(axis=1)
         again = np.flatnonzero(repeated)
         wrong = again[content[again] != content[first[again]]]
         if wrong.size:
-            refuse_disagreement(
-                self.source, int(numbers[first[wrong[0]]]), int(numbers[wrong[0]]), "with this id"
-            )
+            one, other = int(numbers[first[wrong[0]]]), int(numbers[wrong[0]])
+            refuse_disagreement(self.source, one, other, "with this id")
         return (~repeated if again.size else slice(None)), int(again.size)
+
+
+def _mask(keep: Any, n: int) -> NDArray[np.bool_]:
+    """Return the impressions to keep, which may be a slice of all, as a mask."""
+    mask = np.zeros(n, dtype=bool)
+    mask[keep] = True
+    return mask
+
+
+def _n_repeated(digests: Int) -> int:
+    """Return the number of ids that equal an earlier one."""
+    return int((digests.any(axis=1) & (first_rows(digests) != np.arange(len(digests)))).sum())
 
 
 def _check_weights(weights: ArrayLike) -> Float:
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (len(FEATURES),) or not np.isfinite(w).all():
-        raise BadInput(
-            "weights", f"expected {len(FEATURES)} finite numbers, one per feature, got shape {w.shape}"
-        )
+        raise BadInput("weights", f"expected {len(FEATURES)} finite numbers (features), got shape {w.shape}")
     return w
 
 
 class Digests:
-    """128 bits for each id, zeros for none: two of Python's 64-bit hashes, whose key is drawn anew in each process."""
+    """128 bits for each id, zeros for a missing one: two of Python's hashes, whose key differs in each process."""
 
     def __init__(self) -> None:
         self.any = False
         self._recent: list[str | int | None] = []
         self._settled: list[Int] = []
         self.add = self._recent.append
-        """Take an id."""
+        """Add an id."""
 
     def settle(self) -> None:
-        """Put what was taken since the last call into an array."""
+        """Move the ids added since the last call to an array."""
         self.any |= any(name is not None for name in self._recent)
-        self._settled.append(np.array(list(map(_digest, self._recent)), dtype=np.int64))
+        self._settled.append(np.array(list(map(_digest, self._recent)), dtype=np.int64).reshape(-1, 2))
         self._recent.clear()
 
     def rows(self) -> Int:
-        """Digests, shape (n_ids, 2), which are given away."""
+        """Return the digests, shape (n_ids, 2), and forget them."""
         return joined(self._settled)
 
 
 def _digest(name: str | int | None) -> tuple[int, int]:
-    """1 and "1" are two; integers are hashed as text, as hash(-1) == hash(-2)."""
+    """Return the digest of an id. Ids 1 and "1" differ; integers are hashed as text, since hash(-1) == hash(-2)."""
     if name is None:
         return 0, 0
     return (hash(name), hash("s" + name)) if type(name) is str else (hash(f"i{name}"), hash(f"j{name}"))
 
 
 def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """One array of the parts, which are freed."""
+    """Return one array of the parts, and free these."""
     whole = np.concatenate(parts)
     parts.clear()
     return whole
 
 
 def first_rows(digests: Int) -> Int:
-    """For every row the first that equals it."""
+    """Return for each row the index of the first row that equals it."""
     order = np.lexsort((digests[:, 1], digests[:, 0]))
     placed = digests[order]
     start = np.ones(len(order), dtype=bool)
     start[1:] = (placed[1:] != placed[:-1]).any(axis=1)
     del placed
     first = np.empty(len(order), dtype=np.int64)
-    # the sort is stable, so the first of equal rows in it is the first of all
+    # equal rows are adjacent; the sort is stable, so the first of them has the lowest index
     first[order] = order[start][np.cumsum(start) - 1]
     return first
 
 
 def numbered(digests: Int) -> Int:
-    """A number from 0 for every row, by first appearance; equal rows have one number."""
+    """Return a number from 0 for each row, by first appearance; equal rows have equal numbers."""
     first = first_rows(digests)
     return np.asarray((np.cumsum(first == np.arange(len(first))) - 1)[first], dtype=np.int64)

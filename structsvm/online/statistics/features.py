@@ -1,4 +1,4 @@
-"""The fourteen click features of the thesis, as differences between two teams."""
+"""The fourteen click features of the thesis: differences between the clicks of two teams."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ FEATURES = (
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
     """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
 
-    Anything not logged counts as absent. Documents of other teams matter only for whether the query has a single click,
-    and which click was first and last (thesis eq. 7.2 and 7.3.2; "followed by a click" is taken to mean the next one).
+    Values that are not logged count as absent. Clicks of other teams matter only for whether the query has a single
+    click, and which click was first and last (thesis eq. 7.2 and 7.3.2; "followed by a click" means the next click).
     """
     shown, clicks = impression.shown, impression.clicks or ()
     if shown.method != "team_draft":
@@ -47,7 +47,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     team_of, order = teams_of(shown), [click.rank for click in clicks]
     downloaded = {click.rank for click in clicks if click.download}
     regressed = {rank for rank, following in pairwise(order) if following < rank}
-    # one clicked again counts once, as in ``TeamDraft.credit``: the teams are sets of clicks
+    # a document clicked twice counts once, as in ``TeamDraft.credit``: C_own and C_other are sets
     documents = list(dict.fromkeys(order))
     single, multi = len(documents) == 1, len(documents) > 1
     teams = {team: [rank for rank in documents if team_of[rank - 1] == team] for team in (own, other)}
@@ -56,8 +56,10 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     words = impression.query_words
     phi = np.zeros(len(FEATURES))
     for team, rival, sign in ((own, other, 1.0), (other, own, -1.0)):
+        # feature 3 is shared by the clicks of the team, so that it counts one per query
         more = n[team] > n[rival] and downloads[team] > downloads[rival]
         for rank in teams[team]:
+            # 4a, 4b: bold words per word of the query, only if both teams have equally many clicks
             title = abstract = 0.0
             if words and n[team] == n[rival]:
                 if impression.title_bold is not None:
@@ -67,6 +69,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
             first = multi and rank == order[0]
             phi += sign * np.array(
                 [
+                    # in the order of FEATURES: 1, 2, 3, 4a, 4b, 5a, 5b, 6a-6g
                     1.0,
                     rank in downloaded,
                     more / n[team],
@@ -96,7 +99,7 @@ def psi(
 ) -> Float:
     """Return ``Psi_j`` of every impression, (n_impressions, n_features): ``psi(log) @ w`` is the statistic ``delta_w``.
 
-    For learning, ``own`` is the ranker known to be better; other ``features`` must be antisymmetric in the two rankers.
+    For learning, ``own`` is the better ranker. ``features`` must be antisymmetric in the two rankers.
     """
     impressions = log.impressions if isinstance(log, ClickLog) else tuple(log)
     if not impressions:

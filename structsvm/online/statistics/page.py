@@ -1,4 +1,4 @@
-"""The analysis of a click log for readers: lines for a terminal, and an HTML page."""
+"""Reports of the analysis of a click log: lines for a terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from structsvm.online.statistics.credited_log import CreditedLog, credit_log
 from structsvm.plots import pages
 
 _LOOKS = 40
-"""Points of the curves on the page, as each costs a confidence interval."""
+"""Number of points of the curves on the page; each takes a confidence interval."""
 
 _WIDEST = 8.0
-"""Widths of the last interval: wider ones of the first queries are not drawn, as they would flatten the others."""
+"""Largest width of an interval that is drawn, in widths of the last one; wider ones would flatten the others."""
 
 
 def summary(answer: Analysis) -> list[str]:
@@ -33,18 +33,15 @@ def summary(answer: Analysis) -> list[str]:
         f"more       {_more(answer)}",
     ]
     for pair in answer.pairs:
-        out += [
-            "",
-            f"{pair.a} against {pair.b}",
-            *(f"  {name:<14}{text}" for name, text in _facts(answer, pair)),
-        ]
+        facts = (f"  {name:<14}{text}" for name, text in _facts(answer, pair))
+        out += ["", f"{pair.a} against {pair.b}", *facts]
     return out + ([""] + [f"note: {text}" for text in answer.notes] if answer.notes else [])
 
 
 def page(
     name: str, log: ClickLog | CreditedLog, answer: Analysis, *, weights: ArrayLike | None = None
 ) -> str:
-    """Return the analysis as an HTML page, with the always-valid interval of each pair as the log grew."""
+    """Return the analysis as an HTML page, with the always-valid interval of each pair over the growing log."""
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=answer.cluster, weights=weights)
     bound = log.bound
@@ -61,6 +58,7 @@ def page(
                 small=True,
             ),
         ]
+        # the curve needs the impressions themselves, the figures above only the analysis
         k = column[pair.a, pair.b]
         if bound is not None and len(log.pairs[k].delta):
             values = log.pairs[k].delta / bound
@@ -68,6 +66,7 @@ def page(
             n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(geomspace(min(10, n), n, _LOOKS).astype(int))
             sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
+            # intervals of the first queries are so wide that they would flatten the rest of the curve
             width = sequence.upper - sequence.lower
             drawn = width <= _WIDEST * width[-1]
             sure = f"{100 * (1 - answer.alpha):g}%"
@@ -94,13 +93,13 @@ def page(
         sections.append(pages.section(f"{pair.a} against {pair.b}", *pieces))
     notes = [pages.paragraph(text, small=True) for text in answer.notes]
     more = _more(answer)
-    lead = (
-        f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}. All figures are of the {answer.estimand}."
-    )
+    figures = f"All figures are of the {answer.estimand}."
+    lead = f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}. {figures}"
     return pages.page(f"Interleaving: {name}", *sections, *notes, lead=lead)
 
 
 def _headline(answer: Analysis) -> str:
+    # the winner by the chosen test, and whether it holds at every look; otherwise who leads, and what is missing
     over = "" if answer.n_clusters is None else f" over {answer.cluster}s"
     corrected = over + (f", corrected by {answer.correction}" if len(answer.pairs) > 1 else "")
     if all(pair.leader is None for pair in answer.pairs):
@@ -148,7 +147,7 @@ def _more(answer: Analysis) -> str:
 
 
 def _by_t(answer: Analysis) -> str:
-    """Say which test a number of queries is for where another one decides."""
+    """Return the test that a number of queries refers to, if another test decides."""
     return "" if answer.test in ("t", "z") else " by the t test"
 
 
@@ -168,6 +167,7 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
         facts.insert(1, (f"{answer.cluster}s", counts))
     if pair.always_valid_p_value is not None:
         facts.append(("always valid", f"p {_p(pair.always_valid_p_value)}"))
+    # two numbers of queries: for a size fixed beforehand, and for looks at any time
     needs = []
     if not math.isinf(pair.queries_needed):
         needs.append(

@@ -1,9 +1,9 @@
-"""The answer for a log that grows: what has to be kept of the impressions so far, and the answer from that.
+"""Statistics of a growing log, with a state that does not grow with it.
 
-How often each value of the statistic occurred is all that :func:`~structsvm.online.statistics.analyse` needs of a log
-without clusters: no more than a few dozen numbers for team draft, however long the log. In addition the largest capital
-won so far is kept, so that a decision made at some look stays made: by Ville's inequality the chance of a wrong one is
-at most alpha over all looks together. For that impressions must be added in the order shown, each with all its clicks.
+:func:`~structsvm.online.statistics.analyse` depends on a log without clusters only by the number of times that each
+value of the statistic occurred: a few dozen numbers for team draft. The state also keeps the largest capital so far, so
+that a decision is final: by Ville's inequality the probability of a wrong one is at most alpha over all looks together.
+This requires that impressions are added in the order shown, each with all its clicks.
 """
 
 from __future__ import annotations
@@ -21,29 +21,11 @@ from numpy.typing import NDArray
 from structsvm.common.checks import BadInput, check_choice, check_fraction, check_positive
 from structsvm.common.portable.arrays import dot
 from structsvm.common.portable.elementary import exp, log
-from structsvm.online.arena.evidence import log_evidence
-from structsvm.online.statistics.always_valid import counted_needed, counted_sequence, log_capitals
-from structsvm.online.statistics.analysis import (
-    Analysis,
-    PairFigures,
-    Settings,
-    answered,
-    compared,
-    student_interval,
-)
+from structsvm.online.statistics.always_valid import counted_sequence, log_capitals
+from structsvm.online.statistics.analysis import Analysis, Settings, answered, compared, figures_of
 from structsvm.online.statistics.credit_formulas import DRAWN, CreditRow, beyond_bound, credit_impressions
 from structsvm.online.statistics.credited_log import CreditedLog
-from structsvm.online.statistics.sample_size import units_needed
-from structsvm.online.statistics.significance import (
-    CORRECTIONS,
-    DECIMALS,
-    TestResult,
-    as_result,
-    drawn_signs,
-    mean_p,
-    sign_generator,
-    sign_p,
-)
+from structsvm.online.statistics.significance import CORRECTIONS, drawn_signs, sign_generator
 from structsvm.protocols import Float
 
 VERSION = 1
@@ -52,41 +34,35 @@ _METHODS = ("team_draft", "optimized", "probabilistic", "sosm")
 
 @dataclass(eq=False)
 class _Pair:
-    """What is kept of two rankers."""
+    """State of two rankers."""
 
     names: tuple[str, str]
     cells: dict[float, int] = field(default_factory=dict)
-    """How often each value of the statistic occurred."""
+    """Number of occurrences of each value of the statistic."""
     wins: int = 0
     losses: int = 0
     peak: float = 0.0
     """Logarithm of the largest capital against mean 0 so far."""
     peak_n: int = 0
     peak_sign: int = 0
-    """Whose the capital was: the sign of the mean there."""
+    """Number of impressions at the peak, and the sign of the mean there, which says whom the capital favours."""
     crossed_n: int | None = None
-    """Impressions when it first reached one over alpha."""
+    """Number of impressions at which the capital first reached one over alpha."""
     crossing: tuple[float, int] | None = None
-    """The logarithm of the capital there, and the sign; needed only while these impressions are added."""
+    """Logarithm of the capital there and the sign; used only while these impressions are added."""
     rng: np.random.Generator | None = None
-    """Where wins and losses are drawn from, for methods with fractional outcomes."""
+    """Generator of the drawn wins and losses, for methods with fractional outcomes."""
 
 
 class RunningStatistics:
-    """Statistics of one experiment that take impressions as they close.
+    """Statistics of one experiment, to which impressions are added when they are complete.
 
-    With the number of rankers, ``length``, the most documents on a list, bounds the statistic of team draft, which the
-    always-valid decision (at level ``alpha``) needs to know before the clicks.
+    ``length`` is the largest number of documents on a list. With the number of rankers it bounds the statistic of team
+    draft, which the always-valid decision (at level ``alpha``) needs before the clicks.
     """
 
     def __init__(
-        self,
-        method: str,
-        rankers: Sequence[str],
-        *,
-        length: int,
-        alpha: float = 0.05,
-        random_state: int = 0,
+        self, method: str, rankers: Sequence[str], *, length: int, alpha: float = 0.05, random_state: int = 0
     ) -> None:
         check_choice("method", method, _METHODS)
         check_fraction("alpha", alpha)
@@ -102,31 +78,31 @@ class RunningStatistics:
             for k, names in enumerate(combinations(self.rankers, 2))
         ]
         self.decision: dict[str, Any] | None = None
-        """The first always-valid decision, which stays: ``{"winner", "n", "p"}``, ``n`` impressions it took."""
+        """The first always-valid decision, which is final: ``{"winner", "n", "p"}``, with ``n`` impressions."""
 
     @property
     def bound(self) -> float:
-        """What the statistic of an impression cannot exceed, known before the clicks."""
+        """Bound of the statistic of an impression that is known before the clicks: the size of a team."""
         return 1.0 if self.method in DRAWN else float(max(math.ceil(self.length / len(self.rankers)), 1))
 
     def p_values(self) -> list[float]:
-        """The smallest always-valid p-value so far of each pair of rankers, corrected for their number (Holm)."""
+        """Return the smallest always-valid p-value so far of each pair of rankers, corrected by Holm's method."""
         return list(CORRECTIONS["holm"](exp([-pair.peak for pair in self._pairs])).tolist())
 
     def sequences(self) -> list[tuple[float, float, float, float]]:
         """Return mean, always-valid interval and corrected p-value of each pair, as :meth:`analysis` has them."""
-        found = []
+        sequences = []
         bound = self._bound_seen
         for pair in self._pairs:
             values, counts = _table(pair.cells)
             lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
-            found.append((dot(values, counts) / int(counts.sum()), bound * lower, bound * upper, p))
-        corrected = CORRECTIONS["holm"]([one[3] for one in found]).tolist()
-        return [(*one[:3], p) for one, p in zip(found, corrected, strict=True)]
+            sequences.append((dot(values, counts) / int(counts.sum()), bound * lower, bound * upper, p))
+        corrected = CORRECTIONS["holm"]([one[3] for one in sequences]).tolist()
+        return [(*one[:3], p) for one, p in zip(sequences, corrected, strict=True)]
 
     @property
     def _bound_seen(self) -> float:
-        """The bound that ``analyse`` takes: that of the lists in the log."""
+        """Bound that ``analyse`` uses, computed from the lists in the log."""
         return 1.0 if self.method in DRAWN else self._largest
 
     def add(self, rows: Sequence[CreditRow]) -> Float:
@@ -134,6 +110,7 @@ class RunningStatistics:
         if not rows:
             return np.empty((0, len(self._pairs)))
         credit, outcome, spread = credit_impressions(self.method, len(self.rankers), rows)
+        # A credit beyond the bound would make the always-valid figures wrong: it is refused before anything is added.
         if self.method in DRAWN:
             wrong = self.method == "optimized" and beyond_bound(spread, np.array([row.bound for row in rows]))
         else:
@@ -145,6 +122,7 @@ class RunningStatistics:
                 f"expected credit of at most {self.bound:g} for a click or team, got {spread[k]:g}",
                 "log what show() returns, unchanged",
             )
+        # the statistic is the outcome for methods of DRAWN, otherwise the difference in credit
         for p, (i, j) in enumerate(combinations(range(len(self.rankers)), 2)):
             values = outcome[:, p] if self.method in DRAWN else credit[:, i] - credit[:, j]
             self._add_pair(self._pairs[p], values, outcome[:, p])
@@ -156,7 +134,7 @@ class RunningStatistics:
         return outcome
 
     def analysis(self, *, test: str = "t", power: float = 0.8, correction: str = "holm") -> Analysis:
-        """Return what ``analyse`` says of the log of these impressions, one or more."""
+        """Return the result of ``analyse`` for the log of all impressions so far, at least one."""
         settings = Settings(test, self.alpha, power, correction)
         if not self.n_impressions:
             raise BadInput("analysis", "expected one impression or more, got none")
@@ -164,12 +142,20 @@ class RunningStatistics:
             self.method, self.rankers, (), self.n_impressions, self.n_clicked,
             bound=self._bound_seen,
         )  # fmt: skip
-        level = settings.level(len(self._pairs))
-        figures = [self._figures(pair, self._bound_seen, power, level) for pair in self._pairs]
+        figures = []
+        for pair in self._pairs:
+            outcomes = pair.wins, pair.losses, self.n_impressions - pair.wins - pair.losses
+            figures.append(
+                figures_of(
+                    *_table(pair.cells), outcomes, settings, len(self._pairs), method=self.method,
+                    bound=self._bound_seen, drawn=outcomes[:2] if self.method in DRAWN else None,
+                )
+            )  # fmt: skip
         return answered(log, compared(self.rankers, figures, settings), settings)
 
     def to_json(self) -> str:
         """Return the whole state as JSON; numbers keep every digit."""
+        # generators are saved too, so that wins and losses drawn later do not depend on saving
         pairs = [
             {
                 "cells": sorted(pair.cells.items()),
@@ -198,11 +184,12 @@ class RunningStatistics:
 
     @classmethod
     def from_json(cls, text: str) -> RunningStatistics:
-        """Return the statistics in the state that :meth:`to_json` wrote; ValueError for another text."""
+        """Return the statistics in the state that :meth:`to_json` wrote; raise BadInput for another text."""
         try:
             state: Mapping[str, Any] = json.loads(text)
             if state["version"] != VERSION:
                 raise ValueError(f"expected version {VERSION}")
+            # the constructor checks the settings; the counts are taken over as they are
             running = cls(
                 state["method"],
                 state["rankers"],
@@ -225,6 +212,8 @@ class RunningStatistics:
         return running
 
     def _add_pair(self, pair: _Pair, values: Float, outcome: Float) -> None:
+        # The capital after each new impression is that of the values before it, in any order, times the new factors: so
+        # the peak does not depend on how a log is cut into batches.
         before, counts = _table(pair.cells)
         capital = log_capitals(before / self.bound, counts, values / self.bound)
         best = int(np.argmax(capital))
@@ -238,6 +227,7 @@ class RunningStatistics:
                 first = int(above[0])
                 pair.crossed_n = self.n_impressions + first + 1
                 pair.crossing = float(capital[first]), int(np.sign(sums[first]))
+        # the table of values grows by the new ones; its size is the number of different values
         for value, count in zip(*np.unique(values, return_counts=True), strict=True):
             pair.cells[float(value)] = pair.cells.get(float(value), 0) + int(count)
         signs = outcome if pair.rng is None else drawn_signs(outcome, pair.rng)
@@ -245,15 +235,16 @@ class RunningStatistics:
         pair.losses += int((signs < 0).sum())
 
     def _decide(self) -> None:
-        """The ranker that beats every other by the smallest p-values so far."""
+        """Decide for the ranker that beats each other one by the smallest p-values so far."""
         if len(self._pairs) == 1 and self._pairs[0].crossing is not None:
-            # of two rankers all figures are those of the very impression, wherever the batch ends
+            # with two rankers the figures are those of the impression that crossed, wherever the batch ends
             capital, sign = self._pairs[0].crossing
             if sign:
                 winner = self.rankers[0 if sign > 0 else 1]
                 p = float(exp([-capital])[0])
                 self.decision = {"winner": winner, "n": self._pairs[0].crossed_n, "p": p}
                 return
+        # with more rankers: a ranker that the corrected p-values favour in all its pairs
         wins = dict.fromkeys(self.rankers, 0)
         pairs = list(zip(self._pairs, self.p_values(), strict=True))
         for pair, p in pairs:
@@ -265,56 +256,8 @@ class RunningStatistics:
                 at = max(pair.peak_n for pair, _ in own)  # Holm's levels differ: that of the last peak
                 self.decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
 
-    def _figures(self, pair: _Pair, bound: float, power: float, level: float) -> PairFigures:
-        values, counts = _table(pair.cells)
-        n = int(counts.sum())
-        mean = dot(values, counts) / n
-        square = dot((values - mean) ** 2, counts)
-        error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
-        results = {
-            "z": as_result(*mean_p(mean, error * math.sqrt((n - 1) / n), n, False), n),
-            "t": as_result(*mean_p(mean, error, n, True), n),
-        }
-        rounded = np.round(values, DECIMALS)
-        if self.method in DRAWN:
-            results = {"sign": as_result(*sign_p(pair.wins, pair.wins + pair.losses)), **results}
-        else:
-            positive, decided = int(counts[rounded > 0].sum()), int(counts[rounded != 0].sum())
-            results = {
-                "sign": as_result(*sign_p(positive, decided)),
-                **results,
-                "wilcoxon": _wilcoxon(rounded, counts),
-            }
-        lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
-        needed = counted_needed(values / bound, counts, level)
-        return PairFigures(
-            pair.wins,
-            pair.losses,
-            n - pair.wins - pair.losses,
-            mean,
-            student_interval(mean, error, n, self.alpha),
-            results,
-            units_needed(mean, square / n, n, level, power),
-            (bound * lower, bound * upper, p, needed),
-            log_evidence(np.clip((1.0 + values / bound) / 2.0, 0.0, 1.0), counts),
-        )
-
 
 def _table(cells: Mapping[float, int]) -> tuple[Float, NDArray[np.int64]]:
-    """The values, increasing, and how often each occurred."""
+    """Return the values, increasing, and the number of times that each occurred."""
     values = sorted(cells)
     return np.array(values, dtype=np.float64), np.array([cells[v] for v in values], dtype=np.int64)
-
-
-def _wilcoxon(values: Float, counts: NDArray[np.int64]) -> TestResult:
-    """``wilcoxon_test`` where each value occurs so often."""
-    from scipy.special import ndtr
-
-    own = values != 0
-    size, which = np.unique(np.abs(values[own]), return_inverse=True)
-    alike = np.bincount(which, counts[own], minlength=len(size))
-    rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
-    n = int(counts[own].sum())
-    W, variance = dot(np.sign(values[own]) * rank, counts[own]), dot(rank**2, counts[own])
-    z = W / math.sqrt(variance) if n else 0.0
-    return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)

@@ -1,4 +1,4 @@
-"""Number of queries that a p-value needs: by resampling, as in the thesis, or by the normal approximation."""
+"""Number of queries to reach a p-value: by resampling, as in the thesis, or by the normal approximation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CELLS = 1 << 21
 
 @dataclass(frozen=True)
 class SampleSizeCurve:
-    """The p-value that a share ``power`` of the experiments of each size reaches."""
+    """The p-value that the share ``power`` of experiments of each size reaches."""
 
     sizes: NDArray[np.int64]
     p_values: Float
@@ -63,8 +63,8 @@ def sample_size_curve(
 ) -> SampleSizeCurve:
     """Resample the queries at growing sizes (25, 50, ... by default) and record the p-values (thesis Figs 7.2-7.4).
 
-    A resample of size m is the first m queries of one long resample (with replacement), so the curve is smooth; sizes
-    beyond that of the data take the data as the whole population.
+    Resamples of all sizes are the beginnings of one long resample (with replacement), so the curve is smooth. Sizes
+    beyond that of the data treat the data as the population.
     """
     values = check_delta(delta)
     check_choice("test", test, TESTS)
@@ -73,7 +73,7 @@ def sample_size_curve(
     if sizes is None:
         if len(values) < 25:
             raise BadInput(
-                "sizes", f"{len(values)} queries are too few for the default of steps of 25", "give sizes"
+                "sizes", f"{len(values)} queries are too few for the default, 25, 50, ...", "give sizes"
             )
         sizes = np.arange(25, len(values) + 1, 25)
     grid = np.asarray(sizes, dtype=np.int64)
@@ -84,6 +84,7 @@ def sample_size_curve(
     p = np.empty((n_resamples, grid.size))
     step = max(1, _CELLS // longest)
     for start in range(0, n_resamples, step):
+        # as many resamples at once as fit in memory
         rows = p[start : start + step]
         drawn = values[rng.integers(len(values), size=(len(rows), longest))]
         rows[:] = _p_values(drawn, grid, test)
@@ -99,10 +100,11 @@ def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
         drawn = np.round(drawn, DECIMALS)
         positive, n = (drawn > 0).cumsum(axis=1)[:, last], (drawn != 0).cumsum(axis=1)[:, last]
         return np.asarray(sign_p(positive, n)[1])
+    # moments of all beginnings by running sums, so that each resample is read once
     mean = drawn.cumsum(axis=1)[:, last] / sizes
     square = (drawn**2).cumsum(axis=1)[:, last] / sizes
     variance = square - mean**2
-    # zero up to cancellation: equal values
+    # equal values: zero up to cancellation
     variance[variance < 1e-14 * square] = 0.0
     student = test == "t"
     error = np.sqrt(variance / (sizes - student))
@@ -125,7 +127,7 @@ def queries_needed(
     alpha : float, default=0.05
         Two-sided level.
     power : float, default=0.5
-        Probability of reaching the level; with 0.5 the median p-value crosses ``alpha``.
+        Probability of reaching the level; with 0.5 the median p-value reaches ``alpha``.
     clusters : sequence, optional
         User or session of every query. The mean is then that over clusters, each counting once, and the answer assumes
         as many queries per cluster as in the data.
@@ -138,8 +140,8 @@ def queries_needed(
 
     Notes
     -----
-    The effect is taken as observed. If it is not yet significant, it is known only up to a factor, and the answer up to
-    the square of that factor.
+    The observed effect is taken as the true one. If it is not yet significant it is known only up to a factor, and the
+    number of queries up to the square of that factor.
 
     Examples
     --------
@@ -159,7 +161,7 @@ def queries_needed(
 
 
 def units_needed(mean: float, variance: float, n: int, alpha: float, power: float) -> float:
-    """Return what :func:`queries_needed` does, in units (queries or clusters), of which ``n`` have these moments."""
+    """Return :func:`queries_needed` in units (queries or clusters), of which ``n`` have this mean and variance."""
     from scipy.special import ndtri
 
     if mean == 0 or n < 2:

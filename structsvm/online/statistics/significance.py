@@ -1,7 +1,6 @@
 """Two-sided tests of whether a statistic is centred at zero: binomial sign, z, t and Wilcoxon signed rank test.
 
-There is one vectorised function per test, with values along the last axis, so that thousands of resamples are tested at
-once.
+Each test has one vectorised function, with values along the last axis, which tests thousands of resamples at once.
 
 With clusters (users, sessions) every test takes one value per cluster, the mean of its queries, and asks whether the
 mean over clusters is zero. Each cluster counts once, however many queries it has. This keeps the level where sizes
@@ -25,12 +24,12 @@ from structsvm.metrics.significance import holm, p_values
 from structsvm.protocols import Float
 from structsvm.queries import refuse_first
 
-# relative tolerance for ties: sums of the same weights in another order differ in the last digits
 DECIMALS = 12
+"""Digits to which values are rounded for ties: sums of the same weights in another order differ in the last digits."""
 
 
 class TestResult(NamedTuple):
-    """Result of a two-sided test of "centred at zero"; :func:`t_test` says what the fields are."""
+    """Result of a two-sided test of "centred at zero"; :func:`t_test` describes the fields."""
 
     statistic: float
     p_value: float
@@ -43,8 +42,8 @@ TestResult.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test 
 def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
     """Compute the exact binomial sign test; zeros (ties) are left out.
 
-    Parameters and result are as for :func:`t_test`. This is a test of the median. Use it if the statistic is symmetric
-    about zero under the hypothesis, as the click difference of team draft is; otherwise test :func:`drawn_signs` of the
+    Parameters and result are as for :func:`t_test`. It tests the median. Use it if the statistic is symmetric about
+    zero under the hypothesis, as the click difference of team draft; otherwise test :func:`drawn_signs` of the
     outcomes.
 
     Examples
@@ -76,17 +75,17 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
     Parameters
     ----------
     delta : array-like, shape (n_queries,)
-        The test statistic of every query, positive in favour of the own ranker.
+        The statistic of each query, positive in favour of the own ranker.
     clusters : sequence, shape (n_queries,), optional
-        User or session of every query; the clusters' means are tested, each cluster counting once.
+        User or session of each query. The test then takes the mean of each cluster.
 
     Returns
     -------
     TestResult
-        ``statistic``, z or t, positive in favour of the own ranker, of the sign test the number of positive values;
-        ``p_value``, two-sided: 1 without values or where all are zero, here also for a single one, and 0 for equal ones
-        other than zero; and ``n``, the number of values that it is based on: queries or clusters, without zeros in the
-        sign and Wilcoxon tests.
+        ``statistic``: z or t, positive in favour of the own ranker; in the sign test the number of positive values.
+        ``p_value``: two-sided; 1 without values or if all are zero (in the t and z tests also for a single value), and
+        0 for equal values other than zero. ``n``: number of values, queries or clusters, without zeros in the sign and
+        Wilcoxon tests.
 
     Notes
     -----
@@ -149,12 +148,12 @@ CORRECTIONS: dict[str, Callable[[ArrayLike], Float]] = {
 
 
 def as_result(statistic: Any, p: Any, n: Any) -> TestResult:
-    """Return the result of one test, of NumPy's numbers, as Python's."""
+    """Return the result of a test with Python numbers."""
     return TestResult(float(statistic), float(p), int(n))
 
 
 def check_delta(delta: ArrayLike) -> Float:
-    """Return the statistic as a vector; raise ValueError unless it is one-dimensional, not empty and finite."""
+    """Return the statistic as a vector; raise BadInput unless it is one-dimensional, not empty and finite."""
     values = np.asarray(delta, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise BadInput("delta", f"expected one value per query, got shape {values.shape}")
@@ -168,6 +167,7 @@ def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[n
         raise BadInput("clusters", f"expected one id for each of {n} queries, got {len(clusters)}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":
         return np.asarray(np.unique(clusters, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+    # ids of any type, in the order of their first appearance
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(c, len(numbers)) for c in clusters], dtype=np.int64)
 
@@ -183,9 +183,9 @@ def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
 
 def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> Float:
     """Draw wins (1), losses (-1) and ties (0) whose mean is the outcome: a win or loss with probability ``|x|``."""
-    # The sign of an outcome may favour a ranker although the outcome itself has mean zero: many small wins
-    # against few large losses. A drawn sign does not: wins and losses are equally likely if and only if the
-    # mean outcome is zero. Outcomes of -1, 0 or 1 are not changed.
+    # The sign of an outcome may favour a ranker although the outcome has mean zero, by many small wins against few
+    # large losses. A drawn sign does not: wins and losses are equally likely if and only if the mean outcome is zero.
+    # Outcomes of -1, 0 or 1 do not change.
     values = np.round(np.asarray(outcomes, dtype=np.float64), DECIMALS)
     refuse_first("outcomes", values, ~(np.abs(values) <= 1), "a number in [-1, 1]")
     drawn = np.random.default_rng(rng).random(values.shape) < np.abs(values)
@@ -193,7 +193,8 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
 
 
 def sign_generator(random_state: int, k: int) -> np.random.Generator:
-    """Where the wins and losses of pair ``k`` are drawn from: its own, so that a growing log draws them once."""
+    """Return the generator of the drawn wins and losses of pair ``k``."""
+    # each pair has its own, so that a growing log, which adds to all pairs in turn, draws what a whole log does
     return np.random.default_rng([random_state, k] if k else random_state)
 
 
@@ -220,6 +221,7 @@ def mean_p(mean: Any, error: Any, n: int, student: bool) -> tuple[Float, Float]:
     from scipy.special import ndtr, stdtr
 
     mean, error = np.asarray(mean), np.asarray(error)
+    # a mean of zero has the statistic 0 whatever its error; equal values other than zero have an infinite one
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(mean == 0, 0.0, mean / error)
     statistic = np.where(np.isnan(statistic), 0.0, statistic)
@@ -238,6 +240,7 @@ def sign_p(positive: Any, n: Any) -> tuple[Float, Float, Float]:
     from scipy.special import bdtr
 
     positive, n = np.asarray(positive), np.asarray(n)
+    # twice the smaller tail of the binomial distribution, at most 1
     fewer = np.minimum(positive, n - positive)
     p = np.where(n == 0, 1.0, np.minimum(2 * bdtr(fewer, np.maximum(n, 1), 0.5), 1.0))
     return np.asarray(positive, dtype=np.float64), p, np.asarray(n, dtype=np.float64)
@@ -251,7 +254,7 @@ def signed_ranks(values: Float) -> tuple[Float, Float, Float]:
     values = np.round(values, DECIMALS)
     n = (values != 0).sum(axis=-1)
     zeros = values.shape[-1] - n
-    # zeros have the lowest ranks: without them every other rank is lower by their number
+    # zeros have the lowest ranks and are left out, which lowers all other ranks by their number
     ranks = np.where(values == 0, 0.0, rankdata(np.abs(values), axis=-1) - zeros[..., None])
     W, variance = (np.sign(values) * ranks).sum(axis=-1), (ranks**2).sum(axis=-1)
     z = W / np.sqrt(np.where(n == 0, 1.0, variance))

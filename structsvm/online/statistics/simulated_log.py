@@ -29,12 +29,12 @@ def simulate_log(
     n_users: int | None = None,
     rng: Any = None,
 ) -> Iterator[Impression]:
-    """Show interleaved lists of random queries to simulated users.
+    """Simulate a click log: interleaved lists of random queries, shown to simulated users.
 
     Parameters
     ----------
     data : QueryData
-        Grades are ``data.y``, integers that the click model knows.
+        Its ``y`` holds the grades, integers of the click model.
     scores : array-like, shape (n_rows, n_rankers)
         Higher is better; ties are broken at random, once for the log.
     interleaver : Interleaver
@@ -44,13 +44,13 @@ def simulate_log(
     rankers : sequence of str, optional
         Their names.
     n_users : int, optional
-        Number of users, of whom a random one sees each impression; without it users are not logged.
+        Number of users, of which a random one sees each impression; without it users are not logged.
     rng : Generator, int or None
 
     Yields
     ------
     Impression
-        Clicks from the top, with made-up times (some seconds per place) and dwell times (longer on higher grades).
+        With clicks from the top, synthetic times (some seconds per rank) and dwell times (longer for higher grades).
 
     Examples
     --------
@@ -79,6 +79,7 @@ def simulate_log(
     filled = np.flatnonzero(np.diff(offsets))
     if filled.size == 0:
         raise BadInput("data", "expected at least one query with documents, got none")
+    # rankings are computed when a query is first drawn; random keys fix the order of ties for the whole log
     tie_break = generator.random(table.shape)
     ids = data.docid
     orders: dict[int, list[list[Any]]] = {}
@@ -89,6 +90,7 @@ def simulate_log(
         start, stop = int(offsets[q]), int(offsets[q + 1])
         if q not in orders:
             names = (np.arange(stop - start) if ids is None else np.asarray(ids[start:stop])).tolist()
+            # grades are looked up by the id of a shown document
             rows[q] = {name: k for k, name in enumerate(names)}
             orders[q] = [
                 [names[k] for k in np.lexsort((tie_break[start:stop, r], -table[start:stop, r]))]
@@ -96,6 +98,7 @@ def simulate_log(
             ]
         shown = interleaver.show(orders[q], length=length, rng=generator)
         grades = data.y[start + np.array([rows[q][document] for document in shown.documents])]
+        # the user walks down the list: time between clicks by the ranks between them, then a stay by the grade
         clicks, now, before = [], 0.0, 0
         for position in np.flatnonzero(click_model.click(grades, generator)).tolist():
             now += generator.exponential(_SECONDS_PER_PLACE) * (position + 1 - before)

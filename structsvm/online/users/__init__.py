@@ -1,4 +1,4 @@
-"""Simulated users: click models that turn the grades of a shown list into clicks and their exact probabilities."""
+"""Simulated users: click models with clicks, and their exact probabilities, by the grades of a shown list."""
 
 from __future__ import annotations
 

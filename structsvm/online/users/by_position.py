@@ -1,4 +1,4 @@
-"""Users whose clicks depend on the position: the position-based and the dependent-click model."""
+"""Click models by rank: the position-based and the dependent-click model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PositionBasedUser(TableClicks):
     attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
     examination : sequence of float, one per place
-        Probability that the user looks at the place; lists may not be longer than this table.
+        Probability that the user looks at each rank; lists may not be longer than this table.
 
     Notes
     -----
@@ -46,15 +46,15 @@ class PositionBasedUser(TableClicks):
 
 @dataclass(frozen=True)
 class DependentClickUser(TableClicks):
-    """A cascade by grade in which a user who clicked at position ``k`` reads on with ``continuation[k]``.
+    """A cascade by grade in which a user who clicked at rank ``k`` continues with probability ``continuation[k]``.
 
     Parameters
     ----------
     attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
     continuation : sequence of float, one per place
-        Probability of reading on after a click at that place (always after no click); lists may not
-        be longer than this table.
+        Probability of reading on after a click at each rank (without a click the user always does); lists may not be
+        longer than this table.
 
     Notes
     -----
@@ -74,6 +74,7 @@ class DependentClickUser(TableClicks):
 
     def tables(self, length: int) -> ClickTables:
         """Return the model as (n_grades, length) tables."""
+        # leaving depends on the rank only, and on a click there
         stop = 1 - check_places("continuation", self.continuation, length)
         click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
         return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))

@@ -42,8 +42,8 @@ class CascadeUser(TableClicks):
     stop_probability : sequence of float, one per grade
         Probability of leaving after such a document.
     stop : {"click", "any"}, default "click"
-        Leave only after a clicked document, or after any document. "any" replicates public simulators that
-        also stop on documents that were not clicked.
+        Leave only after a clicked document, or after any document. "any" replicates public simulators, which also stop
+        at documents without a click.
 
     Notes
     -----

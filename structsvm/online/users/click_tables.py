@@ -1,4 +1,4 @@
-"""Draws and probabilities shared by all click models, from tables of probabilities by grade and position."""
+"""Clicks and probabilities of all click models, from tables of probabilities by grade and rank."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class TableClicks:
         clicks = np.zeros(checked.shape[0], dtype=bool)
         for k, grade in enumerate(checked):
             clicks[k] = generator.random() < tables.click[grade, k]
+            # the user leaves with a probability by grade, which depends on whether she clicked
             stop = tables.stop_after_click if clicks[k] else tables.stop_after_skip
             if generator.random() < stop[grade, k]:
                 break
@@ -39,14 +40,15 @@ class TableClicks:
         click = tables.click[checked, positions]
         stay = click * (1 - tables.stop_after_click[checked, positions])
         stay += (1 - click) * (1 - tables.stop_after_skip[checked, positions])
-        # of reaching the position, times that of a click there
+        # probability of reaching the rank, times that of a click there
         return click * np.concatenate(([1.0], np.cumprod(stay)[:-1]))[: checked.shape[0]]
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
         """Return the exact probability of this vector of clicks."""
         tables, checked = self._tables_of(grades)
         clicked = check_clicks(clicks, checked.shape[0])
-        # summed over where the user stops reading
+        # sum over the rank at which the user stops: ``reading`` is the probability of these clicks so far with the user
+        # still reading, ``gone`` that with the user gone, which a later click rules out
         reading, gone = 1.0, 0.0
         for k, grade in enumerate(checked):
             click = tables.click[grade, k]

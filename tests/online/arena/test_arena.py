@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 
@@ -374,15 +375,7 @@ def test_questions_are_fresh_for_each_pair_while_there_are_some() -> None:
     votes = Votes(["a", "b"], *np.zeros((2, 0), dtype=int), np.zeros(0))
     asked = [question for *_, question in next_pairs(votes, 6, questions=["q1", "q2", "q3"])]
     assert sorted(asked[:3]) == sorted(asked[3:]) == ["q1", "q2", "q3"]
-    had = Votes(
-        ["a", "b"],
-        np.array([0, 1]),
-        np.array([1, 0]),
-        np.array([1.0, 0.0]),
-        np.array([0, 1]),
-        None,
-        ("q1", "q3"),
-    )
+    had = replace(votes_of("ab1 ba0", question=[0, 1]), questions=("q1", "q3"))
     assert next_pairs(had, 1, questions=["q1", "q2", "q3"])[0][2] == "q2"
 
 

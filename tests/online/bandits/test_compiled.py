@@ -224,7 +224,7 @@ def test_rcs_knock_out_has_the_right_champion_distribution() -> None:
         chance = _all(beats, lead)
         for _ in range(n):
             u = rng.random()
-            counts[lead if u < chance else _champion(beats, lead, u, rng.bit_generator)] += 1
+            counts[lead if u < chance else _champion(beats, lead, u, rng)] += 1
         assert (np.abs(counts / n - exact) < 4.5 * np.sqrt(exact * (1 - exact) / n) + 1e-9).all()
 
 

@@ -98,7 +98,7 @@ class Stream:
     """The random numbers of the kernels, in Python's whole numbers (SplitMix64)."""
 
     def __init__(self, rng):
-        self.state = int(rng.integers(0, 2**64, dtype=np.uint64))
+        self.state = int(rng.random() * 2**53)
 
     def bits(self):
         self.state = z = (self.state + 0x9E3779B97F4A7C15) % 2**64

@@ -7,13 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structsvm.online.interleaving import (
-    Balanced,
-    DocumentConstraints,
-    Optimized,
-    Probabilistic,
-    TeamDraft,
-)
+from structsvm.online.interleaving import Balanced, DocumentConstraints, Optimized, Probabilistic, TeamDraft
 from structsvm.online.interleaving.optimized import allowed_lists, fair_distribution, sensitivity
 from structsvm.online.users import PositionBasedUser
 

@@ -152,7 +152,7 @@ def test_texts_that_are_no_record():
         Probabilistic().credit(Shown.from_dict({**GOOD, "method": "probabilistic"}), [1, 1, 1])
     with pytest.raises(ValueError, match="document 'a' has no rank in either ranking"):
         Balanced().credit(Shown("balanced", ("a",), 2, ((None,), (None,))), [1])
-    with pytest.raises(ValueError, match="expected a number for every document"):
+    with pytest.raises(ValueError, match="expected numbers in the evidence of"):
         SOSM().credit(Shown("sosm", ("a",), 2, ((None,), (1,))), [1])
 
 

@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 from structsvm.online import PreferenceMatrix, simulate
-from structsvm.online.simulation.page import (
-    duel_map,
-    headline,
-    leaders,
-    results_table,
-    simulation_page,
-)
+from structsvm.online.simulation.page import duel_map, headline, leaders, results_table, simulation_page
 from structsvm.online.simulation.play import Simulation
 from structsvm.plots import figures, pages
 

@@ -249,7 +249,9 @@ def test_a_run_under_way_is_resumed_by_its_own_simulation_only(
     with pytest.raises(KeyboardInterrupt):
         simulate(FORMS[1], PulledPlug(700), **settings)
     (left,) = tmp_path.iterdir()
-    refused = pytest.raises(ValueError, match=r"state\.npz\.run0: expected a run of this simulation")
+    refused = pytest.raises(
+        ValueError, match=r"state\.npz\.run0: expected an unfinished run of this simulation"
+    )
     for change in (
         {"seed": 5},
         {"horizon": 2000},
@@ -271,7 +273,7 @@ def test_a_run_under_way_is_resumed_by_its_own_simulation_only(
 def test_broken_checkpoints_are_named(tmp_path: Path, name: str, content: bytes) -> None:
     path = tmp_path / "state.npz"
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{name}: expected a .*or delete the file"):
+    with pytest.raises(ValueError, match=rf"{name}: expected an? .*or delete the file"):
         simulate(FORMS[1], WORLD, horizon=100, checkpoint=path)
     assert (tmp_path / name).read_bytes() == content
 
@@ -294,7 +296,7 @@ def test_broken_checkpoints_are_named(tmp_path: Path, name: str, content: bytes)
         ({"times": [50]}, "from 1 to the horizon 10"),
         ({"bandit": "ucb"}, "bandit: expected one of"),
         ({"bandit": 3}, "bandit=3: expected a name"),
-        ({"bandit": RUCB(2)}, "4 arms, got one for 2"),
+        ({"bandit": RUCB(2)}, "expected 4 arms, as the world has, got 2"),
         ({"bandit": RUCB(4), "options": {"alpha": 1}}, "options"),
         ({"options": {"gamma": 1}}, "got 'gamma'"),
         ({"world": [[0.5, 0.5], [0.5, 0.5]]}, "Condorcet"),
@@ -347,7 +349,7 @@ def test_explore_agrees_with_the_literal_policy(name: str) -> None:
 
 
 def test_explore_refuses_what_never_ends() -> None:
-    with pytest.raises(ValueError, match="exploration ends"):
+    with pytest.raises(ValueError, match="end of exploration"):
         explore("rucb", WORLD, horizon=10)
     assert explore("savage", WORLD, horizon=100).correct.all()
     for key in ("horizon", "n_runs", "seed", "n_jobs", "max_steps"):

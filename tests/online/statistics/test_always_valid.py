@@ -69,7 +69,7 @@ def test_it_stops_at_a_small_multiple_of_the_t_test():
         path = av.log_capitals(np.empty(0), np.empty(0, dtype=int), rng.choice([-1.0, 0.0, 1.0], 4000, p=p))
         stops.append(np.argmax(path >= np.log(20)) if path.max() >= np.log(20) else 4000)
     assert np.quantile(stops, 0.8) < 3 * fixed
-    assert 0.5 < np.median(stops) / av.outcomes_needed(population) < 1.2
+    assert 0.5 < np.median(stops) / av.counted_needed(*np.unique(population, return_counts=True), 0.05) < 1.2
 
 
 def test_clusters_are_one_outcome_each():
@@ -89,8 +89,8 @@ def test_extreme_outcomes():
     flat = confidence_sequence(np.zeros(5))
     assert flat.p_values[0] == 1
     assert flat.lower[0] < 0 < flat.upper[0]
-    assert av.outcomes_needed(np.zeros(5)) == np.inf
-    assert av.outcomes_needed([1.0, -1.0]) == np.inf
+    assert av.counted_needed(np.zeros(1), np.array([5]), 0.05) == np.inf
+    assert av.counted_needed(np.array([-1.0, 1.0]), np.ones(2, dtype=int), 0.05) == np.inf
     single = confidence_sequence([0.5])
     assert single.lower[0] <= -0.5
 

@@ -14,6 +14,7 @@ import pytest
 
 from structsvm import SVMMap
 from structsvm.online import interleaving
+from structsvm.online.arena.evidence import Evidence, thresholds
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import analyse, credit_log, simulate_log
@@ -360,11 +361,7 @@ def test_a_page_in_place_of_the_log_is_refused(cli):
 
 def test_the_best_of_three_is_named_by_the_evidence_of_its_pairs() -> None:
     """One error rate for any number of rankers: less evidence than Holm's correction of all pairs asks for."""
-    from structsvm.online.arena.evidence import Evidence, thresholds
-    from structsvm.online.clicklog import Click, ClickLog, Impression
-    from structsvm.online.interleaving import TeamDraft
-
-    rng, best = np.random.default_rng(0), TeamDraft()
+    rng, best = np.random.default_rng(0), interleaving.TeamDraft()
     rankings = [[0, 1, 2, 3], [1, 0, 2, 3], [2, 3, 1, 0]]
     impressions = []
     for _ in range(60):

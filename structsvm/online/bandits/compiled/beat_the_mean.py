@@ -1,11 +1,10 @@
-"""Beat the Mean, compiled: sums of records, instead of the records, are read at every step."""
+"""Beat the Mean, compiled: keeps the sums of the arms' records, which the policy computes at every step."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
@@ -16,30 +15,38 @@ from structsvm.online.bandits.compiled.run import Run, duel, exploit, is_due, pa
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused BeatTheMean."""
     k = policy.n_arms
-    by_place = zeros(3, k)
-    by_place[2] = 0.5  # shares
+    won, played, share = zeros(3, k)
+    share[:] = 0.5
     log_t = log(2.0 * policy.horizon * k)
-    _beat_the_mean(run, 3 * policy.gamma**2, log_t, *zeros(2, k, k), np.arange(k), *by_place)
+    _beat_the_mean(run, 3 * policy.gamma**2, log_t, *zeros(2, k, k), np.arange(k), won, played, share)
 
 
-# without NaN and signed zeros the loops over arms become vector instructions; no value changes
+# Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
-    """``wins[i, j]`` and ``plays[i, j]`` are of duels with i as first arm, the rest by place among remaining arms."""
+    """Play a run. ``wins[i, j]`` and ``plays[i, j]`` count the duels with i as first arm.
+
+    ``alive`` holds the remaining arms in its first ``n_alive`` entries; ``won``, ``played`` and ``share`` are their
+    records, at the same indices.
+    """
     rng, horizon = run.rng, run.times[-1]
+    # Invariant: ``n_fewest`` remaining arms have ``fewest`` comparisons. Each step takes one of them, so the count
+    # falls by one and the records are searched only when it is 0.
     n_alive = n_fewest = len(alive)
     fewest = 0.0
     t = 0
     while t < horizon and n_alive > 1:
         t += 1
-        pos = int(next_double(rng) * n_fewest) if n_fewest > 1 else 0
+        # an arm of fewest comparisons: the one at position ``pos`` among them, as ``tied`` draws it
+        pos = int(rng.random() * n_fewest) if n_fewest > 1 else 0
         a = -1
         while pos >= 0:
             a += 1
             pos -= played[a] == fewest
         first = alive[a]
-        second = alive[int(next_double(rng) * n_alive)]
+        second = alive[int(rng.random() * n_alive)]
         pay(run, first, second)
+        # the opponent stands for the mean arm and may be the arm itself, which then wins half
         outcome = 0.5
         if first != second:
             outcome = duel(run, first, second)
@@ -53,13 +60,14 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
             fewest, n_fewest = _fewest(played, n_alive)
         if fewest > 0:
             radius = factor * np.sqrt(log_t / fewest)
-            # most steps are far from a decision: shares lie in [0, 1]
+            # Shares lie in [0, 1], so min + radius <= max - radius needs radius <= 1/2: early steps end here.
             if radius <= 0.5:
                 lowest, highest = 1.0, 0.0
                 for c in range(n_alive):
                     lowest = share[c] if share[c] < lowest else lowest
                     highest = share[c] if share[c] > highest else highest
                 if lowest + radius <= highest - radius:
+                    # the worst arm leaves; those behind it move up, as in the policy's list
                     c = 0
                     while share[c] != lowest:
                         c += 1
@@ -69,7 +77,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
                         alive[d] = alive[d + 1]
                         won[d] = won[d + 1]
                         played[d] = played[d + 1]
-                    # comparisons made against it are forgotten
+                    # comparisons with it leave the records too: the mean arm is that of the remaining ones
                     for d in range(n_alive):
                         won[d] -= wins[alive[d], loser]
                         played[d] -= plays[alive[d], loser]
@@ -83,7 +91,7 @@ def _beat_the_mean(run, factor, log_t, wins, plays, alive, won, played, share):
 
 @kernel
 def _fewest(played, n_alive):
-    """Return the fewest comparisons of a remaining arm, and how many have so few."""
+    """Return the least number of comparisons of a remaining arm, and the number of arms that have it."""
     fewest, n_fewest = least_of(played[:n_alive]), 0
     for a in range(n_alive):
         n_fewest += played[a] == fewest

@@ -1,4 +1,4 @@
-"""IF1 and IF2, compiled: rounds of a candidate against every remaining arm."""
+"""IF1 and IF2, compiled: rounds of a candidate against each remaining arm."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def play(policy: Any, run: Run) -> None:
 
 
 def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
-    """Explore for at most ``limit`` steps; return the steps and the answer."""
+    """Explore for at most ``limit`` steps; return the number of steps and the answer."""
     k = policy.n_arms
     # the policy's first draw is the permutation, unless there is only one arm
-    order = np.random.Generator(run.rng).permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
+    order = run.rng.permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
     log_t, wins = log(policy.horizon * k**2), np.zeros(k)
     outcome: tuple[int, int] = _filter(run, order[0], order[1:], wins, log_t, policy.prune, limit)
     return outcome
@@ -28,21 +28,24 @@ def explore(policy: Any, run: Run, limit: int) -> tuple[int, int]:
 
 @kernel
 def _filter(run, candidate, rivals, wins, log_t, prune, limit):
+    """Explore; ``wins[r]`` are those of the candidate over r, and ``rivals`` the arms left in its first n entries."""
     n = len(rivals)
     rounds = 0
     t = 0
     while n > 0 and t < limit:
         rounds += 1
-        made = 0
-        while made < n and t < limit:
-            rival = rivals[made]
-            made += 1
+        # a round: the candidate meets each rival once, so that all shares are of ``rounds`` comparisons
+        met = 0
+        while met < n and t < limit:
+            rival = rivals[met]
+            met += 1
             t += 1
             wins[rival] += duel(run, candidate, rival)
             pay(run, candidate, rival)
-            if made < n and is_due(run, t):
+            if met < n and is_due(run, t):
                 record(run, candidate, t)
-        if made == n:
+        if met == n:
+            # c_t = sqrt(4 ln(1/delta) / t) with delta = 1/(T K^2) (thesis, Algorithm 5)
             radius = np.sqrt(4 * log_t / rounds)
             worst = 0
             for r in range(1, n):
@@ -50,6 +53,8 @@ def _filter(run, candidate, rivals, wins, log_t, prune, limit):
                     worst = r
             successor = rivals[worst]
             dethroned = wins[successor] / rounds + radius < 0.5
+            # Keep the rivals that the candidate does not surely beat. If it falls, its successor leaves the rivals,
+            # and with pruning (Algorithm 6) also each rival that the candidate was ahead of.
             left = 0
             for r in range(n):
                 share = wins[rivals[r]] / rounds
@@ -68,6 +73,6 @@ def _filter(run, candidate, rivals, wins, log_t, prune, limit):
         # the answer at the last step of a round is the one after elimination
         if is_due(run, t):
             record(run, candidate, t)
-    if n == 0 and len(run.times):  # an exploration without a run has no times
+    if n == 0 and len(run.times):  # an exploration without a horizon has no times
         exploit(run, candidate, t)
     return t, candidate

@@ -1,7 +1,7 @@
-"""MDB, compiled: narrow and wide bounds share one threshold per arm, and the cost of a round is that of its pairs.
+"""MDB, compiled: one threshold per arm serves the narrow and the wide bounds; a round costs time in its pairs only.
 
-An arm that takes part in no duel keeps its threshold, so it joins the wide set at a time known beforehand: only then
-are all arms gone through.
+An arm that takes part in no duel keeps its threshold, so the time at which it joins the wide set is known beforehand.
+All arms are visited only then.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.np.random.distributions import random_standard_normal
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import copeland_leader, largest, least_other, steps_before
-from structsvm.online.bandits.compiled.run import Run, is_due, record, skip
+from structsvm.online.bandits.compiled.reductions import largest, least_other, steps_before
+from structsvm.online.bandits.compiled.run import Run, record_leader, skip
 from structsvm.online.interleaving.compiled.kernels import interleave, merge
 
 
@@ -34,16 +32,19 @@ def _all(wide):
     return len(wide)
 
 
-# without NaN and signed zeros the loops over arms become vector instructions; no value changes
+# Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
-    """U_ij >= 1/2 iff ln t >= threshold[i, j], V_ij >= 1/2 iff beta ln t >= threshold[i, j].
-    ``needed`` are the maxima of rows, and ``stale`` tells whether one may have fallen.
+    """Play a run. ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``, ``V_ij >= 1/2`` iff ``beta ln t`` is.
+
+    ``needed`` are the maxima of the rows of ``threshold``: arm i is in E iff ``ln t >= needed[i]``, and in F iff ``beta
+    ln t`` is. ``stale`` marks arms whose maximum may have fallen; ``wide`` holds F in its first ``n_wide`` entries.
     """
     scores, gaps, rng, horizon = run.scores, run.gaps, run.rng, run.times[-1]
     k = len(gaps)
     n_wide = 0
-    joins = 0.0  # the least threshold of the arms outside the wide set
+    # Invariant: each arm outside F needs beta ln t >= joins. F is updated from its own members until then.
+    joins = 0.0
     t = 0
     while t < horizon:
         t += 1
@@ -61,25 +62,30 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
             else:
                 joins = min(joins, needed[i])
         n_wide = n
+        # E is a subset of F, as beta >= 1
         narrow = 0
         for a in range(n_wide):
             narrow += 1 if needed[wide[a]] <= log_t else 0
+        # Algorithm 1 compares all arms first; afterwards one arm in E is played alone
         if t == 1:
             narrow = 0
         if narrow == 1 or k == 1:
             arm = 0
             while needed[arm] > log_t:
                 arm += 1
+            # no threshold changes while it plays alone, so E stays until ln t reaches that of another arm
             steps = steps_before(least_other(needed, arm), t, horizon)
             t = skip(run, arm, t, steps, wins)
             continue
         if narrow == 0:
             n_wide = _all(wide)
+        # Draw the outcomes in the order of the world's ``compare``: one merged list, one score per arm, or a coin per
+        # pair. A pair alone is a coin flip in a world of scores, too.
         by_merging = run.live and n_wide > 2
         by_scores = len(scores) > 0 and n_wide > 2
         if by_scores:
             for a in range(n_wide):
-                drawn[a] = scores[wide[a]] + random_standard_normal(rng)
+                drawn[a] = scores[wide[a]] + rng.standard_normal()
         if by_merging:
             merge(run.comparisons, wide[:n_wide], rng, merged)
         cost = 0.0
@@ -94,13 +100,14 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
                     won = (1 + merged[a, b]) / 2
                 elif by_scores:
                     won = 1.0 if drawn[a] > drawn[b] else 0.0
-                elif run.live:  # not by ``duel``: its outcome without a branch costs a tenth more here
+                elif run.live:  # not by ``duel``: its outcome without a branch takes a tenth more time here
                     won = interleave(run.comparisons, i, j, rng)
                 else:
-                    won = 1.0 if next_double(rng) < run.matrix[i, j] else 0.0
+                    won = 1.0 if rng.random() < run.matrix[i, j] else 0.0
                 wins[i, j] += won
                 wins[j, i] += 1.0 - won
                 run.duels[i, j] += 1
+                # both thresholds of the pair, as in ``half_reached``: only the arm that is behind needs time
                 total_plays = wins[i, j] + wins[j, i]
                 short = 0.5 - wins[i, j] / total_plays
                 distance = total_plays * short * short / alpha
@@ -108,6 +115,7 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
                     (i, j, distance if short > 0 else 0.0),
                     (j, i, distance if short < 0 else 0.0),
                 ):
+                    # the maximum of a row is searched again only if the entry that was the maximum fell
                     if new < threshold[low, high] and threshold[low, high] == needed[low]:
                         stale[low] = True
                     threshold[low, high] = new
@@ -118,5 +126,4 @@ def _mdb(run, alpha, beta, merged, wins, threshold, needed, drawn, stale, wide):
                 stale[i] = False
                 needed[i] = largest(threshold[i])
         run.total[0] += least if run.weak else cost / n_wide
-        if is_due(run, t):
-            record(run, copeland_leader(wins, run.ahead, run.ties), t)
+        record_leader(run, wins, t)

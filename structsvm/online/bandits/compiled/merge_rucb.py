@@ -6,26 +6,25 @@ import math
 from typing import Any
 
 import numpy as np
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
-from structsvm.online.bandits.compiled.reductions import largest, one_of_largest
+from structsvm.online.bandits.compiled.reductions import half_reached, largest, one_of_largest
 from structsvm.online.bandits.compiled.run import Run, compare, exploit, is_due, record
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused MergeRUCB.
-    The kernel returns at the end of each stage: merging is rare and done by the policy's own function.
+
+    The kernel returns at the end of each stage. Merging is rare, so the policy's own function does it.
     """
     k = policy.n_arms
     # unless the arms are taken in order, the policy's first draw is the order
-    order = range(k) if policy.ordered else np.random.Generator(run.rng).permutation(k).tolist()
+    order = range(k) if policy.ordered else run.rng.permutation(k).tolist()
     batches = initial_batches(order, policy.size, policy.partition)
-    wins = np.zeros((k, k))
-    threshold = np.zeros((k, k))
-    state = np.array([0, 1], dtype=np.int64)  # comparisons made, stage
+    wins, threshold = np.zeros((2, k, k))
+    state = np.array([0, 1], dtype=np.int64)  # number of comparisons, stage
     again = True
     while again:
         sizes = np.array([len(batch) for batch in batches], dtype=np.int64)
@@ -57,16 +56,21 @@ def _best(wins, members, sizes, arms, share, ties):
 
 @kernel
 def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, arms):
-    """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
+    """Play until batches have to be merged (return True) or the horizon is reached (return False).
+
+    ``members[b, :sizes[b]]`` is batch b. ``U_ij >= 1/2`` iff ``ln(t + C) >= threshold[i, j]``.
+    """
     rng, n_batches = run.rng, len(sizes)
-    limit = len(wins) / math.ldexp(1.0, state[1])  # of the arms left, at which the stage ends
+    limit = len(wins) / math.ldexp(
+        1.0, state[1]
+    )  # number of arms at which the stage S ends: K / 2^S (line 12)
     remaining = 0
     for size in sizes:
         remaining += size
     while True:
         t = state[0] + 1
         log_t = log(t + offset)
-        # find the next batch of more than one arm and drop the arms that surely lose
+        # batch t mod B, or the next one of more than one arm: a single arm has no opponent (line 10)
         current = -1
         for turn in range(n_batches):
             b = (t + turn) % n_batches
@@ -76,6 +80,7 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
         if current < 0 and remaining > 1:
             return True
         if remaining > 1:
+            # line 8: drop the arms with a bound below 1/2; the loop compares with those that are still there
             a = 0
             while a < sizes[current]:
                 arm = members[current, a]
@@ -90,6 +95,7 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
                     remaining -= 1
                 else:
                     a += 1
+            # no comparison was made: end the stage, or turn to the next batch at the same t
             if sizes[current] == 1 and remaining > 1:
                 if n_batches > 1 and remaining <= limit:
                     state[1] += 1
@@ -102,13 +108,14 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
                     arm = members[b, 0]
             exploit(run, arm, t - 1)
             return False
-        # the answer after a step is recorded once its batch is updated, as in the policy
+        # The policy drops arms at the end of ``update`` and so before its answer is asked for: record step t - 1 here.
         if is_due(run, t - 1):
             record(run, _best(wins, members, sizes, arms, run.ahead, run.ties), t - 1)
             if t > run.times[-1]:
                 return False
+        # lines 9 and 10: a random champion against the arm with the largest bound against it
         size = sizes[current]
-        champion = members[current, int(next_double(rng) * size)]
+        champion = members[current, int(rng.random() * size)]
         challenger = -1
         highest = -1.0
         n_highest = 0
@@ -128,10 +135,8 @@ def _stage(run, alpha, offset, wins, threshold, members, sizes, state, bounds, a
         if n_highest > 1:
             challenger = members[current, one_of_largest(bounds[:size], highest, rng)]
         plays = compare(run, wins, champion, challenger)
-        short = 0.5 - wins[champion, challenger] / plays
-        distance = plays * short * short / alpha
-        threshold[champion, challenger] = distance if short > 0 else 0.0
-        threshold[challenger, champion] = distance if short < 0 else 0.0
+        threshold[champion, challenger] = half_reached(plays, wins[champion, challenger], alpha)
+        threshold[challenger, champion] = half_reached(plays, wins[challenger, champion], alpha)
         state[0] = t
         if n_batches > 1 and remaining <= limit:
             state[1] += 1

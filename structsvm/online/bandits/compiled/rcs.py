@@ -1,9 +1,9 @@
 """RCS, compiled: the tournament needs only who wins each pair, and only the pairs that decide it.
 
 ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` exceeds 1/2 with the binomial tail probability
-``P(Bin(N_ij + 1, 1/2) <= W_ij)``, which a duel changes by a two-term recurrence. Pairs are independent, so
-the champion is found by a knock-out in which each pair is drawn at most once, and the usual champion is tried
-first with a single number. While it plays itself, the steps to its first defeat are geometric.
+``P(Bin(N_ij + 1, 1/2) <= W_ij)``, which a recurrence of two terms updates after a duel. Pairs are independent, so a
+knock-out that draws each pair at most once finds the champion. The last champion is tried first, with a single random
+number. While an arm plays itself, the number of steps to its first defeat is geometric.
 """
 
 from __future__ import annotations
@@ -11,17 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, lgamma, log
-from structsvm.online.bandits.compiled.reductions import (
-    copeland_leader,
-    largest,
-    one_of_largest,
-    steps_before,
-)
-from structsvm.online.bandits.compiled.run import Run, compare, is_due, record, skip
+from structsvm.online.bandits.compiled.reductions import largest, least_of, one_of_largest, steps_before
+from structsvm.online.bandits.compiled.run import Run, compare, record_leader, skip
 
 
 def play(policy: Any, run: Run) -> None:
@@ -36,6 +30,8 @@ def play(policy: Any, run: Run) -> None:
 @kernel
 def _tail_step(tail, pmf, n, w, won):
     """Update ``P(Bin(n + 1) <= w)`` and ``P(Bin(n + 1) = w)`` after one more comparison, won (1) or lost (0)."""
+    # With m = n + 1 flips before and m + 1 after the comparison, Pascal's rule P(Bin(m + 1) <= w) = P(Bin(m) <= w)
+    # - P(Bin(m) = w) / 2 gives both tails, and ratios of binomial coefficients give the probability of the count.
     m = n + 1
     if won:
         above = pmf * (m - w) / (w + 1)  # P(Bin(m) = w + 1)
@@ -45,7 +41,8 @@ def _tail_step(tail, pmf, n, w, won):
     else:
         tail -= 0.5 * pmf
         pmf = pmf * (m + 1) / (2.0 * (m + 1 - w))
-    if pmf < 1e-280:  # before it underflows: compute it from the definition again
+    # The product cannot come back from 0: close to underflow compute the probability from its definition.
+    if pmf < 1e-280:
         top = m + 1
         log_t = lgamma(top + 1) - lgamma(w + 1) - lgamma(top - w + 1) - top * log(2.0)
         pmf = exp(log_t)
@@ -53,22 +50,35 @@ def _tail_step(tail, pmf, n, w, won):
 
 
 @kernel
-def _all(beats, arm):
-    """Return the probability that ``arm`` beats everyone in the tournament."""
-    product = 1.0
-    for j in range(len(beats)):
-        if j != arm:
-            product *= beats[arm, j]
-    return product
+def _product(values, stop, a, b):
+    """Return the product of ``values[:stop]`` without the entries at ``a`` and ``b``, multiplied in four parts."""
+    # a multiplication takes about four cycles, in which three independent ones can begin
+    p0, p1, p2, p3 = 1.0, 1.0, 1.0, 1.0
+    for i in range(0, stop - 3, 4):
+        p0 *= values[i] if i != a and i != b else 1.0
+        p1 *= values[i + 1] if i + 1 != a and i + 1 != b else 1.0
+        p2 *= values[i + 2] if i + 2 != a and i + 2 != b else 1.0
+        p3 *= values[i + 3] if i + 3 != a and i + 3 != b else 1.0
+    for i in range(stop - stop % 4, stop):
+        p0 *= values[i] if i != a and i != b else 1.0
+    return (p0 * p1) * (p2 * p3)
 
 
 @kernel
+def _all(beats, arm):
+    """Return the probability that ``arm`` beats everyone in the tournament."""
+    return _product(beats[arm], len(beats), arm, arm)
+
+
+@kernel(inline="always")
 def _champion(beats, lead, u, rng):
-    """Return the arm that beats everyone, or -1, when ``u`` says that ``lead`` does not.
-    ``u`` is uniform and at least the probability that ``lead`` beats everyone.
+    """Return the arm that beats everyone, or -1 if none does, given that ``lead`` does not.
+
+    ``u`` is uniform above the probability that ``lead`` beats everyone.
     """
     k = len(beats)
-    # draw lead's first defeat, in the order of the arms, by inverting its distribution at u
+    # Draw the first arm to which lead loses, in the order of the arms. It comes after j with the probability that
+    # lead beats all arms up to j, the product ``prefix``, so it is the first j with prefix <= u.
     prefix = 1.0
     start = -1
     for j in range(k):
@@ -77,33 +87,44 @@ def _champion(beats, lead, u, rng):
             prefix *= beats[lead, j]
             if prefix <= u:
                 break
-    # arms before it lost to lead. The others knock each other out; only the last one left may be champion
+    # Arms before it lost to lead and cannot be champion. Those from it on knock each other out: whoever loses a pair
+    # is not champion, so only the last winner may be, if it also beats the arms that it has not met.
+    # The first loss of each winner is drawn by one number, too.
     champion, beaten = start, lead
+    u, prefix = rng.random(), 1.0
     for j in range(start + 1, k):
-        if j != lead and next_double(rng) >= beats[champion, j]:
-            champion, beaten = j, champion
-    for j in range(champion):
-        if j != beaten and j != lead and next_double(rng) >= beats[champion, j]:
-            return -1
-    if beaten != lead and next_double(rng) >= beats[champion, lead]:
-        return -1
-    return champion
+        if j != lead:
+            prefix *= beats[champion, j]
+            if prefix <= u:
+                champion, beaten = j, champion
+                u, prefix = rng.random(), 1.0
+    # It met each arm behind it, and ``beaten``, in the knock-out (start met lead by the draw above).
+    rest = _product(beats[champion], champion, beaten, lead)
+    if beaten != lead:
+        rest *= beats[champion, lead]
+    return champion if rng.random() < rest else -1
 
 
+# Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
-    """Row c of ``share`` and ``root`` (1/sqrt(N)) are results of the others against c. The bound of a pair never
-    compared is 2; that of the champion itself is never the maximum. ``beats`` is P(theta_ij > 1/2) and ``pmf``, for
-    i < j, P(Bin(N_ij + 1) = W_ij).
+    """Play a run.
+
+    Row c of ``share`` and ``root`` (1/sqrt(N)) holds the results of the other arms against c, so that the challenger is
+    found in one row. The bound of a pair never compared is 2; that of the champion itself is never the maximum.
+    ``beats`` is P(theta_ij > 1/2) and ``pmf``, for i < j, P(Bin(N_ij + 1) = W_ij).
     """
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
-    lead = np.int64(0)  # the last champion that beat everyone; a literal would be a type of its own
+    # Invariant: ``lead`` is the last champion that beat everyone (a literal 0 would be a type of its own to Numba),
+    # and ``chance`` the probability that it does so again. ``defeated``: the next tournament is known to be lost.
+    lead = np.int64(0)
     chance = _all(beats, lead)
-    defeated = False  # whether lead is known not to win the next tournament
+    defeated = False
     t = 0
     while t < horizon:
         t += 1
-        u = next_double(rng)
+        # one number decides whether lead beats everyone; if it does not, u is uniform on [chance, 1)
+        u = rng.random()
         if defeated:
             u = chance + (1 - chance) * u
         if u < chance:
@@ -114,19 +135,19 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
                 lead = champion
                 chance = _all(beats, lead)
             else:
-                fewest = reigns[0]
-                for j in range(k):
-                    fewest = min(fewest, reigns[j])
-                champion = one_of_largest(reigns, fewest, rng)
+                # nobody beats everyone: an arm that was champion least often, at random (Algorithm 1)
+                champion = one_of_largest(reigns, least_of(reigns), rng)
         defeated = False
+        # the challenger has the largest bound mu + sqrt(alpha ln t / N) against the champion
         width = np.sqrt(alpha * log(t))
         rates, roots = share[champion], root[champion]
         for j in range(k):
             bounds[j] = rates[j] + width * roots[j]
         highest = largest(bounds)
         if highest < 0.5:
-            # the champion against itself: nothing changes until a bound reaches 1/2, or it loses the
-            # tournament
+            # The champion plays itself. Nothing changes until a bound against it reaches 1/2, or it loses the
+            # tournament. The number of tournaments that it wins before is geometric: draw it by inversion, and
+            # remember the defeat for the step after them.
             steps = 1
             if champion == lead:
                 soonest = np.inf
@@ -136,7 +157,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
                         soonest = min(soonest, short * short / alpha)
                 steps = steps_before(soonest, t, horizon)
                 if steps > 1 and chance < 1:
-                    further = log(1 - next_double(rng)) / log(chance) if chance > 0 else 0.0
+                    further = log(1 - rng.random()) / log(chance) if chance > 0 else 0.0
                     if further < steps - 1:
                         steps = 1 + int(further)
                         defeated = True
@@ -144,6 +165,7 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
             t = skip(run, champion, t, steps, wins)
             continue
         reigns[champion] += 1
+        # ``beats`` and ``pmf`` belong to ordered pairs i < j: update those of i and mirror the tail
         challenger = one_of_largest(bounds, highest, rng)
         i, j = min(champion, challenger), max(champion, challenger)
         w = wins[i, j]
@@ -155,5 +177,4 @@ def _rcs(run, alpha, share, root, wins, beats, pmf, reigns, bounds):
         root[i, j] = root[j, i] = 1 / np.sqrt(n)
         if lead in (i, j):
             chance = _all(beats, lead)
-        if is_due(run, t):
-            record(run, copeland_leader(wins, run.ahead, run.ties), t)
+        record_leader(run, wins, t)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import exp, log
@@ -23,14 +22,16 @@ def copeland_leader(wins, ahead, ties):
 
 @kernel
 def one_of_largest(values, maximum, rng):
-    """Return the index of a value that is ``maximum``; of several, which all are as likely."""
+    """Return the index of a value equal to ``maximum``; draw among several with equal probability."""
+    # The first pass counts without a branch, so that it becomes vector instructions. It keeps the last index, which
+    # is the answer if there is one only. No random number is drawn then, as in ``tied`` of the policies.
     n = index = 0
     for i in range(len(values)):
         is_largest = values[i] == maximum
         n += 1 if is_largest else 0
         index = max(index, i if is_largest else 0)
     if n > 1:
-        pos = int(next_double(rng) * n)
+        pos = int(rng.random() * n)
         index = -1
         while pos >= 0:
             index += 1
@@ -39,7 +40,7 @@ def one_of_largest(values, maximum, rng):
     return index
 
 
-# without NaN and signed zeros the loops over arms become vector instructions; no value changes
+# Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def largest(values):
     """Return the largest of ``values``, all of which are at least 0."""
@@ -60,7 +61,7 @@ def least_of(values):
 
 @kernel
 def least_other(values, arm):
-    """Return the least of ``values`` but for that of ``arm``."""
+    """Return the least of ``values`` except that of ``arm``."""
     least = np.inf
     for i in range(len(values)):
         if i != arm:
@@ -68,9 +69,19 @@ def least_other(values, arm):
     return least
 
 
+@kernel(inline="always")
+def half_reached(n, won, alpha):
+    """Return the least ``ln t`` at which the bound ``won / n + sqrt(alpha ln t / n)`` is at least 1/2."""
+    # sqrt(alpha ln t / n) >= 1/2 - won / n  <=>  ln t >= n (1/2 - won / n)^2 / alpha, if the right side is positive.
+    # A bound falls only by a comparison, so an arm that is ruled out stays so until a time known beforehand.
+    short = 0.5 - won / n
+    return n * short * short / alpha if short > 0 else 0.0
+
+
 @kernel
 def steps_before(soonest, t, horizon):
-    """Return how many steps from ``t`` on are surely before ``ln t`` reaches ``soonest``, at least one."""
+    """Return the number of steps from ``t`` on that surely precede ``ln t >= soonest``, at least 1."""
+    # exp would overflow for a time far behind the horizon
     if soonest > log(horizon) + 1:
         return horizon - t + 1
     # stop just before the change, so that rounding cannot skip it

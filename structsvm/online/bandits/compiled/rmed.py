@@ -1,11 +1,10 @@
-"""RMED1, compiled: a duel changes the divergence of two arms."""
+"""RMED1, compiled: a duel changes the divergences of its two arms only."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
@@ -25,7 +24,8 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _sum(values):
-    """Add four sums in turn: an addition takes about four cycles, in which three more can begin."""
+    """Return the sum of ``values``, added up in four parts."""
+    # an addition takes about four cycles, in which three independent ones can begin
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     n = len(values)
     for i in range(0, n - 3, 4):
@@ -40,11 +40,11 @@ def _sum(values):
 
 @kernel
 def _choose(values, limit, rng):
-    """Return an index with a value of at most ``limit``, at random."""
+    """Return the index of a value of at most ``limit``; draw among several with equal probability."""
     n = 0
     for value in values:
         n += value <= limit
-    pos = int(next_double(rng) * n) if n > 1 else 0
+    pos = int(rng.random() * n) if n > 1 else 0
     i = 0
     while values[i] > limit or pos > 0:
         pos -= values[i] <= limit
@@ -52,26 +52,32 @@ def _choose(values, limit, rng):
     return i
 
 
-# fast-math without NaN and signed zeros lets the loop over arms be vectorised
+# Without NaN and signed zeros the loop over arms becomes vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _join(divergence, limit, is_waiting, joining):
+    """Add the arms of a divergence of at most ``limit`` that do not wait to the next list (Algorithm 1, J_j(t))."""
     for j in range(len(divergence)):
         joining[j] = joining[j] | ((divergence[j] <= limit) & ~is_waiting[j])
 
 
 @kernel
 def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_waiting, joining):
-    """``terms`` are N_ij KL(mu_ij, 1/2) where j is ahead of i, and ``divergence`` their sums.
-    ``ahead`` counts arms ahead of or level with i; unseen pairs are level.
+    """Play a run.
+
+    ``terms[i, j]`` is N_ij KL(mu_ij, 1/2) where j is ahead of i, otherwise 0; ``divergence`` holds the sums of its
+    rows. ``ahead`` counts the arms ahead of or level with i (O_i), among which are those that i never met.
     """
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
+    # L_C is ``waiting[:n_waiting]``, and L_R its arms from ``position`` on, marked in ``is_waiting``; ``joining`` is
+    # L_N. ``least`` is I*(t).
     position, n_waiting = 0, k
-    least = 0.0  # smallest divergence
-    first, second = 0, 0  # the last pair of the first round
+    least = 0.0
+    first, second = 0, 0  # the last pair of the initial phase
     n_pairs = k * (k - 1) // 2
     t = 0
     while t < horizon:
         t += 1
+        # initial phase: each pair once, in the order of ``pair_indices``
         started = t > n_pairs
         if not started:
             second += 1
@@ -80,6 +86,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
                 second = first + 1
             arm, opponent = first, second
         else:
+            # Algorithm 2: the arm of least divergence if it is in O_l or O_l is empty, else the arm that l beats least
             arm = waiting[position]
             leader = _choose(divergence, least + tie, rng)
             if ahead[arm] == 0 or (leader != arm and share[arm, leader] <= 0.5):
@@ -90,6 +97,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             won = duel(run, arm, opponent)
             wins[arm, opponent] += won
             wins[opponent, arm] += 1.0 - won
+            # take the pair out of both counts of O_i with its old shares, and enter it with the new ones
             plays = wins[arm, opponent] + wins[opponent, arm]
             ahead[arm] -= share[arm, opponent] <= 0.5
             ahead[opponent] -= share[opponent, arm] <= 0.5
@@ -98,6 +106,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             share[arm, opponent], share[opponent, arm] = mu, nu
             ahead[arm] += mu <= 0.5
             ahead[opponent] += nu <= 0.5
+            # KL(mu, 1/2) = mu ln 2 mu + nu ln 2 nu, the same for both arms; it counts for the one that is behind
             distance = 0.0
             if mu > 0:
                 distance += mu * log(2 * mu)
@@ -114,6 +123,7 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
             position += 1
             _join(divergence, least + log(t) + margin, is_waiting, joining)
             if position == n_waiting:
+                # all of L_C was drawn: the next list becomes the present one
                 alone = n_waiting == 1
                 position = n_waiting = 0
                 for j in range(k):
@@ -123,9 +133,10 @@ def _rmed(run, margin, tie, share, wins, terms, divergence, ahead, waiting, is_w
                     is_waiting[j] = joining[j]
                     joining[j] = False
                 if alone and n_waiting == 1 and waiting[0] == arm and arm == opponent:
-                    # one arm plays itself: nothing changes until ln t lets another arm join
+                    # one arm plays itself: nothing changes until ln t >= I_j - I* - f(K) for another arm
                     soonest = least_other(divergence, arm) - (divergence[arm] + margin)
                     steps = steps_before(soonest, t, horizon)
+        # regret is recorded before it is added, since a jump may pass several times to record
         cost = run.costs[arm, opponent]
         last = t + steps - 1
         while is_due(run, last):

@@ -5,40 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.reductions import (
-    copeland_leader,
+    half_reached,
     largest,
     least_other,
     one_of_largest,
     steps_before,
 )
-from structsvm.online.bandits.compiled.run import Run, compare, is_due, record, skip, zeros
+from structsvm.online.bandits.compiled.run import Run, compare, record_leader, skip, zeros
 
 
 def play(policy: Any, run: Run) -> None:
     """Play a run of ``policy``, an unused RUCB."""
     k = policy.n_arms
-    # row c: results of the others against c, so that the challenger is found in one row. The bound of a pair never
-    # compared is 2; that of the champion itself is never the maximum
+    # Row c holds the results of the other arms against c, so that the challenger is found in one row. The bound of a
+    # pair never compared is 2; that of the champion itself is never the maximum.
     share, root, wins, threshold = zeros(4, k, k)  # root: 1/sqrt(N)
     share[:] = 2.0
     np.fill_diagonal(share, -1.0)
     _rucb(run, policy.alpha, wins, share, root, threshold, *zeros(2, k), np.zeros(k, dtype=np.int64))
 
 
-# without NaN and signed zeros the loops over arms become vector instructions; no value changes
+# Without NaN and signed zeros the loops over arms become vector instructions; no value changes.
 @kernel(fastmath={"nnan", "nsz"})
 def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
     """Play a run.
 
-    U_ij >= 1/2 iff ln t >= threshold[i, j]; i is a candidate iff ln t >= needed[i], the maximum of its row. Candidates
-    change only by a duel, or when ln t reaches ``joins``, the least threshold of the other arms.
+    ``U_ij >= 1/2`` iff ``ln t >= threshold[i, j]``; i is a candidate iff ``ln t >= needed[i]``, the maximum of its row.
     """
     k, rng, horizon = len(run.costs), run.rng, run.times[-1]
+    # Invariant: ``candidates[:n_candidates]`` is C, and all arms outside C need ln t >= joins. C changes only by a duel
+    # (which sets joins to 0 if it moves an arm in or out) or when ln t reaches ``joins``.
     n_candidates = 0
     joins = 0.0
     leader = -1
@@ -55,17 +55,19 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
                     n_candidates += 1
                 else:
                     joins = min(joins, needed[i])
+        # Algorithm 1: B := B n C; if C has one arm it is B; else the champion is B's arm with probability 1/2, or one
+        # of C \ B at random, or any arm if C is empty
         if leader >= 0 and needed[leader] > log_t:
             leader = -1
         if n_candidates == 1:
             leader = champion = candidates[0]
         elif n_candidates == 0:
-            champion = int(next_double(rng) * k)
-        elif leader >= 0 and next_double(rng) < 0.5:
+            champion = int(rng.random() * k)
+        elif leader >= 0 and rng.random() < 0.5:
             champion = leader
         else:
             rest = n_candidates - (1 if leader >= 0 else 0)
-            pos = int(next_double(rng) * rest) if rest > 1 else 0
+            pos = int(rng.random() * rest) if rest > 1 else 0
             champion = candidates[pos]
             if leader >= 0 and champion >= leader:  # skip the leader
                 champion = candidates[pos + 1]
@@ -76,7 +78,8 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
             bounds[j] = rates[j] + width * roots[j]
         highest = largest(bounds)
         if highest < 0.5:
-            # it plays itself alone: nothing changes until some bound against it reaches 1/2 again
+            # The champion plays itself. If it is the only candidate, nothing changes until a bound against it reaches
+            # 1/2 again; otherwise the next champion is drawn.
             steps = 1
             if n_candidates == 1:
                 steps = steps_before(least_other(threshold[:, champion], champion), t, horizon)
@@ -88,10 +91,10 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
         share[challenger, champion] = wins[champion, challenger] / n
         root[champion, challenger] = root[challenger, champion] = 1 / np.sqrt(n)
         for a, b in ((champion, challenger), (challenger, champion)):
-            short = 0.5 - share[b, a]
             old = threshold[a, b]
-            threshold[a, b] = n * short * short / alpha if short > 0 else 0.0
+            threshold[a, b] = half_reached(n, wins[a, b], alpha)
             before = needed[a] <= log_t
+            # the maximum of a row is searched again only if the entry that was the maximum fell
             if threshold[a, b] >= needed[a]:
                 needed[a] = threshold[a, b]
             elif old == needed[a]:
@@ -100,5 +103,4 @@ def _rucb(run, alpha, wins, share, root, threshold, needed, bounds, candidates):
                 joins = 0.0  # visit all arms again
             elif not before:
                 joins = min(joins, needed[a])
-        if is_due(run, t):
-            record(run, copeland_leader(wins, run.ahead, run.ties), t)
+        record_leader(run, wins, t)

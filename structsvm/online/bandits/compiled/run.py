@@ -1,7 +1,7 @@
-"""A run as the compiled forms see it: where outcomes come from, what they cost, and what is recorded when.
+"""State of a run of a compiled bandit: the source of outcomes, their regret, and what is recorded.
 
-The kernels of the bandits are compiled once for all worlds: the matrix, or the arrays of ``LiveComparisons``, are empty
-where outcomes come from the other. Both draw the same random numbers as ``compare`` of their worlds.
+Kernels are compiled once for all worlds. Outcomes come from a matrix or from live comparisons; the arrays of the other
+source are empty. Both draw the same random numbers as ``compare`` of their worlds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.reductions import copeland_leader
@@ -19,52 +18,58 @@ from structsvm.protocols import Float, Int
 
 
 class Run(NamedTuple):
-    """A run of a bandit in a world, under way."""
+    """State of one run of a bandit in a world."""
 
     matrix: Float
     """Probability that the first arm of a pair wins."""
     comparisons: Any
-    """Arrays that live comparisons are made from."""
+    """Arrays of live comparisons."""
     live: bool
     """Whether comparisons are live."""
     scores: Float
-    """Means of the scores that decide all pairs of a set, if they do; otherwise empty."""
+    """Means of the normal scores that decide all pairs of a set; empty in other worlds."""
     gaps: Float
     costs: Float
-    """Regret of every pair, (K, K); the diagonal is an arm against itself."""
+    """Regret of each pair, (K, K); the diagonal is an arm against itself."""
     weak: bool
-    """Whether regret is that of the best arm compared."""
+    """Whether the regret of a set is the least gap (otherwise the mean gap)."""
     times: Int
-    rng: np.random.BitGenerator
-    """Not a generator, whose references would have to be counted."""
-    ties: np.random.BitGenerator
+    """Steps after which the answer and the regret are recorded, increasing; the last is the horizon."""
+    rng: np.random.Generator
+    """Draws duels and outcomes."""
+    ties: np.random.Generator
+    """Breaks ties between recorded answers, so that recording does not change the duels."""
     ahead: Float
     """Scratch of :func:`copeland_leader`, (K,)."""
     total: Float
     """Regret so far, (1,)."""
     n_recorded: Int
-    """How many of the times have passed, (1,)."""
+    """Number of times recorded so far, (1,)."""
     regret: Float
     winners: Int
+    """Regret and answer at each of the times."""
     duels: Int
+    """Comparisons of each pair, (K, K): upper triangle, and the diagonal for an arm against itself."""
 
 
-def begin(world: Any, times: Int, kind: int, rng: np.random.Generator, ties: np.random.Generator) -> Run:
-    """Return a run that is to be recorded at ``times``."""
+def begin(world: Any, times: Int, kind: str, rng: np.random.Generator, ties: np.random.Generator) -> Run:
+    """Return the state of a new run that is recorded at ``times``, with the ``kind`` of regret of ``simulate``."""
     gaps, scores, k = world.gaps, getattr(world, "scores", None), world.n_arms
     matrix = getattr(world, "preferences", None)
     sums = gaps[:, None] + gaps
+    # regret of a pair by kind; sets have no sum, and their mean or least gap is computed from the gaps
+    costs = {"average": sums / 2, "sum": sums, "weak": np.minimum(gaps[:, None], gaps)}
     return Run(
         np.empty((0, 0)) if matrix is None else matrix,
         world.live_arrays() if matrix is None else live_arrays(),
         matrix is None,
         np.empty(0) if scores is None else scores,
         gaps,
-        (sums / 2, sums, np.minimum(gaps[:, None], gaps))[kind],
-        kind == 2,
+        costs[kind],
+        kind == "weak",
         times,
-        rng.bit_generator,
-        ties.bit_generator,
+        rng,
+        ties,
         ahead=np.zeros(k),
         total=np.zeros(1),
         n_recorded=np.zeros(1, dtype=np.int64),
@@ -75,14 +80,15 @@ def begin(world: Any, times: Int, kind: int, rng: np.random.Generator, ties: np.
 
 
 def zeros(*shape: int) -> Float:
-    """Return zeros for loops of vector instructions: they start with a line of the cache, those of NumPy need not."""
+    """Return zeros that start with a line of the cache, which those of NumPy need not do."""
+    # vector loads that cross a line of 64 bytes take twice as long
     size = math.prod(shape)
     room = np.zeros(size + 8)
     start = -(room.ctypes.data // 8) % 8
     return room[start : start + size].reshape(shape)
 
 
-# what each bandit calls is inlined: to hand a run on costs more to compile than what is done with it
+# The functions below are inlined in each bandit: passing the state of a run takes longer to compile than their bodies.
 
 
 @kernel(inline="always")
@@ -90,19 +96,20 @@ def duel(run, first, second):
     """Return the outcome of a pair of different arms: 1 or 0."""
     if run.live:
         return interleave(run.comparisons, first, second, run.rng)
-    return 0.0 + (next_double(run.rng) < run.matrix[first, second])  # a branch would be mispredicted
+    # no branch: with an outcome close to a fair coin it would be mispredicted half of the time
+    return 0.0 + (run.rng.random() < run.matrix[first, second])
 
 
 @kernel(inline="always")
 def pay(run, first, second):
-    """Count a comparison of two arms, and its regret."""
+    """Count a comparison of two arms and add its regret."""
     run.total[0] += run.costs[first, second]
     run.duels[min(first, second), max(first, second)] += 1
 
 
 @kernel(inline="always")
 def compare(run, wins, first, second):
-    """Compare two different arms, count the win and the regret; return how often they have been compared."""
+    """Compare two different arms, count the win and the regret; return the number of their comparisons."""
     won = duel(run, first, second)
     wins[first, second] += won
     wins[second, first] += 1.0 - won
@@ -112,13 +119,13 @@ def compare(run, wins, first, second):
 
 @kernel(inline="always")
 def is_due(run, t):
-    """Return whether the next time to record at is reached with step ``t``."""
+    """Return whether step ``t`` reaches the next time to record."""
     return run.n_recorded[0] < len(run.times) and run.times[run.n_recorded[0]] <= t
 
 
 @kernel(inline="always")
 def record(run, winner, t=0, cost=0.0):
-    """Record the answer at the next time, and the regret so far with ``cost`` for each step after ``t``."""
+    """Record the answer at the next time, and the regret so far plus ``cost`` for each step after ``t``."""
     k = run.n_recorded[0]
     run.regret[k] = run.total[0] + cost * (run.times[k] - t)
     run.winners[k] = winner
@@ -126,8 +133,16 @@ def record(run, winner, t=0, cost=0.0):
 
 
 @kernel(inline="always")
+def record_leader(run, wins, t):
+    """Record the Copeland leader of ``wins`` if step ``t`` reaches the next time."""
+    if is_due(run, t):
+        record(run, copeland_leader(wins, run.ahead, run.ties), t)
+
+
+@kernel(inline="always")
 def skip(run, arm, t, steps, wins):
-    """Let an arm play itself from step ``t`` on, and record the Copeland leaders of ``wins``; return the last step."""
+    """Let ``arm`` play itself for ``steps`` steps from ``t`` on; return the last of them."""
+    # Outcomes of an arm against itself change no wins, but ties are broken anew at each time recorded meanwhile.
     last = t + steps - 1
     while is_due(run, last):
         record(run, copeland_leader(wins, run.ahead, run.ties), t - 1, run.costs[arm, arm])
@@ -138,7 +153,7 @@ def skip(run, arm, t, steps, wins):
 
 @kernel(inline="always")
 def exploit(run, arm, t):
-    """Record the rest of a run in which the last arm plays itself alone after step ``t``."""
+    """Record the rest of a run in which ``arm`` plays itself after step ``t``."""
     run.duels[arm, arm] += run.times[-1] - t
     while is_due(run, run.times[-1]):
         record(run, arm, t, run.costs[arm, arm])

@@ -1,11 +1,10 @@
-"""Condorcet SAVAGE, compiled: the pairs with the fewest comparisons are counted by row, not searched at every step."""
+"""Condorcet SAVAGE, compiled: counts the pairs with the fewest comparisons by row instead of searching all pairs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba.np.random.generator_core import next_double
 
 from structsvm.common.kernel import kernel
 from structsvm.common.portable.compiled import log
@@ -22,7 +21,7 @@ def play(policy: Any, run: Run) -> None:
 
 @kernel
 def _count_level(plays, alive, n_alive, at_level):
-    """Count the remaining pairs with the fewest comparisons, by first arm; return that number of comparisons."""
+    """Count the remaining pairs with the fewest comparisons by their first arm; return that number of comparisons."""
     level = np.inf
     for a in range(n_alive):
         for b in range(a + 1, n_alive):
@@ -36,6 +35,9 @@ def _count_level(plays, alive, n_alive, at_level):
 
 @kernel
 def _savage(run, log_t, wins, plays, alive, at_level):
+    """Play a run; ``alive[:n_alive]`` are the remaining arms, ``plays`` the comparisons of each pair."""
+    # Invariant: at_level[a] pairs (alive[a], alive[b]) with a < b have ``level`` comparisons, the fewest of all. A
+    # duel takes one of them; all pairs are counted again when none is left, or when an arm leaves.
     rng, horizon = run.rng, run.times[-1]
     n_alive = len(alive)
     level = _count_level(plays, alive, n_alive, at_level)
@@ -45,7 +47,8 @@ def _savage(run, log_t, wins, plays, alive, at_level):
         n_tied = 0
         for c in range(n_alive):
             n_tied += at_level[c]
-        pos = int(next_double(rng) * n_tied) if n_tied > 1 else 0
+        # the pair at position ``pos`` among those, in the order of ``pair_indices``: first its row, then its column
+        pos = int(rng.random() * n_tied) if n_tied > 1 else 0
         a = 0
         while pos >= at_level[a]:
             pos -= at_level[a]
@@ -59,6 +62,7 @@ def _savage(run, log_t, wins, plays, alive, at_level):
         second = alive[b]
         n = compare(run, wins, first, second)
         plays[first, second] = plays[second, first] = n
+        # Hoeffding's radius with a union bound over pairs and times; only the two arms compared can lose by it
         radius = np.sqrt(log_t / (2 * n))
         dropped = -1
         if wins[first, second] / n + radius < 0.5:
@@ -73,6 +77,7 @@ def _savage(run, log_t, wins, plays, alive, at_level):
             at_level[a] -= 1
         if dropped >= 0 or n_tied == 1:
             level = _count_level(plays, alive, n_alive, at_level)
+        # the answer is the Copeland leader among the remaining arms
         if is_due(run, t):
             ahead = run.ahead[:n_alive]
             for c in range(n_alive):

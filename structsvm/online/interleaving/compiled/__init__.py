@@ -1,1 +1,1 @@
-"""Compiled forms of the interleavers, for simulations; the methods in the parent folder are their literal twins."""
+"""Compiled interleavers for simulations; the methods in the parent folder are their literal twins."""

@@ -1,7 +1,7 @@
 """Simulated comparisons, a million per second: list, clicks and credit in one compiled pass.
 
-Each list is made only as far as the user reads it. The distributions are those of ``TeamDraft``,
-``Probabilistic`` and ``SOSM`` with the click models of ``structsvm.online.users``.
+A list is built only as far as the user reads it. The distributions are those of ``TeamDraft``, ``Probabilistic`` and
+``SOSM`` with the click models of ``structsvm.online.users``.
 """
 
 from __future__ import annotations
@@ -29,17 +29,15 @@ from structsvm.online.users.click_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
 _PIECE = 1 << 17
-"""Comparisons per compiled call, at most half a second, as Ctrl-C is noticed only between calls."""
+"""Comparisons per compiled call, at most half a second, since Ctrl-C is noticed only between calls."""
 _CHUNK = 1 << 15
-"""Comparisons of a pair per stream of random numbers; constant, so that the number of threads does not change a
-result."""
-
+"""Comparisons of a pair per random stream; constant, so that results do not depend on the number of threads."""
 
 Credit = Literal["sign", "difference"]
 
 
 class PairCounts(NamedTuple):
-    """Results of the comparisons of each pair; arrays of shape (n_pairs,)."""
+    """Results of the comparisons of each pair, in arrays of shape (n_pairs,)."""
 
     n_samples: int
     wins: NDArray[np.int64]
@@ -49,7 +47,7 @@ class PairCounts(NamedTuple):
 
     @property
     def preference(self) -> NDArray[np.float64]:
-        """Estimated probability that the first ranker wins, a tie counting one half."""
+        """Estimated probability that the first ranker wins; a tie counts one half."""
         return (1 + (self.wins - self.losses) / self.n_samples) / 2
 
 
@@ -67,23 +65,23 @@ def compare_pairs(
     n_jobs: int = 1,
     callback: Callable[[float], object] | None = None,
 ) -> PairCounts:
-    """Interleave each pair of rankers ``n_samples`` times, each time on a random query and with new clicks.
+    """Interleave each pair of rankers ``n_samples`` times, each on a random query with new clicks.
 
-    The ranker with more credit wins, with probabilistic interleaving the one that is more likely to have contributed
-    more of the clicked documents (exact over assignments). With ``credit="difference"`` it wins with the difference of
-    the two probabilities as probability. ``callback`` is called with the share that is done.
+    The ranker with more credit wins. With probabilistic interleaving, that is the ranker that is more likely to have
+    contributed more of the clicked documents; with ``credit="difference"`` it wins with a probability equal to the
+    difference of the two probabilities. ``callback`` is called with the share of comparisons made.
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
         raise BadInput("pairs", f"expected integers of shape (n_pairs, 2), got {both.dtype} {both.shape}")
     both = both.astype(np.int64)
     if both.size and not ((both >= 0) & (both < ranked.n_rankers)).all():
-        raise BadInput(
-            "pairs", f"expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
-        )
+        most = ranked.n_rankers - 1
+        raise BadInput("pairs", f"expected rankers from 0 to {most}, got {both.tolist()!r:.80}")
     check_choice("method", method, ("team_draft", "probabilistic"))
     check_choice("credit", credit, get_args(Credit))
     tables = _tables(ranked, clicks, length, n_samples)
+    # a task is a chunk of the comparisons of one pair, with a random stream of its own
     chunks = -(-n_samples // _CHUNK)
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -92,6 +90,7 @@ def compare_pairs(
     seeds: Any = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
     n_tasks = first.shape[0]
     wins, losses = np.zeros(n_tasks, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
+    # rank^-tau for the ranks of the longest query
     decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -tau)
 
     def run(part: slice) -> None:
@@ -107,10 +106,7 @@ def compare_pairs(
 
 
 def preference_matrix(
-    ranked: RankedQueries,
-    clicks: ClickModel,
-    n_samples: int,
-    **options: Any,
+    ranked: RankedQueries, clicks: ClickModel, n_samples: int, **options: Any
 ) -> NDArray[np.float64]:
     """Return the probability that ranker i beats ranker j, estimated by ``n_samples`` interleavings of every pair.
 
@@ -138,25 +134,25 @@ def multileave_outcomes(
 ) -> NDArray[np.float64]:
     """Return the wins of ``rankers[i]`` over ``rankers[j]`` minus its losses, in ``n_samples`` multileavings.
 
-    Each is on a random query, with new clicks. The ranker with more credit wins; with ``credit="difference"`` and SOSM,
-    it wins with the difference, as a share of the largest possible, as probability. ``(1 + outcomes / n_samples) / 2``
-    estimates the preference matrix under multileaving.
+    Each is on a random query, with new clicks. The ranker with more credit wins; with ``credit="difference"`` and SOSM
+    it wins with a probability equal to the difference, as a share of the largest possible. ``(1 + outcomes / n_samples)
+    / 2`` estimates the preference matrix under multileaving.
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
         raise BadInput("rankers", f"expected at least 2 rankers as integers, got {chosen!r:.80}")
     if chosen.min() < 0 or chosen.max() >= ranked.n_rankers or np.unique(chosen).shape[0] < chosen.shape[0]:
-        raise BadInput(
-            "rankers", f"expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
-        )
+        most = ranked.n_rankers - 1
+        raise BadInput("rankers", f"expected different ones from 0 to {most}, got {chosen!r:.80}")
     check_choice("method", method, ("sosm", "team_draft"))
     check_choice("credit", credit, get_args(Credit))
     tables = _tables(ranked, clicks, length, n_samples)
+    # a task is a number of samples with a random stream of its own
     chosen = chosen.astype(np.int64)
     chunk = 256
     n_tasks = -(-n_samples // chunk)
     seeds: Any = np.random.SeedSequence(random_state).generate_state(n_tasks, np.uint64)
-    # integers, so that sums do not depend on the order in which threads finish
+    # integers, of which the sum does not depend on the order in which threads finish
     outcome = np.zeros((chosen.shape[0], chosen.shape[0]), dtype=np.int64)
 
     def run(part: slice) -> NDArray[np.int64]:
@@ -193,7 +189,7 @@ def distortion(multileaved: ArrayLike, pairwise: ArrayLike, winner: int) -> floa
 
 
 class LiveComparisons:
-    """Comparisons one at a time: the rankings of some rankers are merged for a random query, and a user clicks."""
+    """Single comparisons: merges the rankings of some rankers for a random query and simulates the clicks of a user."""
 
     def __init__(
         self,
@@ -211,17 +207,17 @@ class LiveComparisons:
         self._decay = power(np.arange(1, np.diff(ranked.offsets).max() + 1), -3)
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Merge the rankings of ``arms`` for a random query and let a user click; see ``World.compare``."""
+        """Merge the rankings of ``arms`` for a random query and simulate clicks; see ``World.compare``."""
         if len(arms) < 2 or (len(arms) == 2 and arms[0] == arms[1]):
-            return 0.5  # an arm against itself costs no random number
+            return 0.5  # no random number is drawn for an arm against itself
         if len(arms) == 2:
-            return interleave(self.live_arrays(), arms[0], arms[1], rng.bit_generator)
+            return interleave(self.live_arrays(), arms[0], arms[1], rng)
         won = np.zeros((len(arms), len(arms)), dtype=np.int64)
-        merge(self.live_arrays(), np.array(arms), rng.bit_generator, won)
+        merge(self.live_arrays(), np.array(arms), rng, won)
         return (1 + won[pair_indices(len(arms))]) / 2
 
     def live_arrays(self) -> Any:
-        """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
+        """Return the arrays for comparisons by compiled bandits, with new scratch in each call."""
         by = self.method == "team_draft", self.credit == "difference"
         return live_arrays(self.ranked, self._tables, self._decay, *by)
 
@@ -229,7 +225,7 @@ class LiveComparisons:
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
     check_whole("length", length)
     check_whole("n_samples", n_samples)
-    # at most the longest list that can be shown, so that a model with a short table need not cover more
+    # the longest list that can be shown: a model with a short table need not cover ``length``
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])
     return ClickTables(*(np.ascontiguousarray(table) for table in tables))
@@ -242,21 +238,22 @@ def _in_threads(
     n_jobs: int,
     callback: Callable[[float], object] | None = None,
 ) -> list[Any]:
-    """Run all tasks of ``size`` comparisons in threads, piece by piece, so that Ctrl-C is noticed between pieces."""
+    """Run all tasks of ``size`` comparisons in threads, in pieces, so that Ctrl-C is noticed between them."""
     step = max(1, _PIECE // size)
+    # results are in the order of the pieces, so that they do not depend on the threads
     pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
 
-    def told(results: Iterable[Any]) -> Iterator[Any]:
+    def reported(results: Iterable[Any]) -> Iterator[Any]:
         for piece, result in zip(pieces, results, strict=True):
             if callback is not None:
                 callback(piece.stop / n_tasks)
             yield result
 
     if n_jobs <= 1 or len(pieces) <= 1:  # a pool would double the time of a small call
-        return list(told(map(run, pieces)))
+        return list(reported(map(run, pieces)))
     with ThreadPoolExecutor(n_jobs) as pool:
         try:
-            return list(told(pool.map(run, pieces)))
+            return list(reported(pool.map(run, pieces)))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

@@ -1,10 +1,10 @@
-"""The compiled comparisons: two rankings by team draft or with exact credit, several by team draft or SOSM.
+"""Kernels of simulated comparisons: two rankings by team draft or probabilistically, several by team draft or SOSM.
 
-The ranker with the larger credit wins a comparison; with ``by_difference``, it wins with the probability of the
-difference, as a share of the largest possible. The rest are ties.
+The ranker with the larger credit wins a comparison. With ``by_difference`` it wins with a probability equal to the
+difference, as a share of the largest possible. All other comparisons are ties.
 
-The state of a stream of random numbers is a number that is passed in and returned: numba would count references to an
-array at every call, which takes twice as long as the rest.
+The state of a random stream is a number that functions take and return. Numba would count the references to an array
+at each call, which takes twice as long as the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.np.random.generator_core import next_double, next_uint64
 from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
@@ -20,7 +19,7 @@ from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.protocols import ClickTables
 
 _EQUAL = 1e-12
-"""Differences in credit up to here, relative to the largest, are rounding: the same terms summed in another order."""
+"""Largest difference in credit, relative to the largest credit, that is a tie: rounding of sums in another order."""
 
 
 @kernel
@@ -34,7 +33,7 @@ def next_bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @kernel
 def uniform(state: np.uint64) -> tuple[np.uint64, float]:
-    """Return the next state and a number from [0, 1)."""
+    """Return the next state and a number from [0, 1), a multiple of 2^-53."""
     state, bits = next_bits(state)
     return state, np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
@@ -50,7 +49,7 @@ def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
 @kernel
 def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
     """Return the next state and True with probability ``p``."""
-    # certain events, frequent in click models, cost no random number
+    # certain events are frequent in click models and need no random number
     if p <= 0.0:
         return state, False
     if p >= 1.0:
@@ -61,7 +60,7 @@ def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
 
 @kernel
 def look(state: np.uint64, tables: ClickTables, grade: int, k: int) -> tuple[np.uint64, bool, bool]:
-    """Return the next state, whether a user clicks on a document at place ``k``, and whether she leaves there."""
+    """Return the next state, whether a user clicks the document at rank ``k`` (from 0), and whether she leaves then."""
     click, stop_after_click, stop_after_skip = tables
     state, clicks = happens(state, click[grade, k])
     state, stops = happens(state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k])
@@ -79,13 +78,14 @@ def team_draft(
     wins: NDArray[np.int64],
     losses: NDArray[np.int64],
 ) -> None:
-    """Team draft of two rankings."""
+    """Count wins and losses of ``first[task]`` against ``second[task]`` in ``counts[task]`` team drafts."""
     rankings, _, grades, offsets = ranked
     n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
     longest = 0
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    last_shown = np.zeros(longest, dtype=np.int64)  # number of the comparison that last showed each document
+    # number of the comparison that last showed each document: no array has to be cleared between comparisons
+    last_shown = np.zeros(longest, dtype=np.int64)
     number = 0
     for task in range(first.shape[0]):
         state = seeds[task]
@@ -95,6 +95,8 @@ def team_draft(
             state, q = below(state, n_queries)
             start = offsets[q]
             pointer_a, pointer_b, difference = start, start, 0
+            # a coin decides who picks first in a round of two picks; the other ranker picks next. One word of 64 bits
+            # has the coins of 128 ranks
             coins = np.uint64(0)
             turn_a = False
             for k in range(min(length, offsets[q + 1] - start)):
@@ -105,6 +107,8 @@ def team_draft(
                     coins >>= np.uint64(1)
                 else:
                     turn_a = not turn_a
+                # the pick is the best document of the ranking not yet shown: pointers only move down, since documents
+                # above them have been shown
                 if turn_a:
                     while last_shown[rankings[a, pointer_a]] == number:
                         pointer_a += 1
@@ -117,6 +121,7 @@ def team_draft(
                 state, clicked, stops = look(state, tables, grades[start + document], k)
                 if clicked:
                     difference += 1 if turn_a else -1
+                # the rest of the list cannot be clicked, so it is not drafted
                 if stops:
                     break
             if difference > 0:
@@ -138,10 +143,15 @@ def probabilistic(
     wins: NDArray[np.int64],
     losses: NDArray[np.int64],
 ) -> None:
-    """Probabilistic interleaving of two rankings with exact credit."""
+    """Count wins and losses by probabilistic interleaving, with credit exact over all assignments.
+
+    Each rank flips a coin for a ranker, which draws a document not yet shown with probability proportional to
+    ``decay[place]`` (Hofmann, Whiteson & de Rijke 2011).
+    """
     rankings, places, grades, offsets = ranked
     n_queries, length = offsets.shape[0] - 1, tables[0].shape[1]
-    total = np.zeros(decay.shape[0])  # the first k + 1 of ``decay``, summed
+    # total[k]: sum of the first k + 1 entries of ``decay``, the mass of a ranking of k + 1 documents
+    total = np.zeros(decay.shape[0])
     mass = 0.0
     for k in range(decay.shape[0]):
         mass += decay[k]
@@ -158,12 +168,15 @@ def probabilistic(
             number += 1
             state, q = below(state, n_queries)
             start, end = offsets[q], offsets[q + 1]
+            # Invariant: mass_a is the sum of decay over the documents of ranking a not yet shown, and all rows of its
+            # ranking before skip_a have been shown; likewise for b.
             mass_a = mass_b = total[end - start - 1]
-            skip_a, skip_b = start, start  # all rows before these have been shown
+            skip_a, skip_b = start, start
             n_clicks = 0
             chance[0] = 1.0
             for k in range(min(length, end - start)):
-                # one number gives coin and document: the half it lies in is the coin, its place there is uniform
+                # One number gives coin and document: the half of [0, 1) it lies in is the coin, and its position in
+                # that half is uniform.
                 state, u = uniform(state)
                 u *= 2.0
                 if u < 1.0:
@@ -177,6 +190,7 @@ def probabilistic(
                     skip_a = row
                 if ranker == b:
                     skip_b = row
+                # invert the distribution: walk down the ranking until the mass of documents not shown exceeds goal
                 document = rankings[ranker, row]
                 goal -= decay[row - start]
                 while goal >= 0.0:
@@ -189,6 +203,8 @@ def probabilistic(
                 last_shown[document] = number
                 weight_a, weight_b = decay[places[a, start + document]], decay[places[b, start + document]]
                 state, clicked, stops = look(state, tables, grades[start + document], k)
+                # A clicked document came from a with probability p, by Bayes' rule with fair coins. ``chance`` is the
+                # distribution of the number of a's clicks (Poisson binomial), updated from the top in place.
                 if clicked:
                     p = weight_a * mass_b / (weight_a * mass_b + weight_b * mass_a)
                     chance[n_clicks + 1] = chance[n_clicks] * p
@@ -200,6 +216,7 @@ def probabilistic(
                     break
                 mass_a -= weight_a
                 mass_b -= weight_b
+            # credit: P(more clicks of a) - P(more clicks of b)
             if n_clicks > 0:
                 value = 0.0
                 for c in range(n_clicks + 1):
@@ -227,7 +244,7 @@ def multileave(
     by_difference: bool,
     outcome: NDArray[np.int64],
 ) -> None:
-    """Team draft of several rankings, credited by teams or by SOSM."""
+    """Add who beats whom, 1 or -1, in ``n_samples`` team drafts of several rankings credited by teams or by SOSM."""
     rankings, places, grades, offsets = ranked
     n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, tables[0].shape[1]
     longest = 0
@@ -249,7 +266,7 @@ def multileave(
         n_clicks = 0
         reading = True
         for k in range(n_shown):
-            # random order of the rankers in a round: one step of a shuffle per place
+            # each round has a random order of the rankers: one step of a Fisher-Yates shuffle per rank
             turn = k % n
             state, step = below(state, n - turn)
             other = turn + step
@@ -261,6 +278,7 @@ def multileave(
             document = rankings[rankers[i], pointer[i]]
             last_shown[document] = number
             documents[k] = document
+            # SOSM ranks all shown documents, so the list goes on after the user has left
             if not reading:
                 continue
             state, clicks, stops = look(state, tables, grades[start + document], k)
@@ -271,11 +289,13 @@ def multileave(
                     credit[i] += 1.0
             if stops:
                 reading = False
-            # for teams no document behind the last possible click matters
+            # teams are credited by clicks only: documents below the last possible click do not matter
             if not reading and not sosm:
                 break
         if n_clicks == 0 or (sosm and n_shown == 1):
             continue
+        # SOSM: credit 1 / r^3 for a click on the document of rank r in the ranker's own order of the shown documents;
+        # its divisor, sum of m^-3, is the same for all rankers
         if sosm:
             for i in range(n):
                 for c in range(n_clicks):
@@ -285,7 +305,7 @@ def multileave(
                         rank += places[rankers[i], start + documents[k]] < own_rank
                     credit[i] += 1.0 / (rank * rank * rank)
         least, largest = _EQUAL, credit.max()
-        if sosm and by_difference:  # one draw for all pairs
+        if sosm and by_difference:  # one random number for all pairs, whose outcomes then agree
             largest = n_clicks * (1.0 - 1.0 / (n_shown * n_shown * n_shown))
             state, least = uniform(state)
         for i in range(n):
@@ -304,20 +324,28 @@ def live_arrays(
     by_teams: bool = False,
     by_difference: bool = False,
 ) -> Any:
-    """Return what :func:`interleave` and :func:`merge` read, and scratch; without rankings, empty arrays."""
+    """Return the arrays that :func:`interleave` and :func:`merge` read, and scratch; empty ones without rankings."""
     if ranked is None:
         whole, table, row = np.zeros((0, 0), np.int32), np.zeros((0, 0)), np.zeros(0, np.int64)
         ranked, tables = RankedQueries(whole, whole, row, row), ClickTables(table, table, table)
         decay = np.zeros(0)
+    # rows of the second: first and second ranker, number of comparisons (1), wins, losses
     scratch = np.zeros(1, np.uint64), np.ones((5, 1), np.int64)
     return (ranked, tables, decay, by_teams, by_difference, *scratch)
 
 
-@kernel(_nrt=False)  # those that make arrays do not return them
-def interleave(live: Any, first: int, second: int, rng: np.random.BitGenerator) -> float:
-    """Return the outcome of one comparison of two rankers: 1, or 0; a coin decides a tie."""
+@kernel(inline="always")
+def _seed(rng: np.random.Generator) -> np.uint64:
+    """Return the 53 random bits of one number as the seed of a stream of its own."""
+    # ``Generator.integers`` would make an array for one number of 64 bits, which takes 80 ns
+    return np.uint64(rng.random() * 9007199254740992.0)
+
+
+@kernel(_nrt=False)  # the kernels it calls make arrays but do not return them
+def interleave(live: Any, first: int, second: int, rng: np.random.Generator) -> float:
+    """Return the outcome of one comparison of two rankers, 1 or 0; a coin decides a tie."""
     ranked, tables, decay, by_teams, by_difference, seed, task = live
-    seed[0] = next_uint64(rng)
+    seed[0] = _seed(rng)
     task[0, 0] = first
     task[1, 0] = second
     task[3, 0] = task[4, 0] = 0
@@ -326,21 +354,22 @@ def interleave(live: Any, first: int, second: int, rng: np.random.BitGenerator) 
     else:
         probabilistic(ranked, tables, decay, by_difference, task[0], task[1], task[2], seed, task[3], task[4])
     if task[3, 0] == task[4, 0]:
-        return 0.0 + (next_double(rng) < 0.5)
+        return 0.0 + (rng.random() < 0.5)
     return float(task[3, 0])
 
 
 @kernel(_nrt=False)
-def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.BitGenerator, won: NDArray[np.int64]) -> None:
-    """Merge more than two rankings by SOSM; ``won[a, b]``, a < b, is 1 or -1 for the rankers at these places.
+def merge(live: Any, rankers: NDArray[np.int64], rng: np.random.Generator, won: NDArray[np.int64]) -> None:
+    """Merge more than two rankings by SOSM; set ``won[a, b]``, a < b, to 1 or -1 for ``rankers[a]``, ``rankers[b]``.
+
     A coin decides each tie.
     """
     ranked, tables, _, _, by_difference, _, _ = live
     for a in range(len(rankers)):
         for b in range(len(rankers)):
             won[a, b] = 0
-    multileave(ranked, tables, rankers, 1, next_uint64(rng), True, by_difference, won)
+    multileave(ranked, tables, rankers, 1, _seed(rng), True, by_difference, won)
     for a in range(len(rankers)):
         for b in range(a + 1, len(rankers)):
             if won[a, b] == 0:
-                won[a, b] = 1 if next_double(rng) < 0.5 else -1
+                won[a, b] = 1 if rng.random() < 0.5 else -1

@@ -1,4 +1,4 @@
-"""Rankings of several rankers, as arrays that compiled comparisons read."""
+"""Rankings of several rankers as arrays for compiled comparisons."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from structsvm.online.users.click_tables import check_grades
 
 
 class RankedQueries(NamedTuple):
-    """All documents of all queries as ranked by several rankers; rows of ``rankings`` and ``places`` are rankers.
+    """The documents of all queries as ranked by several rankers.
 
-    Within a query ``rankings`` holds its documents, numbered from 0, best first, and ``places`` their places, from 0.
-    Build it with :meth:`from_scores` or :meth:`from_rankings`; the constructor checks nothing.
+    A row of ``rankings`` has, for each query, its documents, numbered from 0, in the order of a ranker; a row of
+    ``places`` has the rank of each document, from 0. Build it with :meth:`from_scores` or :meth:`from_rankings`; the
+    constructor does not check anything.
     """
 
     rankings: NDArray[np.int32]
@@ -53,13 +54,14 @@ class RankedQueries(NamedTuple):
         first_row = starts[:-1].repeat(np.diff(starts))
         rankings = np.empty((dense.shape[1], dense.shape[0]), dtype=np.int32)
         for ranker, column in zip(rankings, dense.T, strict=True):
+            # lexsort sorts by the last key first: query, then score, then a random number for ties
             keys: Any = (generator.random(dense.shape[0]), -column, query)
             ranker[:] = np.lexsort(keys) - first_row
         return cls(rankings, _inverse(rankings, first_row), checked, starts)
 
     @classmethod
     def from_rankings(cls, rankings: ArrayLike, grades: ArrayLike, offsets: ArrayLike) -> RankedQueries:
-        """Use given rankings: for each ranker and query a permutation of its documents 0, 1, ..."""
+        """Return the given rankings: for each ranker and query a permutation of its documents 0, 1, ..."""
         array = np.asarray(rankings)
         if array.ndim != 2 or array.shape[0] == 0 or array.dtype.kind not in "iu":
             raise BadInput("rankings", f"expected integers (rankers, rows), got {array.dtype} {array.shape}")
@@ -92,6 +94,7 @@ def _check_layout(
     array = np.asarray(grades)
     if array.shape != (n_rows,):
         raise BadInput("grades", f"expected one grade for each of {n_rows} rows, got shape {array.shape}")
+    # queries without documents are left out: equal offsets become one
     checked = check_grades(array, int(array.max(initial=0)) + 1 if np.isfinite(array).all() else 1)
     starts = np.unique(starts.astype(np.int64))
     if starts.shape[0] < 2:
